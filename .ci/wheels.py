@@ -2,10 +2,10 @@
 
     python .ci/wheels.py DIST [INTERPRETER ...]
 
-One wheel for each CPython that is named, or else for each release that is found on the path, with pyenv or with uv. It
-is built from the source distribution, given by auditwheel the oldest manylinux tag that its symbols allow, installed in
-an empty environment and tried there with nothing but that environment on the path: no compiler, no make. The wheels and
-the source distribution are then in DIST, and what was tried is printed.
+Make one wheel for each named CPython, or else for each release on the path, of pyenv or of uv. A wheel is built from
+the source distribution; auditwheel gives it the oldest manylinux tag that its symbols allow. It is installed in an
+empty environment and tried with only that environment on the path: no compiler, no make. The wheels and the source
+distribution are then in DIST, and the trials are printed.
 """
 
 import os
@@ -57,7 +57,7 @@ TRIALS = (
 
 
 def call(*command, **options):
-    """Standard output of a command; ends this program with what it said where it fails."""
+    """Run a command and give its standard output; on failure exit with its output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed\n{done.stdout}{done.stderr}")
@@ -65,7 +65,7 @@ def call(*command, **options):
 
 
 def about(interpreter):
-    """The release of a CPython, such as 3.13 or 3.13t; empty for what is none, or does not run."""
+    """Ask a CPython for its release, such as 3.13 or 3.13t; empty for anything else."""
     try:
         done = subprocess.run([interpreter, "-c", ABOUT], capture_output=True, text=True)
     except OSError:
@@ -112,7 +112,7 @@ def built(interpreter, sdist, base, dist):
 
 
 def tried(interpreter, wheel, base):
-    """Install a wheel alone and run it with nothing else on the path; the packages that it brought, and their bytes."""
+    """Install only a wheel and run it; give the packages that it brought, and their bytes."""
     call(interpreter, "-m", "venv", "--without-pip", base / "empty")
     python, site = base / "empty" / "bin" / "python", ("-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     folder = Path(call(python, *site).strip())

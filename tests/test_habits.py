@@ -52,7 +52,7 @@ def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
     assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "cibuildwheel"} <= called
     lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
     hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
-    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "ruff", "mypy", "clang-format"]
+    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "ruff", "mypy", "clang-format", "python"]
 
 
 def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():

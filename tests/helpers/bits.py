@@ -1,4 +1,4 @@
-"""Small fits along every path, and digests of what they give: the matrix of test_same_bits.py.
+"""Small fits along every path, and digests of their results: the matrix of test_same_bits.py.
 
 A digest depends on dtypes, shapes and bytes of arrays, and on numbers of plans and events. It does not depend on names
 of keys, on formats of files or on hashes of a chain, which may change where the numbers stay. `numbers` is the one
@@ -49,7 +49,7 @@ def environment():
     }
 
 
-# -------------------------------------------------------------- what is compared
+# -------------------------------------------------------------- comparison
 
 
 def _hash(*parts):
@@ -111,7 +111,7 @@ def digests(model):
     }
 
 
-# -------------------------------------------------------------- what is known
+# -------------------------------------------------------------- known randomness
 
 
 @contextmanager
@@ -262,7 +262,7 @@ def _paid_target(name, folder):
 
 
 def _paid_stopped(name, folder):
-    """A run that a budget pays for, and what is left of it."""
+    """A run that a budget pays for, stopped and resumed."""
     make, data = EVERY[name]
     Budget.create(folder / "b", 3.0, 1e-5, dataset="ward")
     settings = dict(noise_multiplier=None, n_records=200, n_steps=5)
@@ -297,7 +297,7 @@ PATHS = {
 }
 
 
-# ------------------------------------------------- what only some models have
+# ------------------------------------------------- only some models
 
 
 def _texts(n=400, seed=0):
@@ -326,7 +326,7 @@ def _topics(**settings):
 
 
 def _after(words, topics, budget=None, groups=None, checkpoint=False):
-    """A vocabulary and then its topics, alone or from one budget."""
+    """A vocabulary and then its topics, with or without a budget for both."""
 
     def path(folder):
         if budget is not None:
@@ -520,7 +520,7 @@ LEFT_OUT = {
     *(("logistic-paper", path) for path in PATHS if "persons" in path or "rows" in path),
 }
 
-#: Every case: its name, and what makes the fitted model in a new folder.
+#: Name of every case, and the function that makes its fitted model in a new folder.
 MATRIX = {
     **{
         f"{name}/{path}": (lambda folder, n=name, p=path: PATHS[p](n, folder))

@@ -1,4 +1,4 @@
-"""Running averages of releases: post-processing that models use as they need it."""
+"""Running averages of releases: post-processing for models that need it."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels.threads import map_chunks
 from .model import Release, array_of
 
-#: Entries converted at a time by a thread, so that an average needs no second array of its size.
+#: Entries that a thread converts at a time, so that an average needs no second array of its size.
 _CHUNK = 1 << 16
 
 
@@ -21,16 +21,16 @@ class Schedule:
     decay: float
 
     def rate(self, step: int) -> float:
-        """rho of a step, at most 1."""
+        """Compute rho of a step, at most 1."""
         base = self.offset + step
         return 1.0 if base <= 1.0 else base**-self.decay
 
 
 class RunningAverage:
-    """Weighted average of releases, and the noise that is known to be in it.
+    """Weighted average of releases, and its known noise.
 
-    ``values`` are the sum of weights times releases, and of what is left of the start, whose weight is
-    ``initial_weight``; ``noise_sd`` is the standard deviation of the noise in an entry of them.
+    ``values`` is the weighted sum of the releases and of the start, which has the weight ``initial_weight``.
+    ``noise_sd`` is the standard deviation of the noise in an entry.
     """
 
     def __init__(self, start: np.ndarray):
@@ -39,7 +39,7 @@ class RunningAverage:
         self.initial_weight = 1.0
 
     def add(self, release: Release, rate: float, n_threads: int = 1) -> None:
-        """values ← (1 − rate) values + rate release, with the law of the noise alongside."""
+        """Set values ← (1 − rate) values + rate release, and update the law of the noise."""
         values, units = self.values.reshape(-1), release.units.reshape(-1)
 
         def blend(first: int, last: int, worker: int) -> None:
@@ -51,7 +51,7 @@ class RunningAverage:
         self._weigh(release, rate)
 
     def add_values(self, values: np.ndarray, release: Release, rate: float) -> None:
-        """As `add`, for values that were made from the release."""
+        """Add values that were made from the release, as `add` does."""
         self.values *= 1.0 - rate
         self.values += rate * values
         self._weigh(release, rate)
@@ -61,11 +61,11 @@ class RunningAverage:
         self.initial_weight *= 1.0 - rate
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays for `restore`."""
+        """Give the arrays for `restore`."""
         return {"average": self.values.copy(), "average_law": np.array([self.noise_sd, self.initial_weight])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
+        """Resume from a `state`; ValueError if it is not one of this shape."""
         values = array_of(state, "average", self.values.shape)
         noise_sd, weight = array_of(state, "average_law", (2,)).tolist()
         if noise_sd < 0 or not 0 <= weight <= 1:

@@ -1,7 +1,7 @@
-"""Where contributions are computed: blocks of units in, one exact sum out.
+"""Backends compute contributions: blocks of units in, one exact sum out.
 
 A backend maps `Model.contribute` over blocks and adds integers. Sums of integers have the same bits for any partition
-and any order, so a backend may hand out blocks as it likes and recompute lost ones.
+and any order, so a backend may distribute blocks freely and recompute lost ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from .randomness import Randomness
 from .sampling import Sampler, minibatch
 from .units import read_units
 
-#: Bytes of all threads' accumulators together, beyond which fewer threads are used.
+#: Most bytes of all threads' accumulators together; with larger ones a sum uses fewer threads.
 ACCUMULATOR_BYTES = 2**31
 
 #: Entries of the accumulators that a thread adds at a time.
@@ -27,7 +27,7 @@ _CHUNK = 1 << 16
 class Backend(Protocol):
     """Draws records and computes the sum of their contributions."""
 
-    #: Of this process, for what is done at the root, such as the noise.
+    #: Of this process, for work at the root, such as the noise.
     n_threads: int
 
     def read(
@@ -39,21 +39,21 @@ class Backend(Protocol):
         groups: Any,
         owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
-        """Records and public facts of data, see `vips_fast.engine.units.read_units`."""
+        """Read records and public facts from data, see `vips_fast.engine.units.read_units`."""
 
     def placed(self, records: Records) -> AbstractContextManager[Any]:
-        """The records of a run where its sums are computed, for as long as the block lasts."""
+        """Place the records of a run next to its computation, for as long as the block lasts."""
 
     def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
-        """The rows of a step and their random words, as `sum` takes them; ``randomness`` is that of the step."""
+        """Draw the rows of a step and their random words, for `sum`; ``randomness`` belongs to the step."""
 
     def sum(
         self, model: Model, records: Any, rows: Any, words: Any, figures: dict[str, float] | None = None
     ) -> np.ndarray:
-        """Exact sum over ``rows`` of the model's contributions, shape ``model.fine_shape``.
+        """Sum the model's contributions over ``rows``, exactly; shape ``model.fine_shape``.
 
-        int64, or Python integers where int64 could not hold it. ``figures`` takes un-noised diagnostics, where the run
-        is not private anyway: ``records``, how many there are, and the model's own.
+        int64, or Python integers if int64 could overflow. ``figures`` receives un-noised diagnostics of a run that is
+        not private anyway: ``records``, their number, and the model's own.
         """
 
 
@@ -76,13 +76,13 @@ class Threads:
         return read_units(read, X, y, extra, groups, owned)
 
     def placed(self, records: Records) -> AbstractContextManager[Records]:
-        """The records as they are."""
+        """Give the records unchanged."""
         return nullcontext(records)
 
     def minibatch(
         self, sampler: Sampler, records: Records, randomness: Randomness, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted record numbers, int64, and a word for each, uint64."""
+        """Draw sorted record numbers, int64, and a word for each, uint64."""
         return minibatch(sampler, records.n_rows, records.usable, randomness, step)
 
     def sum(

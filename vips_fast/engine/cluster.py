@@ -1,18 +1,21 @@
 """Sums on the workers of a Dask cluster.
 
-The data set lies on the workers in parts, ranges of whole units. In each step they are sent what `Model.contribute`
-needs, and the key of the step's random words, from which each draws its own part's units; integer sums come back,
-added on a tree, and this process rounds them, draws the noise, once, and does the M-step. Scheduler and workers see
-what the engine sees: they stand on the private side of the guarantee, and nothing that they hold is a release.
+The data set lies on the workers in parts, which are ranges of whole units. In each step this process sends them the
+arguments of `Model.contribute` and the key of the step's random words. Each worker draws the units of its own parts
+with that key. Integer sums come back, added on a tree. This process rounds them, draws the noise, once, and does the
+M-step. Scheduler and workers see everything that the engine sees: they stand on the private side of the guarantee, and
+nothing on them is a release.
 
-*Why the bits are those of one process.* Whether a unit is drawn, and its random words, are functions of the step's key
-and of the unit's own number (`vips_fast.engine.sampling.minibatch`); its contribution is a function of the unit, its
-words and released numbers; sums of integers have no order. So a part that is computed again, by another worker, is the
-same part, and each is counted once: a sum knows its parts (`vips_fast.engine.partial`), no two that have one in common
-are added, and the whole has to hold all. Contributions are the same integers only where the same code runs on the same
-kind of processor. That is a matter of privacy too, since which worker computes what may depend on records: so each
-worker, and one that joins later, is asked who it is (`vips_fast.engine.workers.identity`) and takes part only if it is
-like this process; the sum of a part is refused anywhere else.
+*Why the bits equal the bits of one process.* The decision about a unit, and its random words, are functions of the
+step's key and of the unit's own number (`vips_fast.engine.sampling.minibatch`). Its contribution is a function of the
+unit, its words and released numbers, and sums of integers have no order. So a part that another worker computes again
+is the same part. Each part counts once: a sum knows its parts (`vips_fast.engine.partial`), sums with a part in common
+are never added, and the whole has to contain all parts.
+
+Contributions are the same integers only if the same code runs on the same kind of processor. This matters for privacy
+too, since the distribution of work may depend on records. So this process asks each worker, also a later one, for its
+identity (`vips_fast.engine.workers.identity`). A worker takes part only if it equals this process; any other one
+refuses to compute a part.
 """
 
 from __future__ import annotations
@@ -45,15 +48,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Seconds to wait for who does not answer.
+#: Seconds to wait for an answer.
 TIMEOUT = 30.0
-#: Sums that are added at a time.
+#: Number of sums that one task adds.
 _TOGETHER = 4
-#: How often a step is begun anew after workers were lost with data that this process has to send again.
+#: Attempts at a step after workers were lost with data that this process has to send again.
 _ATTEMPTS = 20
-#: Settings of a cluster on this machine: nobody but its nanny decides whether a worker that was killed comes back; no
-#: web pages, which any user of the machine could read; and seldom the measurements that only they show, which take 4 %
-#: of two cores.
+#: Settings of a cluster on this machine. Only the nanny decides whether a killed worker comes back. There are no web
+#: pages, which any user of the machine could read. Their measurements, which take 4 % of two cores, are made seldom.
 _LOCAL = {
     "distributed.deploy.lost-worker-timeout": "1000 days",
     "distributed.scheduler.http.routes": [],
@@ -62,9 +64,9 @@ _LOCAL = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
 }
-#: Bytes that a network takes a second, at the least.
+#: Least bytes that a network carries a second.
 _SLOWEST = 10e6
-#: Seconds for which nobody works on a task until it counts as lost.
+#: Seconds without a worker until a task counts as lost.
 _IDLE = 5
 
 
@@ -79,7 +81,7 @@ class Placed:
     held : list of Future
         Of each part's records.
     records : Records or None
-        All of them, from which a part that is lost is sent again; None where the cluster can make it itself.
+        All records, for sending a lost part again; None if the cluster can make a part itself.
     """
 
     parts: list[range]
@@ -95,18 +97,18 @@ class Placed:
 
 
 class DaskBackend:
-    """The backend of a fit whose sums are computed by Dask workers.
+    """Backend of a fit on Dask workers.
 
-    ``fit(X, backend=DaskBackend(client))`` takes what `fit` takes, cuts it into ranges of units and sends each to a
-    worker, once; or a list of delayed blocks of rows, or a Dask array in such blocks, which workers read themselves. y
-    and groups are then given in the same blocks, and each person's rows in one of them.
+    ``fit(X, backend=DaskBackend(client))`` takes the data of any `fit`, cuts them into ranges of units and sends each
+    range to a worker, once. X may also be a list of delayed blocks of rows, or a Dask array in such blocks, which
+    workers read themselves. Then give y and groups in the same blocks, with all rows of a person in one block.
 
     Parameters
     ----------
     client : distributed.Client
         Synchronous.
     n_partitions : int or None
-        Parts of a data set that is cut here; None is one for each thread of the workers.
+        Parts of a data set in memory; None is one for each thread of the workers.
     n_threads : int
         Of this process, for the noise.
     timeout : float or None
@@ -129,7 +131,7 @@ class DaskBackend:
             raise ValueError("client: expected workers in processes of their own, got threads of this one")
         self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
         self.timeout = TIMEOUT if timeout is None else timeout
-        #: Bytes of all sums of the last step, packed. Private where sums are sparse.
+        #: Bytes of all sums of the last step, packed. Private if sums are sparse.
         self.moved = 0
         self._known: dict[str, str | None] = {}
         for address in self._survey():
@@ -139,7 +141,7 @@ class DaskBackend:
     # ---------------------------------------------------------- workers
 
     def _asked(self, what: str, **about: Any) -> dict[Any, Any]:
-        """What the scheduler says."""
+        """Ask the scheduler."""
         try:
             question = getattr(self.client.scheduler, what)
             return dict(self.client.sync(question, callback_timeout=self.timeout, **about))
@@ -147,11 +149,11 @@ class DaskBackend:
             raise ClusterError(f"the scheduler has not answered for {self.timeout:g} s") from None
 
     def _alive(self) -> dict[str, int]:
-        """Threads of each worker that the scheduler knows."""
+        """Count the threads of each worker that the scheduler knows."""
         return self._asked("ncores")
 
     def _survey(self) -> dict[str, int]:
-        """Threads of each worker that has said who it is, of which there is one at least."""
+        """Count the threads of each identified worker; wait until there is one."""
         end = time.monotonic() + self.timeout
         while True:
             alive = self._alive()
@@ -163,13 +165,13 @@ class DaskBackend:
             time.sleep(0.05)
 
     def _workers(self) -> dict[str, int]:
-        """Threads of each worker that may take part."""
+        """Count the threads of each worker that may take part."""
         if workers := {address: n for address, n in self._survey().items() if self._known[address] is None}:
             return workers
         raise ClusterError("all workers that are left differ from this process")
 
     def _ask(self, addresses: Sequence[str]) -> None:
-        """Have workers say who they are."""
+        """Ask workers for their identity."""
         name = secrets.token_hex(8)
         asked = {
             address: self.client.submit(identity, key=f"vips_identity-{name}-{i}", workers=[address], pure=False)
@@ -202,12 +204,13 @@ class DaskBackend:
         groups: Any,
         owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
-        """See `Backend.read`; blocks are read by the workers.
+        """Read records, see `Backend.read`; the workers read blocks themselves.
 
         Raises
         ------
         ValueError
-            If blocks of X, y and groups are not as many, or differ in what is public, or a person is in two of them.
+            If X, y and groups differ in their number of blocks, blocks differ in public facts, or a person is in two
+            blocks.
         ClusterError
             If the workers cannot read them.
         """
@@ -252,13 +255,13 @@ class DaskBackend:
         return Placed(ranges, held), _common(facts)
 
     def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future[Any] | None]]) -> list[Any]:
-        """What tasks on blocks give, begun anew where they are lost with workers."""
+        """Collect the results of tasks on blocks; start tasks again that were lost with workers."""
         from distributed import CancelledError
 
         for _ in range(_ATTEMPTS):
             workers = list(self._workers())
             try:
-                # Of what makes the blocks the names are not known: all that workers do counts.
+                # The tasks that make the blocks have unknown names, so any task of a worker counts as progress.
                 found = self._result(begin(secrets.token_hex(8), workers), workers, "")
             except ClusterError:
                 raise
@@ -271,18 +274,18 @@ class DaskBackend:
                 return list(found)
         else:
             raise ClusterError(f"workers were lost {_ATTEMPTS} times while they read the blocks of {what}")
-        # Outside of the handler, so that the error, whose text may hold data, is no context of this one either.
+        # Outside the handler: the text of the other error may hold data, so it must not become the context.
         raise ClusterError(f"the blocks of {what} cannot be read ({kind})")
 
     def _source(self, block: Any) -> Any:
-        """A block as an argument of a task."""
+        """Turn a block into an argument of a task."""
         from dask.delayed import delayed
 
         return None if block is None else self.client.compute(delayed(block))
 
     @contextmanager
     def placed(self, records: Records | Placed) -> Iterator[Placed]:
-        """See `Backend.placed`: what is not on the workers yet is sent there, and all let go in the end."""
+        """Send the missing parts to the workers, and let all parts go at the end; see `Backend.placed`."""
         if isinstance(records, Placed):
             placed = records
         else:
@@ -296,7 +299,7 @@ class DaskBackend:
             placed.held.clear()
 
     def _send(self, placed: Placed, workers: Sequence[str]) -> None:
-        """Send the parts that no worker has: all at first, later those that were lost."""
+        """Send the parts that no worker has: at first all, later the lost ones."""
         if placed.records is None:
             return
         holders = self._asked("who_has", keys=[future.key for future in placed.held])
@@ -309,11 +312,10 @@ class DaskBackend:
             placed.held[number : number + 1] = [future]
 
     def _scattered(self, sent: Sent, worker: str) -> Future[Any]:
-        """What is sent, on a worker, from which the others fetch it (Dask's own broadcast waits for the dead for good).
+        """Send to one worker; the others fetch from it.
 
-        By the scheduler, who notices at once that a worker dies; this process would wait for it.
-
-        TimeoutError where the worker does not take it, which may have died.
+        Dask's own broadcast waits forever for a dead worker. The scheduler sends, since it notices a death at once;
+        this process would wait. Raises TimeoutError if the worker, which may have died, does not take it.
         """
         limit = min(self.timeout, TIMEOUT) + sent.nbytes / _SLOWEST
         future: Future[Any] = self.client.sync(
@@ -324,18 +326,18 @@ class DaskBackend:
     # ------------------------------------------------------------- sums
 
     def minibatch(self, sampler: Sampler, records: Placed, randomness: Randomness, step: int) -> tuple[Draw, None]:
-        """See `Backend.minibatch`; the workers draw."""
+        """Describe the minibatch, which the workers draw; see `Backend.minibatch`."""
         return Draw(sampler, records.n_rows, randomness, step), None
 
     def sum(
         self, model: Model, records: Placed, rows: Draw, words: None, figures: dict[str, float] | None = None
     ) -> np.ndarray:
-        """See `Backend.sum`.
+        """Sum on the workers, see `Backend.sum`.
 
         Raises
         ------
         ClusterError
-            If the cluster is gone, or a worker fails for another reason than that it is lost.
+            If the cluster is gone, or a worker fails without being lost.
         """
         contributor = Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
@@ -356,11 +358,11 @@ class DaskBackend:
     def _attempt(
         self, model: Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
     ) -> list[PartialSum] | None:
-        """A few sums that hold all parts; None if one was lost with a worker."""
+        """Compute a few sums that contain all parts; None if one was lost with a worker."""
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
-        # A name of its own: Dask takes what it finds under a known one for the result.
+        # A new name: under a known one, Dask would reuse an earlier result.
         name = f"{draw.step}-{secrets.token_hex(8)}"
 
         def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future[Any]:
@@ -373,7 +375,7 @@ class DaskBackend:
         except ClusterError:
             raise
         except Exception as error:
-            # Whichever Dask raises where a worker is lost while it is sent something.
+            # Dask raises various errors if a worker is lost during a transfer.
             _log.info("cluster: nothing can be sent (%s)", type(error).__name__)
             time.sleep(0.1 * attempt)
             return None
@@ -414,16 +416,16 @@ class DaskBackend:
         raise ClusterError(f"a worker failed ({kind})")  # as in `_gathered`
 
     def _result(self, what: Any, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
-        """What a task gives, or a list of them; None if it is lost. TimeoutError if it takes too long.
+        """Wait for the result of a task, or of a list of tasks; None if it is lost.
 
-        Lost is also what nobody works on: Dask's scheduler may forget, in the moment in which a worker dies, that
-        something was there, or wait for good for one that is gone. ``name`` is in the keys of all tasks that lead to
-        what is asked for, but for those that make blocks.
+        A task without a worker is lost too: when a worker dies, Dask's scheduler may forget its data, or wait forever
+        for it. ``name`` is in the keys of all tasks behind ``what``, except those that make blocks. Raises
+        TimeoutError if it takes too long.
         """
         from distributed import futures_of
 
         futures = futures_of(what)
-        # One transfer, however long it takes, and nothing that waits for it without an end.
+        # One transfer, however long it takes, without an unlimited wait.
         loop: Any = self.client.loop
         arriving = asyncio.run_coroutine_threadsafe(self.client.gather(what, asynchronous=True), loop.asyncio_loop)
         last, since, end = None, 0.0, time.monotonic() + timeout
@@ -431,7 +433,7 @@ class DaskBackend:
             while not concurrent.futures.wait([arriving], min(1.0, timeout)).done:
                 at_work, now = self._asked("processing"), time.monotonic()
                 statuses, gone = [future.status for future in futures], set(workers) - at_work.keys()
-                # Dask knocks for long at the door of one that is gone and has computed its task.
+                # Dask tries for long to reach a worker that computed its task and is gone.
                 if gone and (gone == set(workers) or "pending" not in statuses):
                     return None
                 ours = {str(key) for keys in at_work.values() for key in keys if name in str(key)}
@@ -448,20 +450,20 @@ class DaskBackend:
             return arriving.result()
         finally:
             if not arriving.done():
-                with suppress(Exception):  # nobody waits any more, whatever Dask has to say to it
+                with suppress(Exception):  # nothing waits any more, so any error of Dask is irrelevant
                     self.client.cancel(futures)
 
     def _executing(self, keys: set[str]) -> bool:
-        """Whether workers say that they are computing one of these tasks."""
+        """Test whether a worker is computing one of these tasks."""
         try:
             at_work = self._asked("call_stack") if keys else {}
             return any(str(key) in keys for tasks in at_work.values() for key in tasks)
-        except Exception:  # whichever Dask raises where a worker is lost while it is asked
+        except Exception:  # Dask raises various errors if a worker is lost meanwhile
             return False
 
 
 def _blocks(data: Any) -> list[Any] | None:
-    """The blocks of a Dask array, or of a list of delayed ones or of matrices; None for anything else."""
+    """List the blocks of a Dask array, or of a list of delayed blocks or matrices; else None."""
     from dask.base import is_dask_collection
 
     if is_dask_collection(data) and hasattr(data, "to_delayed"):
@@ -471,7 +473,7 @@ def _blocks(data: Any) -> list[Any] | None:
 
 
 def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The public facts of all blocks."""
+    """Join the public facts of all blocks."""
     whole = dict(facts[0])
     for one in facts[1:]:
         for name, value in one.items():
@@ -486,10 +488,10 @@ def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def connected(
     address: str | None = None, n_workers: int | None = None, timeout: float | None = None
 ) -> Iterator[DaskBackend]:
-    """The backend of a scheduler at an address, or of so many worker processes on this machine.
+    """Connect to a scheduler at an address, or to ``n_workers`` new worker processes on this machine.
 
-    Keys and certificates for an address that begins with ``tls://`` are those of Dask's own configuration. Workers of
-    this machine are reached by TLS too, with certificates that nobody else has, since other users share its ports.
+    For an address that begins with ``tls://``, Dask's own configuration names keys and certificates. Workers on this
+    machine use TLS too, with new certificates, since other users share its ports.
 
     Raises
     ------
@@ -508,7 +510,7 @@ def connected(
     timeout = TIMEOUT if timeout is None else timeout
 
     async def greet() -> None:
-        """Who listens at a port and says nothing would keep a client waiting for good."""
+        """Test the address first: a client waits forever for a port that listens and never answers."""
         greeting = connect(address, timeout=timeout, **Security().get_connection_args("client"))
         (await asyncio.wait_for(greeting, timeout)).abort()
 

@@ -1,9 +1,9 @@
-"""Exact rounding of finished sums from a fine lattice to that of the noise.
+"""Exact rounding of finished sums from a fine lattice to the lattice of the noise.
 
-Two sums whose statistics differ by x before rounding differ by at most |x| + 1 in each coordinate afterwards, in units
-of the noise lattice, because the nearest integer moves by at most one more than its argument. That holds for *exact*
-rounding only: in floating point the error of a product grows with the sum, that is, with the private number of records.
-So the factor is a fraction p / 2^k and everything is done in integers.
+Let two sums differ by x before rounding, in units of the noise lattice. Afterwards they differ by at most |x| + 1 in
+each coordinate, because the nearest integer moves by at most one more than its argument. This holds only for *exact*
+rounding: in floating point the error of a product grows with the sum, and so with the private number of records.
+So the factor is a fraction p / 2^k, and all arithmetic is on integers.
 """
 
 import math
@@ -17,14 +17,14 @@ _CHUNK = 1 << 15
 
 @dataclass(frozen=True)
 class Fraction:
-    """numerator / 2^shift with a numerator below 2^31."""
+    """The number numerator / 2^shift, with a numerator below 2^31."""
 
     numerator: int
     shift: int
 
     @classmethod
     def below(cls, value: float) -> "Fraction":
-        """The largest such fraction that is not above a positive number."""
+        """Find the largest such fraction that is not above a positive number."""
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"value={value!r}: expected a finite number > 0")
         mantissa, exponent = math.frexp(value)
@@ -37,10 +37,10 @@ class Fraction:
 
 
 def rounded(fine: np.ndarray, factor: Fraction) -> np.ndarray:
-    """The integers nearest to ``fine * factor``, exactly; halves go up.
+    """Round ``fine * factor`` to the nearest integers, exactly; halves go up.
 
     ``floor(fine * factor + 1/2)`` in rational numbers, as int64, for an array of int64 or of Python's integers; the
-    caller makes sure that results are below 2^62.
+    caller ensures that results are below 2^62.
     """
     p, k = factor.numerator, factor.shift
     if fine.dtype != np.int64:

@@ -1,11 +1,11 @@
-"""The loop of variational Bayes in private settings, once for all models.
+"""The one loop of variational Bayes in private settings, for all models.
 
 One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
 
     draw a minibatch → sum of contributions, clipped and exact → noise lattice
     → ledger → noise, one draw → Release → the model's own M-step
 
-with the ledger written before the noise's key is drawn.
+The ledger is written before the noise's key is drawn.
 """
 
 import logging
@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each step: steps done in this run, steps that it will do, seconds since it began.
+    """Progress of a run, for a callback: steps done, steps planned, seconds since the start.
 
-    The seconds are for the operator alone: time is not covered by the guarantee.
+    Show the seconds only to the operator: the guarantee does not cover time.
     """
 
     step: int
@@ -59,7 +59,7 @@ def run(
     steps: range | None = None,
     after: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a plan, updating model and ledger; returns the steps done in all.
+    """Run a plan, updating model and ledger; returns the total number of steps done.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ def run(
     keep : callable(Release) or None
         Called with each release before the model sees it, to store it.
     callback : callable(Progress) or None
-        Called after each step. What it raises ends the run.
+        Called after each step. An exception from it ends the run.
     figures : list or None
-        Takes a dict of un-noised figures for each step. The plan has to be tainted.
+        Receives a dict of un-noised diagnostics for each step. The plan has to be tainted.
     charge : callable() or None
-        Called before the key of a step's noise is drawn, where the step brings an event: what the budget of the data
-        set has to know is on the disk when it returns. What it raises ends the run.
+        Called before the key of a step's noise is drawn, if the step starts an event. When it returns, the charge to
+        the data set's budget is on the disk. An exception from it ends the run.
     steps : range or None
-        Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
+        Remaining steps of the plan, if its ledger is already open. None is all steps.
     after : callable(int) or None
-        Called with the number of the plan's steps that are done, when the model has seen a release, to keep its state.
+        Called with the number of steps done, after the model has seen a release, to store its state.
     """
     if steps is None:
         steps = range(plan.n_steps)
@@ -98,13 +98,13 @@ def run(
         step = first_step + number
         opened: dict[str, float] | None = None if figures is None else {}
         first = number == steps.start
-        # A new key where a new event is paid for, and nowhere else: the steps of an epoch share what they were dealt.
+        # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
         if charged(sampler, step, first):
             drawing = randomness.of_step(step - step % epoch_length(sampler))
         rows, words = backend.minibatch(sampler, records, drawing, step)
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
-        # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
-        # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.
+        # A step that ends before this line costs nothing: nothing was released. After it the step is spent. So a signal
+        # waits until model and run folder both hold a whole number of steps.
         event = plan.event_at(step, first)
         with uninterrupted():
             if event is not None:

@@ -1,4 +1,4 @@
-"""Sums of some parts of the data set on their way to the whole: small in transit, and each part counted once."""
+"""Sums over parts of the data set: small in transit, each part counted once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True, repr=False)
 class PackedSum:
-    """An int64 array in fewer bytes; objects, which hold longer integers, as they are.
+    """An int64 array in fewer bytes; an array of objects, for longer integers, unchanged.
 
     Attributes
     ----------
     shape : tuple of int
     places : int32 array or None
-        Rows of the array that are not all 0; None where all are there.
+        Rows of the array that are not all 0; None for all rows.
     values : array of shape (n, width)
-        These rows, in the smallest of int8, int16 and int32 that holds them; else their low halves, as uint32.
+        These rows, in the smallest sufficient type of int8, int16 and int32; else their low halves, as uint32.
     high : array of shape (n, width), or None
-        What the low halves leave, in the smallest of the three.
+        The high halves, in the smallest sufficient type of the three.
     """
 
     shape: tuple[int, ...]
@@ -46,14 +46,14 @@ class PackedSum:
         return cls(array.shape, places, rows.astype(np.uint32), (rows >> 32).astype(high))
 
     def add_to(self, total: np.ndarray) -> None:
-        """Add what was packed to an int64 array of its shape."""
+        """Add the packed numbers to an int64 array of their shape."""
         rows, at = total.reshape(len(total), -1), slice(None) if self.places is None else self.places
         rows[at] += self.values
         if self.high is not None:
             rows[at] += self.high.astype(np.int64) << 32
 
     def unpacked(self) -> np.ndarray:
-        """A new array of the numbers that were packed."""
+        """Unpack the numbers into a new array."""
         if self.values.dtype == object:
             return self.values.copy()
         out = np.zeros(self.shape, dtype=np.int64)
@@ -68,19 +68,19 @@ class PackedSum:
 
 @dataclass(frozen=True, repr=False)
 class PartialSum:
-    """The sum of the contributions of some parts of the data set.
+    """Sum of the contributions of some parts of the data set.
 
     Attributes
     ----------
     parts : int
-        The set of the parts: bit i is that of part i.
+        The set of the parts: bit i stands for part i.
     n_units : int
         Units that contributed.
     packed : PackedSum
     figures : dict
-        Un-noised diagnostics, where a run opens them.
+        Un-noised diagnostics, if a run asks for them.
     moved : int
-        Bytes of this sum and of those that it was added from.
+        Bytes of this sum and of all its summands.
     """
 
     parts: int
@@ -90,7 +90,7 @@ class PartialSum:
     moved: int = 0
 
     def __sizeof__(self) -> int:
-        """By which Dask decides where sums are added."""
+        """Tell Dask the size, which decides on which worker sums are added."""
         return self.packed.nbytes
 
     @classmethod
@@ -101,19 +101,19 @@ class PartialSum:
 
 
 def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
-    """The sum of sums over different parts, which are left as they are.
+    """Add sums over different parts; the summands stay unchanged.
 
     Parameters
     ----------
     sums : sequence of PartialSum
         At least one.
     capacity : int
-        Units whose contributions fit int64; the total of more is of Python integers.
+        Most units with a total that fits int64; more give Python integers.
 
     Raises
     ------
     RuntimeError
-        If a part is in two of them: it would count twice.
+        If two of them contain the same part: it would count twice.
     """
     n_units, parts = sum(one.n_units for one in sums), 0
     total = np.zeros(sums[0].packed.shape, dtype=object if n_units > capacity else np.int64)

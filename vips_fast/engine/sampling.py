@@ -1,11 +1,14 @@
-"""Minibatches, and the privacy event that each way of sampling is.
+"""Minibatches, and the privacy event of each way of sampling.
 
-A sampler draws record numbers and emits the accounting event of a release made from such
-a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
-and random allocation with "add or remove one record"; a fixed size without replacement
-with "replace one record"; the whole data set with either; rows of persons, drawn one by
-one, with "add or remove one person". A sampler knows public numbers only; how many rows
-there are is told to `draw` alone.
+A sampler draws record numbers and also makes the accounting event of a release from such a minibatch, so that the two
+cannot differ. Each way of sampling has its neighboring relation:
+
+- Poisson sampling and random allocation: add or remove one record.
+- A fixed size without replacement: replace one record.
+- The whole data set: either.
+- Rows of persons, drawn one by one: add or remove one person.
+
+A sampler knows only public numbers; the number of rows is an argument of `draw`.
 """
 
 from __future__ import annotations
@@ -50,18 +53,18 @@ class Sampler(Protocol):
     expected_batch_size: float
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Sorted record numbers below n_rows, int64; those within ``part`` alone, where it is given.
+        """Draw sorted record numbers below n_rows, int64; with ``part``, only those within it.
 
-        ``randomness`` gives the same words whenever it is asked (`Randomness.of_step`), so that parts that make up all
-        rows give together what the whole gives, and is the same for all steps that one event covers.
+        ``randomness`` is deterministic (`Randomness.of_step`): drawing part by part selects the same rows as drawing
+        all at once. It is the same for all steps that one event covers.
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier, or of an epoch of `n_batches` releases."""
+        """Make the event of one release with this noise multiplier, or of an epoch of `n_batches` releases."""
 
 
 def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
-    """How many steps an event of this sampler covers, or this event."""
+    """Count the steps that an event of this sampler covers, or this event."""
     return int(getattr(of, "n_batches", 1))
 
 
@@ -75,22 +78,22 @@ def check_steps(sampler: Sampler, n_steps: int) -> None:
 
 
 def charged(sampler: Sampler, step: int, first: bool = False) -> bool:
-    """Whether a step of a run brings a new event: each does, or those that begin an epoch.
+    """Test whether a step of a run starts a new event: every step, or every step that begins an epoch.
 
-    The first step that a run does brings one too, wherever it stands in its epoch: a run that was resumed there goes
-    on with newly drawn minibatches. What it does of them, and what was done of those before, are parts of two epochs.
+    The first step of a run also starts one, even within an epoch: a resumed run draws new minibatches. The steps
+    before and after the interruption then belong to two different epochs.
     """
     return first or step % epoch_length(sampler) == 0
 
 
 def n_events(of: Sampler | PrivacyEvent | None, steps: range) -> int:
-    """How many events these consecutive steps of a run bring, the first of them done first."""
+    """Count the events that consecutive steps of a run start, if the first of them is done first."""
     length = epoch_length(of)
     return (steps.stop - 1) // length - steps.start // length + 1 if len(steps) else 0
 
 
 def run_event(sampler: Sampler, noise_multiplier: float, n_steps: int) -> SelfComposedEvent:
-    """The event of a whole run."""
+    """Compose the events of a whole run."""
     return SelfComposedEvent(sampler.event(noise_multiplier), n_events(sampler, range(n_steps)))
 
 
@@ -107,7 +110,7 @@ class PoissonSampler:
     Notes
     -----
     A record is taken when its 64-bit random word is below a threshold T. The event
-    states T / 2^64, the probability that is really used, rounded up to a double.
+    states the actual probability, T / 2^64, rounded up to a double.
     """
 
     name = "poisson"
@@ -121,7 +124,7 @@ class PoissonSampler:
         self.expected_batch_size = self.sampling_probability * n_records
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Sorted record numbers, int64; possibly none."""
+        """Draw sorted record numbers, int64; possibly none."""
         part = range(n_rows) if part is None else part
         if self.threshold == 2**64:
             return np.arange(part.start, part.stop, dtype=np.int64)
@@ -129,13 +132,13 @@ class PoissonSampler:
         return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64) + part.start
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier."""
+        """Make the event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
 
 
 class RowSampler(PoissonSampler):
-    """Rows of persons, each drawn by itself as `PoissonSampler` draws records, where no person has many of them.
+    """Rows of persons, drawn independently as `PoissonSampler` draws records; a person has only a few.
 
     Parameters
     ----------
@@ -144,20 +147,20 @@ class RowSampler(PoissonSampler):
     batch_size : float
         Expected rows of a minibatch, in (0, n_records].
     rows_per_unit : int
-        Most rows of a person among those that are drawn from, which `vips_fast.engine.units.KeptRows` sees to.
+        Most rows of a person in the pool of rows; `vips_fast.engine.units.KeptRows` enforces it.
 
     Notes
     -----
-    Each row is clipped by itself, and the noise multiplier is over the sensitivity of one row.
+    Each row is clipped by itself, and the noise multiplier is relative to the sensitivity of one row.
 
-    *Proof that the event holds for a person with any number of rows.* Let all words by which `KeptRows` chose be given.
-    They are independent of everything else, and a bound that holds given them holds on average: the hockey-stick
-    divergence is jointly convex. Which rows of a person are kept follows from that person's rows and words alone, so
-    data sets that differ by one person keep the same rows of everybody else, and differ by at most `rows_per_unit`
-    kept rows. Of these, each is drawn by a coin of its own in each step, and j of them move the rounded sum by at most
-    j times one row's sensitivity (which holds what rounding adds once, however many they are). That is what
-    `GroupEvent` is about, and `vips_fast.accounting.privacy_loss.rows` proves, compositions included. With all rows in
-    each step, the person's move the sum by at most `rows_per_unit` times one row's.
+    *Proof that the event holds for a person with any number of rows.* Condition on all words that `KeptRows` used for
+    its choice. They are independent of everything else. A bound that holds given these words holds on average, since
+    the hockey-stick divergence is jointly convex. Only a person's own rows and words decide which of that person's rows
+    stay. So data sets that differ by one person agree in the rows of everybody else, and differ by at most
+    `rows_per_unit` rows. Each of these is drawn by a coin of its own in each step. If j of them are drawn, they move
+    the rounded sum by at most j times one row's sensitivity, which already includes the rounding. This is the situation
+    of `GroupEvent`; `vips_fast.accounting.privacy_loss.rows` has its proof, with compositions. With all rows in each
+    step, the person's rows move the sum by at most `rows_per_unit` times one row's sensitivity.
     """
 
     name = "rows"
@@ -167,7 +170,7 @@ class RowSampler(PoissonSampler):
         self.rows_per_unit = rows_per_unit
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier, for a person."""
+        """Make the event of one release with this noise multiplier, for a person."""
         return group_event(super().event(noise_multiplier), self.rows_per_unit)
 
 
@@ -177,8 +180,8 @@ class FixedSizeSampler:
     Parameters
     ----------
     n_records, batch_size : int
-        Number of records, which is public where neighbours differ by replacing one, and
-        size of a minibatch, in [1, n_records].
+        Number of records, and size of a minibatch in [1, n_records]. Both are public:
+        neighboring data sets, which differ by replacing a record, have equally many.
     """
 
     name = "without_replacement"
@@ -189,7 +192,7 @@ class FixedSizeSampler:
         self.expected_batch_size = float(batch_size)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Sorted record numbers, int64: those with the smallest random words, of all records' even for a part."""
+        """Draw the records with the smallest random words of the whole data set; sorted int64 numbers."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
@@ -202,7 +205,7 @@ class FixedSizeSampler:
         return np.sort(chosen[(part.start <= chosen) & (chosen < part.stop)]).astype(np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier."""
+        """Make the event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         if self.batch_size == self.n_records:
             return inner
@@ -219,18 +222,18 @@ class RandomAllocationSampler:
     n_batches : int
         Minibatches of an epoch, at least 1. Step s is minibatch s mod n_batches of epoch s // n_batches.
     reused : bool
-        Whether minibatches were drawn once, when the data were written in their order, and serve every epoch; else
-        they are drawn anew for each.
+        Whether all epochs use the same minibatches, drawn once when the data were written in their order; else each
+        epoch draws new ones.
     edges : int64 array of shape (n_batches + 1,), or None
-        Records from edges[i] to edges[i + 1] are minibatch i, where minibatches are reused. The sizes are private:
-        whoever only plans has none.
+        If minibatches are reused, records from edges[i] to edges[i + 1] are minibatch i. Their sizes are private, so
+        a sampler that only plans has none.
 
     Notes
     -----
-    A record's minibatch is its 64-bit random word modulo n_batches; words from the largest multiple of n_batches up
-    are drawn again, so that nothing is rounded. It follows from the epoch's key and the record's own number alone. The
-    loop makes a new key where `charged` says that a new epoch is paid for, and keeps it in memory only: whoever begins
-    or goes on with an epoch in any other way draws anew.
+    A record's minibatch is its 64-bit random word modulo n_batches. Words from the largest multiple of n_batches up
+    are drawn again, so that there is no rounding. The minibatch depends only on the epoch's key and the record's own
+    number. The loop makes a new key when a new epoch is charged, and holds it only in memory. So a run that
+    begins or resumes within an epoch draws new minibatches.
     """
 
     name = "random_allocation"
@@ -241,7 +244,7 @@ class RandomAllocationSampler:
         self.expected_batch_size = n_records / n_batches
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Sorted record numbers, int64; possibly none. ``randomness`` is the same for all steps of an epoch."""
+        """Draw sorted record numbers, int64, possibly none; ``randomness`` is the same within an epoch."""
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
@@ -251,7 +254,7 @@ class RandomAllocationSampler:
         return np.flatnonzero(self._allocate(len(part), randomness, epoch, part.start) == number) + part.start
 
     def _allocate(self, n: int, randomness: Randomness, epoch: int, first: int = 0) -> np.ndarray:
-        """The minibatches of n records from number ``first`` on."""
+        """Assign minibatches to n records from number ``first`` on."""
         words = randomness.words(n, "allocate", epoch, first)
         last, again = np.uint64(2**64 - 2**64 % self.n_batches - 1), 0
         while (beyond := words > last).any():
@@ -260,7 +263,7 @@ class RandomAllocationSampler:
         return words % np.uint64(self.n_batches)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one epoch with this noise multiplier."""
+        """Make the event of one epoch with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         if self.n_batches == 1:
             return inner
@@ -273,7 +276,7 @@ class FullSampler:
     Parameters
     ----------
     n_records : int
-        Public number of records, which alone scales the sums.
+        Public number of records, which scales the sums.
     neighbors : {"add_remove", "replace_one"}
     """
 
@@ -284,12 +287,12 @@ class FullSampler:
         self.expected_batch_size = float(n_records)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """All record numbers, int64."""
+        """Give all record numbers, int64."""
         part = range(n_rows) if part is None else part
         return np.arange(part.start, part.stop, dtype=np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier."""
+        """Make the event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
 
 
@@ -301,7 +304,7 @@ def minibatch(
     step: int,
     part: range | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
+    """Draw the contributing records of a step, int64 and sorted, and a random uint64 word for each.
 
     Parameters
     ----------
@@ -310,15 +313,15 @@ def minibatch(
         Records of the data set.
     usable : bool array of shape (n_rows,), or (len(part),), or None
     randomness : Randomness
-        ``of_step`` of the run's, for the step, or for the first step of its epoch.
+        ``of_step`` of the run's randomness, for this step or for the first step of its epoch.
     step : int
     part : range or None
-        The records that are at hand; None for all. Numbers are counted from its start.
+        The records of this process; None for all. Numbers count from its start.
 
     Notes
     -----
-    Whether a record is drawn, and its word, are functions of the step's key and of the record's own number in the data
-    set: any parts that make up the data set draw what the whole draws.
+    The decision about a record, and its word, depend only on the step's key and on the record's own number in the data
+    set. So sampling part by part selects the same records as sampling all at once.
     """
     if part is None:
         part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
@@ -332,9 +335,9 @@ def minibatch(
 
 
 def resolve_sampling(sampling: str | None, neighbors: str | None, n_bins: int | None) -> str:
-    """How minibatches are drawn; None is what `vips_fast.models.parameters.Parameters` says of it.
+    """Resolve ``sampling=None`` as `vips_fast.models.parameters.Parameters` documents it.
 
-    ``n_bins`` is None for data in memory, and else in how many bins the shards were written, or 0.
+    ``n_bins`` is None for data in memory; for shards it is their number of bins, or 0.
     """
     if sampling is not None:
         return sampling
@@ -351,30 +354,30 @@ def make_sampler(
     rows_per_unit: int | None = None,
     n_bins: int | None = None,
 ) -> Sampler:
-    """The sampler for an estimator's parameters.
+    """Make the sampler for an estimator's parameters.
 
     Parameters
     ----------
     sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
-        None is what `resolve_sampling` takes.
+        None is resolved by `resolve_sampling`.
     neighbors : {"add_remove", "replace_one"} or None
-        None takes the relation that the sampling is accounted under.
+        None takes the relation of the sampling's accounting.
     n_records : int
         Public number of records.
     batch_size : float or None
-        None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded,
-        or as many as there are bins.
+        None is the whole data set. With "random_allocation", an epoch has n_records / batch_size minibatches, rounded,
+        or one for each bin.
     rows_per_unit : int or None
-        Most rows of a person, which "rows" needs and the others do not read.
+        Most rows of a person; only "rows" reads and needs it.
     n_bins : int or None
-        Minibatches of an epoch that were drawn with the data, which "random_allocation" takes as they are; 0 for shards
-        without any, None for data in memory.
+        Minibatches of an epoch that were drawn with the data, which "random_allocation" uses unchanged; 0 for shards
+        without bins, None for data in memory.
 
     Raises
     ------
     ValueError
-        If a name is unknown, the relation is not one that the sampling can be accounted
-        under, or the batch does not fit the public number of records.
+        If a name is unknown, the sampling has no accounting for the relation,
+        or the batch does not fit the public number of records.
     """
     sampling = resolve_sampling(sampling, neighbors, n_bins)
     if sampling not in SAMPLINGS:

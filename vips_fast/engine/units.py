@@ -1,9 +1,9 @@
-"""Units of privacy that own several rows: persons.
+"""Privacy units with several rows: persons.
 
-With units, everything that the engine says of a record is said of a unit: the sampler draws units, `Model.contribute`
-takes blocks of units, each with one random word, and the sum of a unit's rows is clipped once, jointly. So adding or
-removing a unit with all its rows moves a sum by at most the clip, whatever the number of its rows; which rows there
-are, and how many, is private.
+With units, the engine treats a unit as it otherwise treats a record. The sampler draws units, `Model.contribute`
+takes blocks of units with one random word each, and the sum of a unit's rows is clipped once, jointly. So adding or
+removing a unit with all its rows moves a sum by at most the clip, whatever the number of its rows. The rows and their
+number are private.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5
 
 
 def mixed(words: np.ndarray) -> np.ndarray:
-    """The finisher of SplitMix64: uint64 words scrambled, one to one."""
+    """Scramble uint64 words one to one, by the finisher of SplitMix64."""
     words = (words ^ (words >> np.uint64(30))) * _MIX1
     words = (words ^ (words >> np.uint64(27))) * _MIX2
     scrambled: np.ndarray = words ^ (words >> np.uint64(31))
@@ -38,12 +38,12 @@ class UnitBlock:
 
 
 class UnitRecords:
-    """Records of units that own any number of rows, as the engine's `Records`, in the order of their first rows.
+    """Units with any number of rows, as the engine's `Records`, in the order of their first rows.
 
-    ``rows`` are the rows, as a model's reader prepared them. ``groups``, (rows.n_rows,), are labels of the units that
-    they belong to (`vips_fast.data.groups.group_codes`, whose errors are raised), or `Runs`, where each unit's rows
-    begin, if they follow each other. ``limit`` is the most rows of a unit that are used at one visit, or None. A unit
-    that has more is cut to as many, chosen by its own random word, anew at each visit: a function of the unit alone.
+    ``rows`` are the rows, as a model's reader made them. ``groups``, (rows.n_rows,), labels the unit of each row
+    (`vips_fast.data.groups.group_codes`, which also raises its errors). It is `Runs`, the first rows of all units, if
+    each unit's rows are consecutive. ``limit`` is the most rows of a unit in one visit, or None. If a unit has more
+    rows, its own random word chooses ``limit`` of them, anew at each visit: a function of this unit only.
     """
 
     usable: np.ndarray | None = None
@@ -58,7 +58,7 @@ class UnitRecords:
         codes = group_codes(groups, rows.n_rows)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
         if rows.usable is not None:
-            # A row that is not usable is no row of anybody's.
+            # A row that is not usable belongs to no unit.
             self._order = self._order[rows.usable[self._order]]
             counts = np.bincount(codes[rows.usable], minlength=int(codes.max(initial=-1)) + 1)
         else:
@@ -71,11 +71,11 @@ class UnitRecords:
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
     def _numbers(self, places: np.ndarray) -> np.ndarray:
-        """Numbers of rows, by their places in the order of the units."""
+        """Look up numbers of rows by their places in the order of the units."""
         return places if self._order is None else self._order[places]
 
     def edges(self, units: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equal work; a unit is never divided."""
+        """Divide units into blocks of about equal work; a unit is never split."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
@@ -84,7 +84,7 @@ class UnitRecords:
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
     def subset(self, units: np.ndarray) -> "UnitRecords":
-        """See `vips_fast.engine.model.Records`; each unit with all its rows."""
+        """Take units with all their rows; see `vips_fast.engine.model.Records`."""
         lengths: np.ndarray = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         places = np.repeat(self._starts[units] - ends[:-1], lengths) + np.arange(ends[-1])
@@ -94,14 +94,14 @@ class UnitRecords:
         return other
 
     def block(self, units: np.ndarray) -> UnitBlock:
-        """The block of these units."""
+        """Make the block of these units."""
         return UnitBlock(self, units)
 
     def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        """The rows of units: a block of `Records`, a word for each row, and where each unit's rows begin, (n + 1,).
+        """Look up rows of units: a block of `Records`, a word for each row, and the starts of units, (n + 1,).
 
-        ``words``, (n,) uint64, has one for each unit, from which those of its rows follow; that of the first row is the
-        unit's.
+        ``words``, (n,) uint64, has one for each unit. A unit's first row takes the unit's word; the words of its other
+        rows follow from it.
         """
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
@@ -128,13 +128,13 @@ def read_units(
     groups: Any,
     owned: Callable[[Records, Any], Records],
 ) -> tuple[Records, dict[str, Any]]:
-    """What ``read(X, y, **extra)`` gives: records, ``owned`` by whom ``groups`` say where they do, and public facts."""
+    """Call ``read(X, y, **extra)`` for records and public facts; with ``groups``, join the records to units."""
     records, facts = read(X, y, **extra)
     return records if groups is None else owned(records, groups), facts
 
 
 class Selection:
-    """Some rows of records that stay where they are, such as on disk; see `vips_fast.engine.model.Records`."""
+    """A selection of rows that stay in place, such as on disk; see `vips_fast.engine.model.Records`."""
 
     def __init__(self, records: Records, chosen: np.ndarray):
         self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
@@ -145,11 +145,11 @@ class Selection:
         return None if self._records.usable is None else self._records.usable[self._chosen]
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equal work."""
+        """Divide rows into blocks of about equal work."""
         return self._records.edges(self._chosen[rows])
 
     def block(self, rows: np.ndarray) -> Any:
-        """The block of these rows."""
+        """Make the block of these rows."""
         return self._records.block(self._chosen[rows])
 
     def subset(self, rows: np.ndarray) -> Records:
@@ -158,10 +158,10 @@ class Selection:
 
 
 class KeptRows(Selection):
-    """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
+    """Rows as independent records, with at most ``limit`` of each unit, as the engine's `Records`.
 
-    ``rows`` and ``groups`` are as for `UnitRecords`. ``limit`` is the most rows of a unit that are kept; None keeps
-    all. `choose` says which, and has to be called first.
+    ``rows`` and ``groups`` are as for `UnitRecords`. ``limit`` is the most rows of a unit; None takes all. Call
+    `choose` first: it makes the choice.
     """
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):
@@ -172,13 +172,13 @@ class KeptRows(Selection):
         self.n_rows = int(np.minimum(sizes, self._limit).sum())
 
     def choose(self, randomness: Randomness, step: int) -> None:
-        """Each unit keeps the rows with its least random words, whatever the words and rows of others, for a run."""
+        """Choose each unit's rows for a run: those with its least random words, independent of other units."""
         words = randomness.words(len(self._codes), "rows", step)
         self._chosen = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """A block's rows, a word for each, and where each unit's rows begin; None where every row is a unit."""
+    """Unpack a block: rows, a word for each, and the starts of units; None if every row is a unit."""
     if isinstance(block, UnitBlock):
         return block.records.take(block.units, words)
     return block, words, None

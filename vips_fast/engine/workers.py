@@ -1,4 +1,4 @@
-"""What the workers of a cluster are, get, and do: each draws its own part's units of a step, and sums over them."""
+"""Tasks of a cluster's workers: each draws the units of its own part and sums over them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .randomness import Randomness
 from .sampling import Sampler, minibatch
 from .units import read_units
 
-#: Instruction sets whose kernels use reciprocals that processors round differently.
+#: Instruction sets with kernels that use reciprocals, which processors round differently.
 _APPROXIMATE = ("avx2", "avx512")
 
 
 class ClusterError(ConnectionError):
-    """The cluster does not compute a sum. What was released before stands, and nothing more is spent."""
+    """The cluster cannot compute a sum. Earlier releases stand, and nothing more is spent."""
 
 
 @cache
 def identity() -> dict[str, str]:
-    """What the integers of a contribution depend on beside the record and what is released.
+    """Describe everything that a contribution depends on beside record and releases.
 
     Returns
     -------
     dict of str
-        Versions and instruction set as in checkpoints; a digest of the package's own files; the kind of processor,
-        where kernels or numpy depend on it.
+        Versions and instruction set as in checkpoints; a digest of the package's own files; the kind of processor, if
+        kernels or numpy depend on it.
     """
     root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".so", ".pyd")):
@@ -48,7 +48,7 @@ def identity() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Maker, family and model of the processor, as far as the system says them."""
+    """Read maker, family and model of the processor, if the system knows them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
     except OSError:
@@ -58,7 +58,7 @@ def _processor() -> str:
 
 
 def difference(theirs: dict[str, str]) -> str | None:
-    """In what a worker differs from this process; None if in nothing."""
+    """Name the first difference between a worker and this process; None without any."""
     for name, mine in identity().items():
         if theirs.get(name) != mine:
             advice = "; set VIPS_FAST_ISA for all of them" if name == "instruction set" else ""
@@ -67,9 +67,10 @@ def difference(theirs: dict[str, str]) -> str | None:
 
 
 class Sent:
-    """What is shown by no log, and arrives with arrays of its own: Dask's would be read-only, and lie anywhere.
+    """Content that no log shows, and that arrives with arrays of its own.
 
-    It knows its size in bytes, so that Dask has a task done where its records are.
+    Arrays in Dask's hands would be read-only, and at any address. An object knows its size in bytes, so that Dask runs a
+    task next to its records.
     """
 
     def __init__(self, content: Any, packed: bytes | None = None):
@@ -81,7 +82,7 @@ class Sent:
 
     @classmethod
     def of(cls, content: Any) -> Sent:
-        """For sending alone: what cannot be packed fails here."""
+        """Pack content for sending; ClusterError if that is not possible."""
         try:
             return cls(None, _dumps(content))
         except Exception as error:
@@ -98,7 +99,7 @@ def _dumps(content: Any) -> bytes:
 
 
 def _size(content: Any) -> int:
-    """Bytes that it takes to send this, of which none is copied."""
+    """Count the bytes of a transfer, without a copy."""
     from distributed.protocol.pickle import dumps
 
     apart: list[pickle.PickleBuffer] = []
@@ -113,7 +114,7 @@ def _arrived(packed: bytes) -> Sent:
 
 @dataclass(frozen=True, repr=False)
 class Draw:
-    """What the workers need in order to draw a step's minibatch.
+    """Everything that workers need to draw a step's minibatch.
 
     Attributes
     ----------
@@ -121,7 +122,7 @@ class Draw:
     n_rows : int
         Units of the whole data set.
     randomness : Randomness
-        Of this step, or with random allocation of its epoch.
+        Of this step or, with random allocation, of its epoch.
     step : int
     """
 
@@ -134,26 +135,26 @@ class Draw:
 def sum_part(
     held: Sent, model: Sent, draw: Draw, part: tuple[int, int], number: int, expected: dict[str, str], opens: bool
 ) -> PartialSum:
-    """The sum over those units of a part that a step draws.
+    """Sum over the units of a part that a step draws.
 
     Parameters
     ----------
     held, model : Sent
-        The part's records, and what `Model.contributor` gave.
+        The part's records, and the result of `Model.contributor`.
     draw : Draw
     part : tuple of int
         First unit of the part, and the one after its last.
     number : int
-        Of the part.
+        Number of the part.
     expected : dict of str
-        Who may compute it.
+        `identity` of the workers that may compute it.
     opens : bool
-        Whether the run opens diagnostics.
+        Whether the run collects diagnostics.
 
     Raises
     ------
     ClusterError
-        If this worker is another one, or the records are others than those of the part.
+        If this worker has another identity, or the records do not belong to the part.
     """
     if identity() != expected:
         raise ClusterError("a worker that is not like the others was asked for a sum")
@@ -166,25 +167,25 @@ def sum_part(
     return PartialSum.of(1 << number, len(rows), total, figures)
 
 
-#: Records, their number, public facts, and None; or in place of None, class and text of the error that refuses them.
+#: Records, their number, public facts, and None or class and text of the error that refuses them.
 Answer = tuple[Sent, int, dict[str, Any], tuple[type[Exception], str] | None]
 
 
 def read_block(read: Callable[..., Any], *data: Any) -> Answer:
-    """Read one block: see `vips_fast.engine.units.read_units`."""
+    """Read one block; see `vips_fast.engine.units.read_units`."""
     try:
         records, facts = read_units(read, *data)
     except (ValueError, TypeError) as error:
-        # Given, and not raised, it is told from errors of what makes the blocks, whose texts may hold data.
+        # Returned, not raised: so it differs from an error in the making of blocks, whose text may hold data.
         return Sent(None), 0, {}, (TypeError if isinstance(error, TypeError) else ValueError, str(error))
     return Sent(records), records.n_rows, facts, None
 
 
 def first(answer: Answer) -> Sent:
-    """The records, which stay with the worker."""
+    """Select the records, which stay with the worker."""
     return answer[0]
 
 
 def rest(answer: Answer) -> tuple[Any, ...]:
-    """What the fitting process learns."""
+    """Select everything that the fitting process learns."""
     return answer[1:]
