@@ -3,10 +3,10 @@
 
 # Compiled once for each instruction set.
 LDA = lda/estep.c lda/gather.c lda/shrink.c
-BLR = blr/pg_mean.c blr/estep.c
+LOGISTIC = logistic/pg_mean.c logistic/estep.c
 SBN = sbn/pg.c sbn/quadratic.c sbn/sums.c
 NOISE = noise/chacha20.c noise/gaussian.c noise/symmetric.c
-KERNEL_SOURCES = $(LDA) $(BLR) $(SBN) $(NOISE) table.c
+KERNEL_SOURCES = $(LDA) $(LOGISTIC) $(SBN) $(NOISE) table.c
 # Compiled once.
 COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/integers.c text/tokens.c
 

@@ -242,7 +242,8 @@ static void LOCAL(add_whole)(const LOCAL(document) * e, REAL factor, int64_t *su
 }
 
 /* Add the contribution of the given norm to the sums. */
-static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *params, double norm, int64_t *sums) {
+static void LOCAL(add_contribution)(const LOCAL(document) * e, const vf_lda_params *params, double norm,
+                                    int64_t *sums) {
     /* Copies: the compiler cannot know that the sums do not overwrite *e. */
     const int64_t n_topics = e->n_topics, n_words = e->n_words, n_padded = e->n_padded, n_active = e->n_active;
     const int32_t *topic = e->topic, *word = e->word;
@@ -324,7 +325,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
                 if (!(norm <= 1e18))
                     norm = 0.0; /* not finite */
                 else if (sums)
-                    LOCAL(release)(&e, params, norm, sums);
+                    LOCAL(add_contribution)(&e, params, norm, sums);
             }
         }
         if (n_iter) n_iter[d] = rounds;
@@ -410,7 +411,7 @@ static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
 }
 
 /* Clip a unit's sum of the given norm, truncate it and add it to the sums. */
-static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
+static void LOCAL(add_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
     const int64_t all = params->n_topics, n_topics = u->n_topics, stride = u->stride;
     const int64_t width = VF_ROUND_UP(n_topics, LANES);
     const int32_t *topic = u->topic;
@@ -500,13 +501,13 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
                 LOCAL(add_document)(&sum, &e);
             } else {
                 if (bound > 0.0) norm = LOCAL(bound_words)(&e, bound);
-                LOCAL(release)(&e, params, norm, sums);
+                LOCAL(add_contribution)(&e, params, norm, sums);
             }
         }
         if (together) {
             norm = LOCAL(unit_norm)(&sum, bound);
             if (norm <= 1e18)
-                LOCAL(release_unit)(&sum, params, norm, sums);
+                LOCAL(add_unit)(&sum, params, norm, sums);
             else
                 norm = 0.0;
             for (int64_t i = 0; i < sum.n_words; ++i) sum.row_of[sum.word[i]] = -1;

@@ -53,12 +53,12 @@ def test_generated_files_are_up_to_date(path):
     ("old", "new"),
     [
         ('VF_ERR_NULL = [1, "a', 'VF_ERR_OTHER = [1, "a'),
-        ("abi_version = 7", "abi_version = 8"),
+        ("abi_version = 8", "abi_version = 9"),
         ('["int32_t", "max_iter"', '["int64_t", "max_iter"'),
         ('    ["double", "tol",', '    ["double", "extra", ""],\n    ["double", "tol",'),
         ('"int64_t n, R b,', '"int64_t n, double b,'),
         ('name = "os_random"', 'name = "os_noise"'),
-        ('name = "blr_workspace"\nreturns = "int64_t"', 'name = "blr_workspace"'),
+        ('name = "logistic_workspace"\nreturns = "int64_t"', 'name = "logistic_workspace"'),
         (FIRST, '[[kernel]]\nname = "new"\narguments = "int64_t n"\n' + FIRST),
     ],
 )

@@ -1,21 +1,21 @@
 """The hand-optimized kernels behind a thin, checked Python interface; `reference` has their twins in plain numpy."""
 
-from .blr import blr_estep, pg_mean, unpack_upper
 from .lda import lda_estep
+from .logistic import logistic_estep, pg_mean, unpack_upper
 from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian, symmetric_gaussian
 from .psd import floor_spectrum, psd_project, solve_repaired
-from .results import BlrEStep, LdaEStep, SbnEStep
+from .results import LdaEStep, LogisticEStep, SbnEStep
 from .sbn import sbn_pg, sbn_quadratic
 
 __all__ = [
-    "BlrEStep",
     "LdaEStep",
+    "LogisticEStep",
     "SbnEStep",
     "add_rounded_gaussian",
-    "blr_estep",
     "chacha20_fill",
     "floor_spectrum",
     "lda_estep",
+    "logistic_estep",
     "pg_mean",
     "psd_project",
     "rounded_gaussian",

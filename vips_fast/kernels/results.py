@@ -18,7 +18,7 @@ class LdaEStep(NamedTuple):
     norms: np.ndarray
 
 
-class BlrEStep(NamedTuple):
+class LogisticEStep(NamedTuple):
     """Result of a logistic regression E-step over n records of d features."""
 
     #: (d,) float64, sum of the (clipped) linear statistics.

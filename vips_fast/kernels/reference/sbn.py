@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from .blr import pg_mean
+from .logistic import pg_mean
 
 
 def sbn_pg(

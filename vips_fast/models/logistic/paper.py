@@ -157,17 +157,17 @@ class _Uncentred(_PaperForm):
     def _residual_bound(self) -> float:
         return 0.5
 
-    def _center(self) -> None:
+    def center(self) -> None:
         return None
 
     def sensitivity(self, relation: str) -> float:
         """The clip for adding or removing a record, twice that for replacing a unit of several; else see the notes."""
-        if relation == "add_remove" or not self._private or not self._of_records:
+        if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
         return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
 
     def _slack(self, spacing: float) -> float:
-        truncation = math.sqrt(self._d) * (spacing + 2 * self._grid * math.sqrt(self.clip))
+        truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
         return super()._slack(spacing) + 2.01 * truncation
 
 
@@ -197,17 +197,17 @@ class _AlgorithmFive(_Uncentred):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._first, self._second = np.zeros(self._d), np.zeros((self._d, self._d))
+        self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self._current_scales()
-        rate, values = self._rate.rate(self._step), release.values
-        self._first += rate * (values[: self._d] * (self._n * linear) - self._first)
+        linear, quadratic = self.lattice.scales_of(self.step)
+        rate, values = self._rate.rate(self.step), release.values
+        self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):
             # Negative eigenvalues of the noised s2 go to 0.
             self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
-        precision.flat[:: self._d + 1] += self._alpha
+        precision.flat[:: self.n_features + 1] += self._alpha
         covariance = inverse(precision)
         mean = covariance @ self._first
         self._set_posterior(mean, covariance, mean)

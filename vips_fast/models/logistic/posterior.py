@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, gammaincinv
 
-from ...kernels.blr import pg_mean
+from ...kernels.logistic import pg_mean
 from .spectrum import NODES, WEIGHTS
 
 #: Nodes of alpha's distribution, at quantiles, and of that of the hidden curvature.

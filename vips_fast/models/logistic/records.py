@@ -13,7 +13,7 @@ from scipy import sparse
 from ...data.arrays import rows_of, selected
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
-from ...kernels.blr import MAX_FEATURES, Rows
+from ...kernels.logistic import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256

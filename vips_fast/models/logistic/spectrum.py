@@ -9,7 +9,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import erfcx, expit
 
 from ...engine.model import array_of
-from ...kernels.blr import pg_mean
+from ...kernels.logistic import pg_mean
 
 #: Above this dimension eigenvectors come from Lanczos iterations.
 LARGE = 512

@@ -264,24 +264,21 @@ static void LOCAL(scale)(LOCAL(unit_rows) * u, double factor) {
     }
 }
 
-int32_t KERNEL(vf_blr_units)(const vf_blr_params *params, const LOCAL(vf_rows) * rows, int64_t n_units,
-                             const int64_t *starts, void *workspace, int64_t workspace_bytes, double *linear,
-                             double *quadratic, const double *norms) {
+int32_t KERNEL(vf_logistic_units)(const vf_logistic_params *params, const LOCAL(vf_rows) * rows, int64_t n_units,
+                                  const int64_t *starts, void *workspace, int64_t workspace_bytes, double *linear,
+                                  double *quadratic, const double *norms) {
     int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
     lattice l;
     if (!params || !starts) return VF_ERR_NULL;
     if (((uintptr_t)params & 7u) | VF_OFF(starts)) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
-    if (n_units < 0) return VF_ERR_SIZE;
     const int64_t n = rows->n_rows, d = rows->n_columns;
-    if (starts[0] != 0 || starts[n_units] != n) return VF_ERR_INDPTR;
-    for (int64_t k = 0; k < n_units; ++k)
-        if (starts[k + 1] < starts[k] || starts[k + 1] > n) return VF_ERR_INDPTR;
+    if ((status = check_starts(n_units, starts, n)) != VF_OK) return status;
     if (n == 0) return VF_OK;
     if (!linear || !quadratic || !norms || !workspace) return VF_ERR_NULL;
     if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(norms) | ((uintptr_t)workspace & 7u)) return VF_ERR_ALIGNMENT;
-    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, rows->indptr == NULL)) return VF_ERR_WORKSPACE;
+    if (workspace_bytes < VF_FN(vf_logistic_workspace)(d, rows->indptr == NULL)) return VF_ERR_WORKSPACE;
 
     double *area = VF_ALIGN_UP(workspace), sums[2];
     const double g = params->spacing, h2 = params->factor_spacing * params->factor_spacing;
@@ -310,7 +307,7 @@ int32_t KERNEL(vf_blr_units)(const vf_blr_params *params, const LOCAL(vf_rows) *
             u.values += first * d;
         LOCAL(pairs)(&u, 0, area, sums);
         const double norm = sqrt((sums[0] > 0.0 ? sums[0] : 0.0) + (h2 * h2) * sums[1]);
-        if (!(norm - norm == 0.0)) return VF_ERR_RANGE; /* no factors of blr_weights */
+        if (!(norm - norm == 0.0)) return VF_ERR_RANGE; /* no factors of logistic_weights */
         if (norm > goal) LOCAL(scale)(&u, goal / norm);
         for (;;) {
             const double q = LOCAL(linear_square)(&u, area);

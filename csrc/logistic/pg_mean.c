@@ -38,5 +38,5 @@ static const double ln2_head_f64 = 6.93147180369123816490e-1, ln2_tail_f64 = 1.9
 static const float cap_f32 = 20.0f, least_f32 = 0x1p-60f;
 static const double cap_f64 = 40.0, least_f64 = 0x1p-500;
 
-#define VF_BODY "blr/pg_mean_body.h"
+#define VF_BODY "logistic/pg_mean_body.h"
 #include "simd/both.h"

@@ -11,7 +11,7 @@ from ..checks import check_array, check_number
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
-from .results import BlrEStep
+from .results import LogisticEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
 
 #: Numbers that a thread takes at a time of a Polya-Gamma mean: its arrays then stay in a core's second-level cache, and
@@ -148,7 +148,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
 
 def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarray:
     """Room that the kernels of the logistic regression need on one thread."""
-    return np.empty(native.blr_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
+    return np.empty(native.logistic_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
 
 
 def triangle_size(n_features: int) -> int:
@@ -211,7 +211,7 @@ def accumulate(
     norms: np.ndarray | None = None,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Integer sums over all records: the unchecked core of `blr_estep`.
+    """Integer sums over all records: the unchecked core of `logistic_estep`.
 
     Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
     of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero.
@@ -244,7 +244,7 @@ def accumulate(
         first, last = int(edges[k]), int(edges[k + 1])
         part, stored = slice(first, last), block(first, last)
         linear, quadratic = (array[: last - first] for array in weights[worker])
-        native.blr_weights(
+        native.logistic_weights(
             d,
             *stored,
             rows.y[part],
@@ -268,7 +268,7 @@ def accumulate(
             isa,
         )
         target = accumulators[worker]
-        native.blr_accumulate(
+        native.logistic_accumulate(
             d,
             0,
             d,
@@ -288,7 +288,7 @@ def accumulate(
     return sums
 
 
-def blr_estep(
+def logistic_estep(
     X: Any,
     y: ArrayLike,
     second_moment: ArrayLike | None = None,
@@ -303,7 +303,7 @@ def blr_estep(
     spacing: float | None = None,
     n_threads: int = 1,
     isa: str | None = None,
-) -> BlrEStep:
+) -> LogisticEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
     For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if longer, c = sqrt(x^T M x), <xi> = b
@@ -314,7 +314,7 @@ def blr_estep(
     integers, so the sums have the same bits for any number of threads and any order of records, and a record's
     contribution depends on that record alone.
 
-    Equivalent to ``vips_fast.kernels.reference.blr_estep(X, y, second_moment, ...)``.
+    Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
     Parameters
     ----------
@@ -346,9 +346,9 @@ def blr_estep(
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns BlrEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`), ``xi``
-    (n,), ``norms`` (n,). Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is
-    computed.
+    Returns LogisticEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`),
+    ``xi`` (n,), ``norms`` (n,). Raises ValueError or TypeError, before anything is computed, if an argument has a
+    wrong shape, dtype or range.
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features
@@ -397,4 +397,4 @@ def blr_estep(
     def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:
         return part * (unit * scale) if math.isfinite(scale) else np.zeros(len(part))
 
-    return BlrEStep(unscaled(sums[:d], spacing, scales[0]), unscaled(sums[d:], grid * grid, scales[1]), xi, norms)
+    return LogisticEStep(unscaled(sums[:d], spacing, scales[0]), unscaled(sums[d:], grid * grid, scales[1]), xi, norms)

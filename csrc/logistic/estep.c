@@ -92,6 +92,8 @@
 #define UNIT_TILE 64
 /* Columns up to which a unit with more rows than columns goes by the matrix of its moments, not by pairs of rows. */
 #define MOMENT_COLUMNS 256
+/* The bound of a record of several classes, over L. */
+#define CLASS_MARGIN (1.0 - 0x1p-20)
 #define TRIANGLE_ROW(i, d) ((int64_t)((uint64_t)((i) * (2 * (d) - (i)-1)) >> 1))
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
@@ -105,7 +107,7 @@ VF_INLINE int64_t rows_workspace(int64_t n_features, int dense) {
     return (dense ? GROUP + PANEL : 2) * VF_ROUND_UP(n_features, PANEL) * (int64_t)sizeof(double) + VF_LINE;
 }
 
-int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
+int64_t VF_FN(vf_logistic_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
     const int64_t d = VF_ROUND_UP(n_features, PANEL), rows = rows_workspace(n_features, dense);
     /* Units: three tiles of rows, the matrix of moments and a sum. */
@@ -122,7 +124,7 @@ typedef struct {
     int shift;                                  /* log2(g / h^2) */
 } lattice;
 
-static int32_t prepare(const vf_blr_params *p, lattice *l) {
+static int32_t prepare(const vf_logistic_params *p, lattice *l) {
     int eg, eh;
     if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
     if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
@@ -155,6 +157,15 @@ VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
     else
         q = quadratic << -l->shift;
     return q <= l->limit && linear <= l->limit * l->limit - q * q;
+}
+
+/* Do the units own all rows, in their order? */
+static int32_t check_starts(int64_t n_units, const int64_t *starts, int64_t n_rows) {
+    if (n_units < 0) return VF_ERR_SIZE;
+    if (starts[0] != 0 || starts[n_units] != n_rows) return VF_ERR_INDPTR;
+    for (int64_t u = 0; u < n_units; ++u)
+        if (starts[u + 1] < starts[u] || starts[u + 1] > n_rows) return VF_ERR_INDPTR;
+    return VF_OK;
 }
 
 /* Numbers of the records of one group. */
@@ -201,7 +212,9 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 }
 
 /* The body, once for each type of the stored values. */
-#define VF_BODY "blr/estep_body.h"
+#define VF_BODY "logistic/estep_body.h"
 #include "simd/both.h"
-#define VF_BODY "blr/units_body.h"
+#define VF_BODY "logistic/units_body.h"
+#include "simd/both.h"
+#define VF_BODY "logistic/classes_body.h"
 #include "simd/both.h"
