@@ -133,10 +133,10 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
             raise ValueError(f"{name} has shape {array.shape}: expected ({shape[0]},), one entry for each row of X")
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{name} has dtype {array.dtype}: expected real numbers")
-        array = np.ascontiguousarray(array, dtype=np.float64)
-        if not np.isfinite(array).all():
+        checked = np.ascontiguousarray(array, dtype=np.float64)
+        if not np.isfinite(checked).all():
             raise ValueError(f"{name}: expected finite values, found NaN or infinity")
-        return array
+        return checked
 
     y = column("y", y)
     if trials is not None:

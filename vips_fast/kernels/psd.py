@@ -96,8 +96,10 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     are set unless the rest of A is its mirror image.
     """
     d = len(A)
+    out: np.ndarray
     if d == 1:
-        return np.maximum(A, floor)
+        out = np.maximum(A, floor)
+        return out
     if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
         # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
@@ -143,7 +145,8 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
     `psd_project` for many small matrices: without its checks, and by one batched eigendecomposition.
     """
     values, vectors = np.linalg.eigh(matrices)
-    return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    raised: np.ndarray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return raised
 
 
 def solve_repaired(

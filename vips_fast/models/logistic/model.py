@@ -221,7 +221,8 @@ class LogisticModel(LogisticStatistics):
 
         top = np.array([gain(ratio * value) for value in spectrum.upper])
         bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
-        return self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
+        point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
+        return point
 
     def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
         """The centre whose weight of the constant gives the observed share of successes, all others being 0.

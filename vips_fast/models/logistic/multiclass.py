@@ -114,16 +114,20 @@ class OneVsRestModel(Model):
         if "workspace" not in scratch:
             scratch["workspace"] = workspace(d, block.indptr is None)
         *factors, quadratic, norms = parts = scratch["factors"][: (K + 2) * n].reshape(K + 2, n)
-        work, stored = scratch["workspace"], (block.indptr, block.indices, block.values)
+        work, indptr, indices, values = scratch["workspace"], block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
-        state = block.y, units, self._moments, self._centers, *self.lattice.arguments(self.step), True
-        native.logistic_classes(d, *stored, *state, work, parts[:K], quadratic, norms, block.unit)
+        state = units, self._moments, self._centers, *self.lattice.arguments(self.step), True
+        native.logistic_classes(
+            d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
+        )
         curved = math.isfinite(self.lattice.scales_of(self.step)[1])
         for k, linear in enumerate(factors):
             triangle = out[K * d :] if curved and k == K - 1 else None
             sums = out[k * d : (k + 1) * d]
-            native.logistic_accumulate(d, 0, d, *stored, linear, quadratic, work, sums, triangle, block.unit)
+            native.logistic_accumulate(
+                d, 0, d, indptr, indices, values, linear, quadratic, work, sums, triangle, block.unit
+            )
         diagnose(scratch, clipped=(norms > self.lattice.clip_norm).sum())
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:

@@ -263,7 +263,7 @@ def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
 
 
 def _column(name: str, values: Any, n_rows: int) -> np.ndarray:
-    values = np.asarray(values)
-    if values.shape != (n_rows,):
-        raise ValueError(f"{name} has shape {values.shape}: expected ({n_rows},), one entry for each row of X")
-    return values
+    column: np.ndarray = np.asarray(values)
+    if column.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {column.shape}: expected ({n_rows},), one entry for each row of X")
+    return column

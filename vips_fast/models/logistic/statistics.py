@@ -203,16 +203,16 @@ class LogisticStatistics(Model):
             scratch["workspace"] = workspace(d, block.indptr is None)
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
         work, lattice = scratch["workspace"], self.lattice
-        rows = d, block.indptr, block.indices, block.values
-        state = self.moment, self.center(), *lattice.arguments(self.step), self.label_free, work, linear, quadratic
+        indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
+        state = self.moment, self.center(), *lattice.arguments(self.step), self.label_free
         measured = norms if several or "figures" in scratch else None
-        native.logistic_weights(*rows, block.y, block.trials, *state, None, measured, block.unit)
-        if several:
-            native.logistic_units(starts, *rows, *state, norms, block.unit)
-        triangle = out[d:] if math.isfinite(lattice.scales_of(self.step)[1]) else None
-        native.logistic_accumulate(
-            d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d], triangle, block.unit
+        native.logistic_weights(
+            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
         )
+        if several and starts is not None:
+            native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
+        triangle = out[d:] if math.isfinite(lattice.scales_of(self.step)[1]) else None
+        native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "figures" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
 
