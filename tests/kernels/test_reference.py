@@ -1,5 +1,6 @@
 """Every kernel against its twin in kernels.reference: one registry, one test over instruction sets and sizes."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -564,6 +565,13 @@ TWINS = {
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
     assert set(reference.__all__) - set(OURS) <= set(kernels.__all__)
+
+
+@pytest.mark.parametrize("room", [kernels, reference])
+def test_signatures_fit_a_screen(room):
+    """Aliases such as ArrayLike stay aliases: expanded, one argument takes 300 characters."""
+    functions = [getattr(room, name) for name in room.__all__ if inspect.isfunction(getattr(room, name))]
+    assert {f.__name__: len(str(inspect.signature(f))) for f in functions if len(str(inspect.signature(f))) > 400} == {}
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -1,5 +1,7 @@
 """Checked Python entry of the LDA E-step kernel."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Checked Python entries of the Polya-Gamma mean and of the logistic regression E-step."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Projection of a symmetric matrix onto the positive semidefinite ones."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -7,6 +7,8 @@ ValueError or TypeError before anything is computed. The twins of the same names
 equivalent. The models call the kernels of the sums, which csrc/kernels.toml describes, without checks.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

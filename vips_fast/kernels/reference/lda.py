@@ -1,5 +1,7 @@
 """LDA E-step in plain numpy."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import digamma, gammaln
 

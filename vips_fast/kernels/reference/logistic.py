@@ -1,5 +1,7 @@
 """Polya-Gamma mean and logistic regression E-step in plain numpy."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

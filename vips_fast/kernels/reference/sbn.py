@@ -1,5 +1,7 @@
 """Sigmoid belief network kernels in plain numpy."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import expit
 
