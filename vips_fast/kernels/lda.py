@@ -15,6 +15,8 @@ from .memory import zeros_on_line
 from .results import LdaEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
 
+__all__ = ["lda_estep"]
+
 #: Stored entries of one block, large enough that handing it out costs nothing; a document costs as much as DOCUMENT
 #: more. The last blocks are smaller, down to a quarter, so that threads end together.
 BLOCK_NNZ, DOCUMENT = 40_000, 10

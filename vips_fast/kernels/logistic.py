@@ -16,6 +16,8 @@ from .lda import document_blocks
 from .results import LogisticEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
 
+__all__ = ["logistic_estep", "pg_mean", "unpack_upper"]
+
 #: Numbers that a thread takes at a time of a Polya-Gamma mean: its arrays then stay in a core's second-level cache, and
 #: fewer are not worth a thread.
 PG_CHUNK = 1 << 15

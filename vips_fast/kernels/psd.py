@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
+
 #: Below this dimension a second BLAS thread costs more than it brings.
 _ONE_THREAD_BELOW = 512
 #: Below this dimension a Cholesky factorisation is tried first.

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+__all__ = ["LdaEStep", "LogisticEStep", "SbnEStep"]
+
 
 class LdaEStep(NamedTuple):
     """Result of an LDA E-step over D documents, K topics, V words."""

@@ -21,6 +21,8 @@ from .memory import zeros_on_line
 from .results import SbnEStep
 from .threads import resolve_n_threads, run_blocks
 
+__all__ = ["sbn_pg", "sbn_quadratic"]
+
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
 

@@ -8,6 +8,8 @@ from scipy.special import digamma, gammaln
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
+__all__ = ["lda_estep", "lda_units"]
+
 #: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
 #: topic keeps in it.
 LONGEST_STEP, ENDLESS_STEP, LEAST_SHARE = 12.0, 4.0, 0.25

@@ -13,6 +13,8 @@ from ..lattice import noise_spacing
 from ..logistic import factor_spacing
 from ..results import LogisticEStep
 
+__all__ = ["logistic_classes", "logistic_estep", "logistic_units", "pg_mean"]
+
 
 def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
     """b tanh(c/2)/(2c), by its series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
+
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """See `vips_fast.kernels.psd_project`."""

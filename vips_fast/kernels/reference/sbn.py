@@ -7,6 +7,8 @@ from scipy.special import expit
 
 from .logistic import pg_mean
 
+__all__ = ["sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments", "sbn_pg", "sbn_quadratic", "sbn_visible_norms"]
+
 
 def sbn_pg(
     y: np.ndarray,
