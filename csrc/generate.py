@@ -59,7 +59,7 @@ def parse(arguments: str, suffix: str) -> list[tuple[str, str]]:
 
 
 def precise(kind: str, suffix: str) -> str:
-    """A type in which R and NAME_R are those of a precision."""
+    """Replace R and NAME_R in a type by a precision's own."""
     real = {"_f32": "float", "_f64": "double", "_real": "real"}.get(suffix, "R")
     return re.sub(r"\bR\b", real, re.sub(r"_R\b", suffix, kind))
 
@@ -241,7 +241,7 @@ def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
             least = dim.startswith(">= ")
             check = f"{'_room' if least else '_same'}({name}.shape[{axis}], {dim[3:] if least else dim})"
             body += [f"if not ({absent}): {check}" if absent else check] if dim else []
-    signature, value = [], {}  # value: what stands for a name in the call
+    signature, value = [], {}  # value: the expression for a name in the call
     for name, absent, dims, default in given:
         kind = kinds.get(name, "bint")
         if name == "key":
@@ -384,7 +384,7 @@ def files() -> dict[Path, str]:
     d = load()
     kernels = ROOT / "vips_fast" / "kernels"
     return {
-        CSRC / "declarations.h": prototypes(d),  # the first: csrc/Makefile takes its age for that of all
+        CSRC / "declarations.h": prototypes(d),  # the first: csrc/Makefile compares its age only
         CSRC / "include" / "vips_fast" / "kernels.h": public_header(d),
         CSRC / "table.c": table(d),
         CSRC / "status.c": status_messages(d),
@@ -396,7 +396,7 @@ def files() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write the generated files that are missing, changed or older than what they are made from."""
+    """Write the generated files that are missing, changed or older than their sources."""
     newest = max(path.stat().st_mtime for path in (CSRC / "kernels.toml", CSRC / "generate.py"))
     for path, text in files().items():
         if not path.is_file() or path.stat().st_mtime < newest or path.read_text(encoding="utf-8") != text:

@@ -7,7 +7,7 @@ typedef struct {
     double squares[GROUP], largest[GROUP], xi[GROUP]; /* sum r_k^2, max r_k and max xi_k of the classes so far */
 } LOCAL(class_group);
 
-/* One class: residuals of records that are not of it. The first class also sets what does not depend on the class. */
+/* One class: residuals of records that are not of it. The first class also sets the numbers that all classes share. */
 static void LOCAL(add_class)(const lattice *l, int64_t n, int first, const group *g, LOCAL(class_group) * all,
                              double *VF_RESTRICT residual) {
     double c[GROUP] = {0}, xi[GROUP];

@@ -1,7 +1,7 @@
 /* The logistic regression E-step for one type of stored values. Included twice by
  * estep.c, which states the mathematics. */
 
-/* A sparse row's values as doubles: where they are stored so, or in the workspace. */
+/* A sparse row's values as doubles, in place if they are stored so, else in the workspace. */
 VF_INLINE const double *LOCAL(row_values)(int64_t m, const REAL *VF_RESTRICT values, double *VF_RESTRICT x) {
     if (!values) return x; /* filled with ones before */
     if (sizeof(REAL) == sizeof(double)) return (const double *)(const void *)values;
@@ -26,8 +26,8 @@ VF_INLINE double LOCAL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, 
     return (s0 + s1) + (s2 + s3);
 }
 
-/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
- * what is left over. The diagonal counts once, what is right of it twice. */
+/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then the rest. The diagonal counts once,
+ * entries right of it twice. */
 VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
                                     const double *VF_RESTRICT M) {
     double total = 0.0;
@@ -69,7 +69,7 @@ VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_REST
     return 2.0 * total;
 }
 
-/* sums += a a^T of a sparse row, upper triangle: three rows at a time, which is what the registers hold. */
+/* sums += a a^T of a sparse row, upper triangle: three rows at a time, as many as the registers hold. */
 VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
                                    int64_t *sums) {
     int64_t i = 0;
@@ -245,7 +245,7 @@ static void LOCAL(row_group)(const LOCAL(vf_rows) * rows, int64_t first, int64_t
 /* Shrink a record's factors until its integers keep the bound. */
 static void LOCAL(fit)(const lattice *l, int64_t m, const REAL *x, double *linear, double *quadratic) {
     uint64_t s1, s2;
-    /* A zero contribution keeps it; its row may hold what is not finite. */
+    /* A zero contribution keeps it; its row may hold entries that are not finite. */
     if (*linear == 0.0 && *quadratic == 0.0) return;
     LOCAL(squares)(m, x, *linear, *quadratic, &s1, &s2);
     while (VF_UNLIKELY(!inside(l, s1, s2))) {

@@ -43,7 +43,7 @@ def pg_mean(
 
     ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
     same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``n_threads`` a
-    number of threads, or -1 for all processors, on which no bit depends; ``isa`` an instruction set to use in place of
+    number of threads, or -1 for all processors, which changes no bit; ``isa`` an instruction set to use in place of
     the one chosen at import. Returns an array of the shape of ``c``, a scalar for a scalar without ``out``. Raises
     ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, ``n_threads`` no number of
     threads, or ``out`` does not fit.
@@ -102,7 +102,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
 
     X is (n, d), an array or scipy sparse matrix: float32 and float64 are kept, integers and booleans become float64.
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
-    argument and what was expected; never with a value of X or y.
+    argument and the expected form; never with a value of X or y.
     """
     matrix: Any = X if sparse.issparse(X) else np.asarray(X)
     if matrix.ndim != 2:
@@ -312,11 +312,11 @@ def logistic_estep(
 
     For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if longer, c = sqrt(x^T M x), <xi> = b
     tanh(c/2)/(2c), and the expected sufficient statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al. 2020,
-    Eqs. 47-50). With ``center`` m0 they are those of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation (s1 /
-    scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``; its
-    entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed as
-    integers, so the sums have the same bits for any number of threads and any order of records, and a record's
-    contribution depends on that record alone.
+    Eqs. 47-50). With ``center`` m0 they are the statistics of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation
+    (s1 / scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``;
+    its entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed
+    as integers, so the sums have the same bits for any number of threads and any order of records, and a record's
+    contribution depends only on that record.
 
     Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
@@ -327,7 +327,7 @@ def logistic_estep(
     y : (n,) array
         Successes, in [0, trials].
     second_moment : (d, d) float array or None
-        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0, for which <xi> = b/4.
+        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0; then <xi> = b/4.
     trials : (n,) array or None
         Numbers of trials of the records, at most ``n_trials``.
     n_trials : float

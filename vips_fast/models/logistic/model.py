@@ -30,14 +30,14 @@ class LogisticModel(LogisticStatistics):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
-        # Variance of the noise in an entry of the gradient; that of sampling, over the curvature.
+        # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0
-        # S with its precision off the diagonal (0 where there is no noise), and that when its spectrum was taken.
+        # S with its precision off the diagonal (0 without noise), and the precision when its spectrum was taken.
         self._matrix: np.ndarray | None = None
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
 
-    # ----------------------------------------------------- what variants change
+    # ----------------------------------------------------- hooks of variants
 
     def _curvature(self, moment: float) -> float:
         """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
@@ -84,7 +84,7 @@ class LogisticModel(LogisticStatistics):
     ) -> tuple[np.ndarray, np.ndarray]:
         """q(m) of the last step, from the law of the noise and of the logits: `vips_fast.models.logistic.posterior`.
 
-        ``mean`` is that of `_read_out`, of which only the length changes.
+        ``mean`` comes from `_read_out`; only its length changes.
         """
         later = self._n * self.lattice.scales[1][1]
         if exact:
@@ -92,7 +92,7 @@ class LogisticModel(LogisticStatistics):
         else:
             assert self._matrix is not None
             matrix, sd = self._matrix, self._noise_of(self._precision)
-            # The first centre knows the share of successes alone: the second step is the first one's like.
+            # The first centre knows only the share of successes: the second step is the first one's like.
             early = 2 if self._constant else 1
             if sd > 0:
                 told = [(noise * scale / self._ratio) ** -2 for _, scale in self.lattice.scales]
@@ -108,7 +108,8 @@ class LogisticModel(LogisticStatistics):
         if sd == 0:
             return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
         # How wide the posterior is follows from the likeliest curvature at this mean, and not from a cautious one as
-        # the mean does; what caution keeps the mean from is an error too, as far as the local curvature can tell.
+        # the mean does; the distance that caution keeps the mean back is an error too, as far as the local curvature
+        # can tell.
         S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
         curvature = Curvature.of(S, mean, self._covariance, self._constant, self._n, weighting)
         short = mean_given(curvature, *released) - mean
@@ -189,7 +190,7 @@ class LogisticModel(LogisticStatistics):
         return mean, spectrum.matrix(1 / top[0], float(1 / bulk[0]))
 
     def _aware_covariance(self, ratio: float) -> np.ndarray:
-        """Posterior covariance where the curvature is what is likely of each column.
+        """Posterior covariance with the likely curvature of each column.
 
         A column of few records has little curvature though the noise could hide more.
         """
@@ -227,8 +228,8 @@ class LogisticModel(LogisticStatistics):
     def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
         """The centre whose weight of the constant gives the observed share of successes, all others being 0.
 
-        The first gradient is sum (y - b/2) x. A start from there keeps what all records have in common out of the
-        directions that the noise hides, where later steps are too short to correct it.
+        The first gradient is sum (y - b/2) x. A start from there keeps the part that all records have in common out of
+        the directions that the noise hides, where later steps are too short to correct it.
         """
         unit = self._n * self._b * self._constant
         least = min(0.5, max(3 * noise_sd / unit, 1e-3))
@@ -240,7 +241,7 @@ class LogisticModel(LogisticStatistics):
     # -------------------------------------------------------------- state
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`. A spectrum is stored where it is not that of the matrix as it stands."""
+        """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
         empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
         return (
             super().state()

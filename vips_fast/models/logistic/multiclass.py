@@ -17,7 +17,7 @@ from .model import LogisticModel
 
 
 class ClassModel(LogisticModel):
-    """The posterior of one class against the rest; its bounds are those of all classes together."""
+    """The posterior of one class against the rest; its bounds are shared by all classes."""
 
     # A record's weight and the common curvature depend on the logits of all classes.
     _reads_by_law = False
@@ -44,7 +44,7 @@ class OneVsRestModel(Model):
     contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2) with s1_k = (y_k - 1/2 - <xi_k> x . m_k) x and **one**
     s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is, and the classes share
     it: it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe), its noise is
-    1/sqrt(K) of that of K matrices under one clip, and intervals are those of the sharpest class.
+    1/sqrt(K) of the noise of K matrices under one clip, and intervals are as narrow as for the sharpest class.
 
     Notes
     -----
@@ -59,13 +59,14 @@ class OneVsRestModel(Model):
     roots are computed in float64 with a relative error of at most (d + 2 K + 16) 2^-53 < 2^-36 for d <= 2^15 and K <=
     2^10, the products w_k x_j and f x_j with 2^-53, and truncation toward zero makes no entry larger: so the integers
     have a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by
-    at most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are
-    those of `LogisticStatistics`, whose proof goes on from here: L = clip - sqrt(D) g, and only the D entries of
-    the one triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
+    at most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as
+    in `LogisticStatistics`, whose proof goes on from here: L = clip - sqrt(D) g, and only the D entries of the one
+    triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their
     bounds): by the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. (The norm of
-    the sum itself is smaller where rows point in different directions: who has many is heard less than needed.)
+    the sum itself is smaller if rows point in different directions, so a person with many rows has less influence than
+    the bound allows.)
 
     *Post-processing.* Probabilities of the classes are divided by their sum.
     """
@@ -95,7 +96,7 @@ class OneVsRestModel(Model):
         self.lattice = self.classes[0].lattice
 
     def _set_state(self) -> None:
-        """Take from the classes what the next contributions need: step, centres (K, d) and moments (K, d, d)."""
+        """Take step, centres (K, d) and moments (K, d, d) from the classes, for the next contributions."""
         self.step, self._centers, self._moments = self.classes[0].step, None, None
         if self.step:
             self._centers = np.stack([one.point for one in self.classes])

@@ -20,13 +20,13 @@ from .options import LINEAR_SHARE, LogisticOptions
 from .spectrum import inverse
 from .statistics import LogisticStatistics
 
-#: The linear statistic's share without a centre, where it is the same in every step.
+#: The linear statistic's share without a centre: the same in every step.
 LINEAR_SHARE_UNCENTRED = 0.5
 
 
 @dataclass(frozen=True)
 class PaperOptions(LogisticOptions):
-    """Options of `PaperLogisticRegression`, and those of `LogisticOptions`.
+    """Options of `PaperLogisticRegression`, after the fields of `LogisticOptions`.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class PaperOptions(LogisticOptions):
     center : bool
         Whether the statistics are taken around a released centre.
     form : {"analyze_gauss", "orthonormal"}
-        Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that,
-        which is what the Frobenius sensitivity needs.
+        Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that, which the Frobenius sensitivity
+        needs.
     sensitivity : {"paper", "proven"}
         "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and b R^2 / 2 for s2, as if they were one
-        block's, in place of ``linear_share``. They are above what is needed, so the stated guarantee covers the fit.
+        block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
     linear_share : float, pair of float, or None
         None is 0.5 without a centre.
     """
@@ -180,7 +180,7 @@ def replace_one_bound(a: float, c: float) -> float:
 class _UncentredModel(_Uncentred, LogisticModel):
     """The package's averages and read-out without a centre."""
 
-    # s1 without a centre is no gradient: S times m is what it says.
+    # s1 without a centre is no gradient: it estimates S times m.
     _reads_by_law = False
 
     def _curvature(self, moment: float) -> float:

@@ -62,7 +62,7 @@ class Lattice:
 class LogisticStatistics(Model):
     """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
 
-    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` where it is longer.
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
 
     Notes
     -----
@@ -88,8 +88,8 @@ class LogisticStatistics(Model):
     *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
     every contribution is t times what it would be, the short ones too. Adding or removing a record moves the sum by at
     most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t B + e
-    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e alone would leave short
-    contributions as they are, and a pair of them would move by up to B + e.)
+    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short contributions as
+    they are, and a pair of them would move by up to B + e.)
     """
 
     #: The arrays of a state, and the attributes that hold them.
@@ -217,7 +217,7 @@ class LogisticStatistics(Model):
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """See the class's notes; ``spacing`` is that of `prepare`."""
+        """See the class's notes; ``spacing`` is the one of `prepare`."""
         d = self.n_features
         sums = np.empty(self.shape, dtype=np.int64)
         sums[:d] = fine[:d]
@@ -239,7 +239,7 @@ class LogisticStatistics(Model):
         return self._prior[0] / self._prior[1]
 
     def _set_posterior(self, mean: np.ndarray, covariance: np.ndarray, point: np.ndarray) -> None:
-        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and what the next E-step goes around."""
+        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and the centre of the next E-step."""
         options = self.options
         self._mean, self._covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(self._covariance))
@@ -260,7 +260,7 @@ class LogisticStatistics(Model):
         """The next posterior from a release."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`; this is what all variants have."""
+        """See `Model.state`; all variants have these arrays."""
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
         return {"progress": np.array([self.step, *self._prior]), **arrays}
 
