@@ -2,8 +2,8 @@
 
 csrc/generate.py first writes the files that repeat the kernels' declarations
 (csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
-of the target machine (see csrc/simd/isa.h); csrc/dispatch.c picks one at import. The list
-of sources and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is in
+of the target machine (see csrc/simd/isa.h); csrc/dispatch.c picks one at import. csrc/sources.mk,
+which csrc/Makefile shares, lists the files that are compiled once and the flags. Metadata is in
 pyproject.toml.
 """
 
@@ -41,6 +41,8 @@ def make_variables(path: Path) -> dict[str, list[str]]:
 
 
 BUILD = make_variables(CSRC / "sources.mk")
+ROOMS = {path.relative_to(CSRC).as_posix() for path in CSRC.glob("*/*.c")}
+BUILD["KERNEL_SOURCES"] = sorted((ROOMS | {"table.c"}).difference(BUILD["COMMON_SOURCES"]))
 #: Python's own flags ask for debugging information, five times the size of the code; who wants it says so in CFLAGS.
 DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 

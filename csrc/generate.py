@@ -59,7 +59,7 @@ def parse(arguments: str, suffix: str) -> list[tuple[str, str]]:
 
 
 def precise(kind: str, suffix: str) -> str:
-    """A type in which R and NAME_R are those of a precision."""
+    """Replace R and NAME_R in a type by a precision's own."""
     real = {"_f32": "float", "_f64": "double", "_real": "real"}.get(suffix, "R")
     return re.sub(r"\bR\b", real, re.sub(r"_R\b", suffix, kind))
 
@@ -241,7 +241,7 @@ def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
             least = dim.startswith(">= ")
             check = f"{'_room' if least else '_same'}({name}.shape[{axis}], {dim[3:] if least else dim})"
             body += [f"if not ({absent}): {check}" if absent else check] if dim else []
-    signature, value = [], {}  # value: what stands for a name in the call
+    signature, value = [], {}  # value: the expression for a name in the call
     for name, absent, dims, default in given:
         kind = kinds.get(name, "bint")
         if name == "key":
@@ -279,7 +279,9 @@ def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
         "return _size(result)" if first.returns == "int64_t" else "_check(result)",
         *(f"return {c}" for c in results),
     ]
-    head = f"def {kernel['name']}({', '.join([*signature, 'isa=None'])}):"
+    types = [PYTHON[arguments[c].removesuffix(" *")] for c in results]
+    returns = "int" if first.returns == "int64_t" else types[0] if types else "None"
+    head = f"def {kernel['name']}({', '.join([*signature, 'isa=None'])}) -> {returns}:"
     return ["", "", head, *(f"    {line}" for line in body)]
 
 
@@ -288,6 +290,81 @@ def bindings(d: dict[str, Any]) -> str:
     out = [f"# {NOTICE} Included by native.pyx; vips_fast/kernels.h describes the kernels."]
     out += [f"{name.removeprefix('VF_')} = <{kind}> {name}" for name, (kind, *_) in d["constants"].items()]
     return "\n".join(out + [line for kernel in d["kernel"] if "python" in kernel for line in binding(kernel, d)] + [""])
+
+
+#: Python's types of C's numbers, and the names of arrays of them.
+PYTHON = {"double": "float", "bint": "bool"} | dict.fromkeys(("int32_t", "int64_t", "uint32_t", "uint64_t"), "int")
+ARRAYS = {
+    "real": "Reals",
+    "double": "Doubles",
+    "float": "Singles",
+    "int64_t": "Int64s",
+    "int32_t": "Int32s",
+    "uint64_t": "UInt64s",
+    "uint32_t": "UInt32s",
+    "uint8_t": "Bytes",
+    "unsigned char": "Bytes",
+}
+STUB_HEAD = f"""\
+\"\"\"{NOTICE} The compiled bindings: shapes are checked, dtypes have to fit.\"\"\"
+
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
+Reals: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Int64s: TypeAlias = NDArray[np.int64]
+Int32s: TypeAlias = NDArray[np.int32]
+UInt64s: TypeAlias = NDArray[np.uint64]
+UInt32s: TypeAlias = NDArray[np.uint32]
+Bytes: TypeAlias = NDArray[np.uint8]
+ByteView: TypeAlias = NDArray[np.uint8] | bytes | bytearray | memoryview
+
+_C_API: object
+
+class Key:
+    def __init__(self, data: ByteView | None = None) -> None: ...
+    def wipe(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+"""
+
+
+def stub_argument(text: str) -> str:
+    """The Python form of an argument of a Cython function."""
+    found = re.fullmatch(r"(?:(const )?([\w ]+?)(\[.*\])? )?(\w+)( not None)?(?: ?= ?(\w+))?", text)
+    assert found, text
+    const, kind, array, name, given, default = found.groups()
+    if array:
+        shown = "ByteView" if const and ARRAYS[kind] == "Bytes" else ARRAYS[kind]
+    else:
+        shown = PYTHON.get(kind, kind or "str")
+    shown += " | None" if (array and not given) or default == "None" else ""
+    return f"{name}: {shown}" + (f" = {default}" if default else "")
+
+
+def stubs(d: dict[str, Any]) -> str:
+    """Types of the compiled module's constants and functions, for checkers and editors."""
+    source = bindings(d) + (ROOT / "vips_fast" / "kernels" / "native.pyx").read_text(encoding="utf-8")
+    out = [f"class {name}({base}): ..." for name, base in re.findall(r"^class (\w+)\((\w+)\):", source, re.M)]
+    constants = [(name.removeprefix("VF_"), PYTHON.get(kind, kind)) for name, (kind, *_) in d["constants"].items()]
+    out += ["", *(f"{name}: {kind}" for name, kind in constants), ""]
+    for name, arguments, returns in re.findall(r"^def (\w+)\(([^)]*)\) -> ([^\n]+):$", source, re.M):
+        shown = [stub_argument(part) for part in re.split(r",\s+(?![^[]*\])", arguments) if part]
+        line = f"def {name}({', '.join(shown)}) -> {returns}: ..."
+        if len(line) > WIDTH:
+            line = f"def {name}(\n    {', '.join(shown)}\n) -> {returns}: ..."
+        if max(map(len, line.split("\n"))) > WIDTH:
+            line = f"def {name}(\n" + "".join(f"    {part},\n" for part in shown) + f") -> {returns}: ..."
+        out.append(line)
+    return STUB_HEAD + "\n".join([*out, ""])
 
 
 def frozen(d: dict[str, Any]) -> str:
@@ -307,18 +384,19 @@ def files() -> dict[Path, str]:
     d = load()
     kernels = ROOT / "vips_fast" / "kernels"
     return {
-        CSRC / "declarations.h": prototypes(d),  # the first: csrc/Makefile takes its age for that of all
+        CSRC / "declarations.h": prototypes(d),  # the first: csrc/Makefile compares its age only
         CSRC / "include" / "vips_fast" / "kernels.h": public_header(d),
         CSRC / "table.c": table(d),
         CSRC / "status.c": status_messages(d),
         kernels / "__init__.pxd": pxd(d),
         kernels / "interface.json": frozen(d),
         kernels / "bindings.pxi": bindings(d),
+        kernels / "native.pyi": stubs(d),
     }
 
 
 def write() -> None:
-    """Write the generated files that are missing, changed or older than what they are made from."""
+    """Write the generated files that are missing, changed or older than their sources."""
     newest = max(path.stat().st_mtime for path in (CSRC / "kernels.toml", CSRC / "generate.py"))
     for path, text in files().items():
         if not path.is_file() or path.stat().st_mtime < newest or path.read_text(encoding="utf-8") != text:

@@ -1,13 +1,7 @@
-# The kernel sources and their compiler flags, for setup.py and for csrc/Makefile.
+# Which kernel sources are compiled once, and the compiler flags, for setup.py and for csrc/Makefile.
 # Each line is NAME = value; $(NAME) refers to an earlier line.
 
-# Compiled once for each instruction set.
-LDA = lda/estep.c lda/gather.c lda/shrink.c
-BLR = blr/pg_mean.c blr/estep.c
-SBN = sbn/pg.c sbn/quadratic.c sbn/sums.c
-NOISE = noise/chacha20.c noise/gaussian.c noise/symmetric.c
-KERNEL_SOURCES = $(LDA) $(BLR) $(SBN) $(NOISE) table.c
-# Compiled once.
+# Compiled once. Every other file of a folder, and table.c, is compiled once for each instruction set.
 COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/integers.c text/tokens.c
 
 # -ffp-contract=off: a multiply-add is fused only where the source says so, so

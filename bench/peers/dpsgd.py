@@ -20,7 +20,7 @@ from vips_fast.engine.request import Request, RunSchedule, Terms
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.sampling import Sampler, make_sampler
 from vips_fast.engine.statement import Privacy
-from vips_fast.kernels.blr import Rows
+from vips_fast.kernels.logistic import Rows
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.fitted import ArraySpec
 from vips_fast.models.logistic.spherical import MAX_COLUMNS

@@ -11,7 +11,7 @@ from vips_fast.checks import check_number
 from vips_fast.data.types import Vector
 from vips_fast.engine.model import array_of
 from vips_fast.engine.result import Public
-from vips_fast.kernels.blr import Rows
+from vips_fast.kernels.logistic import Rows
 from vips_fast.models.fitted import ArraySpec
 from vips_fast.models.readouts import Published
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from vips_fast.engine.loop import Progress
-from vips_fast.kernels.blr import MAX_FEATURES
+from vips_fast.kernels.logistic import MAX_FEATURES
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
 from vips_fast.models.parameters import BudgetLike

@@ -19,7 +19,7 @@ from vips_fast.engine.model import Model, Release, array_of, steps_of
 from vips_fast.engine.request import RunSchedule
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native
-from vips_fast.kernels.blr import Rows, workspace
+from vips_fast.kernels.logistic import Rows, workspace
 from vips_fast.models.fitted import ArraySpec
 from vips_fast.models.logistic.statistics import factor_grid
 
@@ -76,7 +76,7 @@ class ScoreModel(Model):
         block, width = self._rows(block), self.shape[0]
         work = workspace(width, block.indptr is None)
         linear, quadratic = np.empty((2, block.n_rows))
-        native.blr_weights(
+        native.logistic_weights(
             width,
             block.indptr,
             block.indices,
@@ -100,7 +100,7 @@ class ScoreModel(Model):
             None,
             block.unit,
         )
-        native.blr_accumulate(
+        native.logistic_accumulate(
             width, 0, width, block.indptr, block.indices, block.values, linear, quadratic, work, out, None, block.unit
         )
 

@@ -61,7 +61,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
             if (!(b >= 0.0) || b > 1e300) return VF_ERR_PARAMETER;
             top = b > top ? b : top;
         }
-        /* Two steps, of which each stays within range: entries reach 1e300, and sums of denormal ones have no
+        /* Two steps, each within range: entries reach 1e300, and sums of denormal ones have no
          * reciprocal. */
         const double scale = LOCAL(table_scale)(top);
         for (int64_t k = 0; k < n_topics; ++k) all += column[k * stride_topic] * scale;
@@ -108,7 +108,7 @@ static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_
     return sqrt(square);
 }
 
-/* Multiply the words' parts of what is to be contributed by public weights. */
+/* Multiply the words' parts of a contribution by public weights. */
 static void LOCAL(weigh_words)(const LOCAL(document) * e, const double *word_weight) {
     for (int64_t i = 0; i < e->n_words; ++i) e->rho[i] *= (REAL)word_weight[e->word[i]];
 }
@@ -139,7 +139,7 @@ static double LOCAL(bound_words)(const LOCAL(document) * e, double bound) {
     return sqrt(square);
 }
 
-/* lattice = trunc(factor * contribution), or, where it is not kept, one topic of it after the other in the room of the
+/* lattice = trunc(factor * contribution), or, without room for all of it, one topic after the other in the room of the
  * first; its sum of squares, exact: a value is below 2^31 and a document's sum of squares below 2^63. */
 static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
                                     int keep, int32_t *lattice) {
@@ -154,7 +154,7 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
     return squares;
 }
 
-/* Document d comes: what was asked for is known, and the next words to ask for are those of document d + 1. */
+/* Document d comes: its rows are in the cache, and the next to fetch are the rows of document d + 1. */
 static void LOCAL(turn_to)(LOCAL(document) * e, const vf_rows_f64 *docs, int64_t d) {
     const int64_t *indptr = docs->indptr;
     e->known = d > 0 ? e->asked : 0;
@@ -242,7 +242,8 @@ static void LOCAL(add_whole)(const LOCAL(document) * e, REAL factor, int64_t *su
 }
 
 /* Add the contribution of the given norm to the sums. */
-static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *params, double norm, int64_t *sums) {
+static void LOCAL(add_contribution)(const LOCAL(document) * e, const vf_lda_params *params, double norm,
+                                    int64_t *sums) {
     /* Copies: the compiler cannot know that the sums do not overwrite *e. */
     const int64_t n_topics = e->n_topics, n_words = e->n_words, n_padded = e->n_padded, n_active = e->n_active;
     const int32_t *topic = e->topic, *word = e->word;
@@ -254,7 +255,7 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         }
         return;
     }
-    /* Rows of sums are far apart: ask for those of the first words. */
+    /* Rows of sums are far apart: fetch the rows of the first words. */
     for (int64_t i = 0; i < WORDS_AHEAD && i < n_words; ++i)
         for (int64_t a = 0; a < n_active; ++a) VF_PREFETCH(sums + (int64_t)word[i] * n_topics + topic[a]);
     const double target = params->clip_norm * (1.0 - LOCAL(clip_margin));
@@ -264,7 +265,7 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         const uint64_t squares =
             LOCAL(lda_truncate)(n_active, n_padded, e->row, (REAL)factor, e->tile, n_active < n_topics, e->lattice);
         if (VF_LIKELY(squares <= limit * limit)) break;
-        /* Shorter by what is too much, and a little more than rounding can undo. */
+        /* Shorter by the excess, and by a little more than rounding can undo. */
         factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
     }
     if (n_active == n_topics) {
@@ -324,7 +325,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
                 if (!(norm <= 1e18))
                     norm = 0.0; /* not finite */
                 else if (sums)
-                    LOCAL(release)(&e, params, norm, sums);
+                    LOCAL(add_contribution)(&e, params, norm, sums);
             }
         }
         if (n_iter) n_iter[d] = rounds;
@@ -333,7 +334,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
     return VF_OK;
 }
 
-/* The sum of a unit's documents: words and topics in the order in which they came, a padded
+/* The sum of a unit's documents: words and topics in the order of their arrival, a padded
  * row of topics for each word, and where a word's row and a topic's column are (-1: nowhere yet). */
 typedef struct {
     int64_t stride, n_words, n_topics;
@@ -375,7 +376,7 @@ static void LOCAL(add_document)(LOCAL(unit) * u, const LOCAL(document) * e) {
     }
 }
 
-/* Scale the rows of words down to a norm of at most bound, where it is positive; the norm of the whole. */
+/* Scale the rows of words down to a norm of at most bound, if it is positive; the norm of the whole. */
 static double LOCAL(unit_norm)(LOCAL(unit) * u, double bound) {
     double square = 0.0;
     for (int64_t i = 0; i < u->n_words; ++i) {
@@ -410,7 +411,7 @@ static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
 }
 
 /* Clip a unit's sum of the given norm, truncate it and add it to the sums. */
-static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
+static void LOCAL(add_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
     const int64_t all = params->n_topics, n_topics = u->n_topics, stride = u->stride;
     const int64_t width = VF_ROUND_UP(n_topics, LANES);
     const int32_t *topic = u->topic;
@@ -450,7 +451,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
     if (!starts || !table || !sums) return VF_ERR_NULL;
     if (VF_OFF(starts) | VF_OFF(table) | VF_OFF(word_weight)) return VF_ERR_ALIGNMENT;
     if (n_units < 0) return VF_ERR_SIZE;
-    /* Without a clip, entries are known to be no larger than counts only where nothing weighs them. */
+    /* Without a clip, entries are known to be no larger than counts only if no weight acts. */
     if (!(word_clip >= 0.0) || ((word_weight || share_floor != 0.0) && !(params->clip_norm > 0.0)))
         return VF_ERR_PARAMETER;
     if (share_floor != 0.0 && !(share_floor >= VF_LDA_MIN_SHARE && share_floor <= 1.0)) return VF_ERR_PARAMETER;
@@ -500,13 +501,13 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
                 LOCAL(add_document)(&sum, &e);
             } else {
                 if (bound > 0.0) norm = LOCAL(bound_words)(&e, bound);
-                LOCAL(release)(&e, params, norm, sums);
+                LOCAL(add_contribution)(&e, params, norm, sums);
             }
         }
         if (together) {
             norm = LOCAL(unit_norm)(&sum, bound);
             if (norm <= 1e18)
-                LOCAL(release_unit)(&sum, params, norm, sums);
+                LOCAL(add_unit)(&sum, params, norm, sums);
             else
                 norm = 0.0;
             for (int64_t i = 0; i < sum.n_words; ++i) sum.row_of[sum.word[i]] = -1;

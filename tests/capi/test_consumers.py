@@ -189,7 +189,7 @@ def test_numba_types_in_this_process():
     assert prototype(numba_types.address("pg_mean_f64"))(2, 1.0, c.ctypes.data, out.ctypes.data) == 0
     np.testing.assert_allclose(out, [0.25, np.tanh(1) / 4], rtol=4 * 2.0**-52)
     assert numba_types.parameters("vf_lda_params", clip_norm=2.0)["clip_norm"][0] == 2.0
-    assert numba_types.structure_dtype("vf_blr_params").itemsize == 80
+    assert numba_types.structure_dtype("vf_logistic_params").itemsize == 80
     for wrong in (
         lambda: numba_types.address("nothing"),
         lambda: numba_types.signature("status_message_"),

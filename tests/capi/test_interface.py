@@ -5,6 +5,8 @@ After an addition, write the new state with
     python csrc/generate.py --freeze
 """
 
+import ast
+import inspect
 import json
 import re
 import runpy
@@ -49,16 +51,36 @@ def test_generated_files_are_up_to_date(path):
     assert path.read_text() == generate["files"]()[path], "run python csrc/generate.py"
 
 
+def test_stubs_are_those_of_the_compiled_module():
+    """Every function and constant, with its keywords and defaults; no type is left open."""
+    from vips_fast.kernels import native
+
+    text = generate["files"]()[ROOT / "vips_fast" / "kernels" / "native.pyi"]
+    assert "Any" not in text
+    found = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    public = {name for name in vars(native) if not name.startswith("_")}
+    functions = {name for name in public if "cython_function" in type(getattr(native, name)).__name__}
+    assert set(found) == functions
+    for name, node in found.items():
+        known = inspect.signature(getattr(native, name)).parameters.values()
+        assert [a.arg for a in node.args.args] == [p.name for p in known]
+        assert [ast.literal_eval(d) for d in node.args.defaults] == [
+            p.default for p in known if p.default is not p.empty
+        ]
+    constants = {node.target.id for node in ast.parse(text).body if isinstance(node, ast.AnnAssign) and not node.value}
+    assert constants - {"_C_API"} == {name for name in public if name.isupper()}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ('VF_ERR_NULL = [1, "a', 'VF_ERR_OTHER = [1, "a'),
-        ("abi_version = 7", "abi_version = 8"),
+        ("abi_version = 8", "abi_version = 9"),
         ('["int32_t", "max_iter"', '["int64_t", "max_iter"'),
         ('    ["double", "tol",', '    ["double", "extra", ""],\n    ["double", "tol",'),
         ('"int64_t n, R b,', '"int64_t n, double b,'),
         ('name = "os_random"', 'name = "os_noise"'),
-        ('name = "blr_workspace"\nreturns = "int64_t"', 'name = "blr_workspace"'),
+        ('name = "logistic_workspace"\nreturns = "int64_t"', 'name = "logistic_workspace"'),
         (FIRST, '[[kernel]]\nname = "new"\narguments = "int64_t n"\n' + FIRST),
     ],
 )

@@ -90,8 +90,9 @@ class HalfExact(LatentDirichletAllocation):
 class ClipsEachModel(OneVsRestModel):
     """Records reach sqrt(K) times the bound, as with one clip for each class."""
 
-    def _joint_weights(self, norms, target, starts):
-        return super()._joint_weights(norms, target * self._k**0.5, starts)
+    def prepare(self, mechanism, sampler):
+        super().prepare(mechanism, sampler)
+        self.lattice = replace(self.lattice, clip_norm=self.lattice.clip_norm * self.n_classes**0.5)
 
 
 class ClipsEachClass(BayesianLogisticRegression):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import native, pg_mean
-from vips_fast.kernels.blr import PG_CHUNK
+from vips_fast.kernels.logistic import PG_CHUNK
 
 ISAS = native.isas_available()
 DTYPES = [np.float64, np.float32]

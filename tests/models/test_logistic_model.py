@@ -12,7 +12,7 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
-from vips_fast.kernels.blr import triangle_size
+from vips_fast.kernels.logistic import triangle_size
 from vips_fast.models.logistic import spectrum as module
 from vips_fast.models.logistic.paper import replace_one_bound
 from vips_fast.models.logistic.records import LogisticRecords, design
@@ -52,7 +52,7 @@ def prepared(X, y, step, z=2.0, neighbors="add_remove", n_records=60, private=Tr
     rng, d = np.random.default_rng(7), records.n_features
     if step:
         A = rng.normal(size=(d, d))
-        model._step, model._covariance = step, A @ A.T
+        model.step, model._covariance = step, A @ A.T
         model._set_point(rng.normal(size=d) * 2)
     return model, plan.mechanism, records
 
@@ -149,8 +149,8 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     for row, label in ((u, 1.0), (turned, 0.0)):
         model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
         d = records.n_features
-        model._moment = np.zeros((d, d))
-        model._moment[1, 1] = 1e16
+        model.moment = np.zeros((d, d))
+        model.moment[1, 1] = 1e16
         fine = fine_sum(model, records).astype(float)
         scale = np.where(np.diag(np.ones(d))[np.triu_indices(d)] == 1, 1.0, model.off_diagonal) * model._grid**2
         sums.append(np.concatenate([fine[:d] * mechanism.spacing, fine[d:] * scale]))
@@ -161,7 +161,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     if form == "uncentred":
         # The bound of this pair, sqrt(4 a^2 + c^2), scaled by the very factor (to two lattice units, 0.002 each):
         # nothing else was given away, and the short record shrinks as the long one does.
-        kept = model._kept / model.clip
+        kept = model.lattice.clip_norm / model.clip
         assert moved == pytest.approx(kept * mechanism.sensitivity, abs=0.008)
         assert np.linalg.norm(sums[1]) == pytest.approx(kept * math.sqrt(0.5), abs=0.004)
 
@@ -184,11 +184,11 @@ def test_statistics_are_read_back_at_their_scale():
     for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
         model, mechanism, records = prepared(X, y, 1, **form, **kwargs)
-        linear, quadratic = model._current_scales()
+        linear, quadratic = model.lattice.scales_of(model.step)
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
         Z = np.hstack([X, np.ones((200, 1))])
-        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model._moment, Z)))
-        first, second = Z.T @ (y - 0.5 - xi * (Z @ model._point)), (Z * xi[:, None]).T @ Z
+        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model.moment, Z)))
+        first, second = Z.T @ (y - 0.5 - xi * (Z @ model.point)), (Z * xi[:, None]).T @ Z
         # 200 truncations at 2^-20 of the largest factor.
         np.testing.assert_allclose(values[:5] * linear, first, atol=1e-4 * linear)
         np.testing.assert_allclose(model._unpack(values) * quadratic, second, atol=1e-3 * quadratic)
@@ -323,7 +323,7 @@ def test_the_papers_projection_leaves_no_negative_eigenvalue():
     X, y = rows_of(50, 8)
     model, mechanism, records = prepared(X, y, 0, sensitivity="paper")
     release = released(model, mechanism, records, 0)
-    linear, quadratic = model._current_scales()
+    linear, quadratic = model.lattice.scales_of(model.step)
     values, vectors = np.linalg.eigh(model._unpack(release.values) * (60 * quadratic))
     assert values.min() < 0
     model.update(release)

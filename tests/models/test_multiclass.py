@@ -1,6 +1,7 @@
 """More than two classes: one against the rest, one joint clip and one release a step."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.model import Release
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.multiclass import OneVsRestModel
 
 KEY = bytes(range(32))
 IRIS, KINDS = load_iris(return_X_y=True)
@@ -50,11 +50,11 @@ def contribution(run, rows=slice(None)):
     m, n = run.model, run.records.n_rows
     out = np.zeros(m.fine_shape, dtype=np.int64)
     m.contribute(run.records.block(np.arange(n)[rows]), np.zeros(len(np.arange(n)[rows]), np.uint64), out, {})
-    d = m._d
-    split = m._k * d
+    d = m.n_features
+    split = m.n_classes * d
     i, j = np.triu_indices(d)
-    quadratic = out[split:] * m._first._grid**2 * np.where(i == j, 1.0, math.sqrt(2))
-    return np.concatenate([out[:split] * m._first._spacing, quadratic])
+    quadratic = out[split:] * m.lattice.factor_spacing**2 * np.where(i == j, 1.0, math.sqrt(2))
+    return np.concatenate([out[:split] * m.lattice.spacing, quadratic])
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,7 +70,7 @@ def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
     if not first_step:
         scrambled(run, seed)
     for row in range(40):
-        assert np.linalg.norm(contribution(run, slice(row, row + 1))) <= run.model._first._kept
+        assert np.linalg.norm(contribution(run, slice(row, row + 1))) <= run.model.lattice.clip_norm
 
 
 def test_the_bound_is_attained_and_does_not_depend_on_the_label():
@@ -81,22 +81,21 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
         run = prepared(np.repeat(row, K, axis=0), np.arange(K), classes=list(range(K)), fit_intercept=False)
         parts.append(contribution(run, slice(label, label + 1)))
     norms = [np.linalg.norm(part) for part in parts]
-    assert max(norms) == pytest.approx(run.model._first._kept, rel=1e-4) and max(norms) <= run.model._first._kept
+    assert (
+        max(norms) == pytest.approx(run.model.lattice.clip_norm, rel=1e-4) and max(norms) <= run.model.lattice.clip_norm
+    )
     np.testing.assert_array_equal([part[-3:] for part in parts], np.repeat(parts[0][None, -3:], K, axis=0))
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_a_clip_for_each_class_would_break_the_bound(monkeypatch, each):
+def test_a_clip_for_each_class_would_break_the_bound(each):
     """K clips at the bound L let a record reach sqrt(K) L: the mutant is seen where the joint clip passes."""
     X, y = np.repeat([[2.0, 0.0]], 6, axis=0), np.arange(6)
-
-    def clip_each(self, norms, target, starts):
-        return np.minimum(1.0, math.sqrt(self._k) * target / np.maximum(norms, target))
-
-    if each:
-        monkeypatch.setattr(OneVsRestModel, "_joint_weights", clip_each)
     run = prepared(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
-    assert (np.linalg.norm(contribution(run, slice(0, 1))) > run.model._first._kept) == each
+    bound = run.model.lattice.clip_norm
+    if each:
+        run.model.lattice = replace(run.model.lattice, clip_norm=math.sqrt(6) * bound)
+    assert (np.linalg.norm(contribution(run, slice(0, 1))) > bound) == each
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 50])
@@ -105,10 +104,10 @@ def test_a_persons_rows_are_clipped_once(rows):
     X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
     run = scrambled(prepared(X, y, groups=np.repeat([0, 1], rows)), rows)
     whole = np.linalg.norm(contribution(run, slice(0, 1)))
-    assert whole <= run.model._first._kept
+    assert whole <= run.model.lattice.clip_norm
     if rows > 1:
         # Rows are weighted by their worst label, which is not theirs.
-        assert whole > 0.8 * run.model._first._kept
+        assert whole > 0.8 * run.model.lattice.clip_norm
 
 
 def test_sums_are_additive_and_have_the_bits_of_any_partition():

@@ -1,27 +1,13 @@
 """The hand-optimized kernels behind a thin, checked Python interface; `reference` has their twins in plain numpy."""
+# ruff: noqa: F403
 
-from .blr import blr_estep, pg_mean, unpack_upper
-from .lda import lda_estep
-from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian, symmetric_gaussian
-from .psd import floor_spectrum, psd_project, solve_repaired
-from .results import BlrEStep, LdaEStep, SbnEStep
-from .sbn import sbn_pg, sbn_quadratic
+from . import lda, logistic, noise, psd, results, sbn
+from .lda import *
+from .logistic import *
+from .noise import *
+from .psd import *
+from .results import *
+from .sbn import *
 
-__all__ = [
-    "BlrEStep",
-    "LdaEStep",
-    "SbnEStep",
-    "add_rounded_gaussian",
-    "blr_estep",
-    "chacha20_fill",
-    "floor_spectrum",
-    "lda_estep",
-    "pg_mean",
-    "psd_project",
-    "rounded_gaussian",
-    "sbn_pg",
-    "sbn_quadratic",
-    "solve_repaired",
-    "symmetric_gaussian",
-    "unpack_upper",
-]
+#: A function is public by its name in its module's list.
+__all__ = [*lda.__all__, *logistic.__all__, *noise.__all__, *psd.__all__, *results.__all__, *sbn.__all__]

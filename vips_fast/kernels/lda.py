@@ -1,5 +1,7 @@
 """Checked Python entry of the LDA E-step kernel."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 
@@ -13,8 +15,10 @@ from .memory import zeros_on_line
 from .results import LdaEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
 
-#: Stored entries of one block, large enough that handing it out costs nothing; a document costs as much as DOCUMENT
-#: more. The last blocks are smaller, down to a quarter, so that threads end together.
+__all__ = ["lda_estep"]
+
+#: Stored entries of one block, large enough that handing it out costs nothing; a document costs DOCUMENT entries more.
+#: The last blocks are smaller, down to a quarter, so that threads end together.
 BLOCK_NNZ, DOCUMENT = 40_000, 10
 _LAST = 4
 #: Words of a table, or of sums, at a time.
@@ -127,7 +131,7 @@ def estep_blocks(
 
 
 def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Contiguous CSR arrays of types that can be converted; what is in them is checked block by block."""
+    """Contiguous CSR arrays of types that can be converted; their entries are checked block by block."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
         if array.ndim != 1:
@@ -222,8 +226,8 @@ def lda_estep(
     extrapolated along the last step (Aitken; csrc/lda/estep.c), provided that the document's variational bound does not
     fall by it: half as many rounds lead nearer to the fixed point. The contribution (c_i phi_ik) is scaled to an L2
     norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers, so
-    the sums have the same bits for any number of threads and any order of documents. A document's result depends on
-    that document and the topics alone.
+    the sums have the same bits for any number of threads and any order of documents. A document's result depends only
+    on that document and the topics.
 
     Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.
 
@@ -246,7 +250,7 @@ def lda_estep(
         Bound of a contribution's L2 norm, > 0; None does not clip.
     spacing : float or None
         Lattice spacing of the sums, a power of two in [2^-60, 2^60]; clip_norm / spacing is in [1, 2^31). None: 2^-30
-        of the clip norm's power of two, or, without clipping, the finest at which the sums fit 62 bits.
+        of the clip norm's power of two, or, without clipping, the finest spacing whose sums fit 62 bits.
     dtype : {"float32", "float64"}
         Precision of the rounds.
     n_threads : int

@@ -23,7 +23,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
 cdef const vf_api *_api = vf_dispatch()
 
 
-def isas_available():
+def isas_available() -> list[str]:
     """Names of the instruction sets that this machine can run, narrowest first."""
     return [name for name in ("portable", "baseline", "avx2", "avx512") if vf_api_for(name.encode()) != NULL]
 
@@ -41,7 +41,7 @@ ctypedef fused real:
     double
 
 
-def isa():
+def isa() -> str:
     """Name of the instruction set in use."""
     return _api.isa.decode()
 
@@ -143,17 +143,17 @@ cdef const unsigned char *_key_bytes(Key key) except NULL:
 include "bindings.pxi"
 
 
-def lda_stride(int64_t n_topics):
+def lda_stride(int64_t n_topics) -> int:
     """Columns of the table for a number of topics."""
     return VF_LDA_STRIDE(n_topics)
 
 
-def sbn_stride(int64_t n_visible):
+def sbn_stride(int64_t n_visible) -> int:
     """Elements from one row of a hidden-unit-major table to the next."""
     return VF_SBN_STRIDE(n_visible)
 
 
-def lda_table(const double[:, :] exp_elog_beta not None, real[:, ::1] table not None, isa=None):
+def lda_table(const double[:, :] exp_elog_beta not None, real[:, ::1] table not None, isa=None) -> None:
     """Fill the word-major (V x K) scaled table from a K x V array of any strides."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t n_topics = exp_elog_beta.shape[0], n_words = exp_elog_beta.shape[1]
@@ -170,7 +170,7 @@ def lda_table(const double[:, :] exp_elog_beta not None, real[:, ::1] table not 
 
 
 def symmetric_gaussian(Key key not None, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
-                       int64_t[:, :] matrix not None, isa=None):
+                       int64_t[:, :] matrix not None, isa=None) -> None:
     """Noise for rows of the upper triangle, added and mirrored."""
     cdef const vf_api *api = _table(isa)
     cdef const unsigned char *k = _key_bytes(key)
@@ -181,7 +181,7 @@ def symmetric_gaussian(Key key not None, int64_t row_begin, int64_t row_end, dou
     _check(status)
 
 
-def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, const int64_t[:, :] matrix not None, isa=None):
+def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, const int64_t[:, :] matrix not None, isa=None) -> bool:
     """OverflowError: an entry beyond limit. False: not symmetric."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1

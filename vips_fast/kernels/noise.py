@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 from . import native
 from .threads import resolve_n_threads, run_blocks
 
+__all__ = ["add_rounded_gaussian", "chacha20_fill", "rounded_gaussian", "symmetric_gaussian"]
+
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
 MAX_SCALE = native.GAUSSIAN_MAX_SCALE
 #: No draw is further from 0 than this many scales; see docs/noise.md.

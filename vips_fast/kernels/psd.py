@@ -1,5 +1,7 @@
 """Projection of a symmetric matrix onto the positive semidefinite ones."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
 #: Below this dimension a second BLAS thread costs more than it brings.
 _ONE_THREAD_BELOW = 512
@@ -20,7 +24,7 @@ _FEW = 1 / 7
 
 @cache
 def _thread_controller() -> Any:
-    """threadpoolctl's view of the loaded BLAS libraries, or None where it is not installed."""
+    """threadpoolctl's view of the loaded BLAS libraries, or None if it is not installed."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
@@ -49,7 +53,7 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Nearest symmetric matrix, in Frobenius norm, with no eigenvalue below ``floor``, a finite number.
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``, within d 2^-50 max|w| in each entry.
-    Eigenvectors are computed on one side of ``floor`` alone, the one with fewer eigenvalues; if none is below, A itself
+    Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues; if none is below, A itself
     is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorisation.
 
     A is (d, d) float64, symmetric and finite; it is not changed. The result is exactly symmetric; rounding can leave
@@ -92,12 +96,14 @@ def _fortran(A: np.ndarray) -> np.ndarray:
 def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
     """`psd_project` without its checks; None for floor I, where a Cholesky factorisation shows that nothing is above.
 
-    Rows' entries on and right of the diagonal are read, and in the result they alone
-    are set unless the rest of A is its mirror image.
+    Rows' entries on and right of the diagonal are read, and in the result only they are set unless the rest of A is its
+    mirror image.
     """
     d = len(A)
+    out: np.ndarray
     if d == 1:
-        return np.maximum(A, floor)
+        out = np.maximum(A, floor)
+        return out
     if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
         # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
@@ -143,7 +149,8 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
     `psd_project` for many small matrices: without its checks, and by one batched eigendecomposition.
     """
     values, vectors = np.linalg.eigh(matrices)
-    return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    raised: np.ndarray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return raised
 
 
 def solve_repaired(
@@ -155,7 +162,7 @@ def solve_repaired(
     and the diagonals of ``np.linalg.inv(A)``, (m, d).
 
     ``moments``, (m, d, d) C-contiguous float64, is read on and right of the diagonals, and overwritten; ``least`` is
-    above 0; ``extra``, (m, d), is >= 0; ``right`` is (m, d, r); ``lapack`` is what `one_blas_thread` gives. Raises
+    above 0; ``extra``, (m, d), is >= 0; ``right`` is (m, d, r); ``lapack`` comes from `one_blas_thread`. Raises
     numpy.linalg.LinAlgError if a factorization fails.
     """
     solutions, variances = np.empty(right.shape), np.empty(extra.shape)

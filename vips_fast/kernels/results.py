@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+__all__ = ["LdaEStep", "LogisticEStep", "SbnEStep"]
+
 
 class LdaEStep(NamedTuple):
     """Result of an LDA E-step over D documents, K topics, V words."""
@@ -18,7 +20,7 @@ class LdaEStep(NamedTuple):
     norms: np.ndarray
 
 
-class BlrEStep(NamedTuple):
+class LogisticEStep(NamedTuple):
     """Result of a logistic regression E-step over n records of d features."""
 
     #: (d,) float64, sum of the (clipped) linear statistics.

@@ -7,6 +7,8 @@ ValueError or TypeError before anything is computed. The twins of the same names
 equivalent. The models call the kernels of the sums, which csrc/kernels.toml describes, without checks.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,8 @@ from . import native
 from .memory import zeros_on_line
 from .results import SbnEStep
 from .threads import resolve_n_threads, run_blocks
+
+__all__ = ["sbn_pg", "sbn_quadratic"]
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
@@ -99,7 +103,7 @@ def sbn_pg(
     From z = start, (K,) in [0, 1] and the same for each record, ``n_sweeps`` >= 0 sweeps of z_k = sigmoid(d_k), k =
     0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed before
     each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the
-    entries of W taken as independent. A record's result depends on that record and the parameters alone, bit for bit.
+    entries of W taken as independent. A record's result depends only on that record and the parameters, bit for bit.
 
     ``y`` is (n, J) of 0 and 1; ``w`` and ``w2``, (J, K), are E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate);
     ``c`` and ``c_var``, (J,), mean and variance of the visible biases; ``b``, (K,), the hidden biases; ``dtype``,
@@ -140,8 +144,8 @@ def sbn_quadratic(
 
     With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
     Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j
-    y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends on that record and the
-    parameters alone, bit for bit.
+    y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends only on that record and the
+    parameters, bit for bit.
 
     ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`; ``linear`` is (K,), ``gram``, (K, K), sum_j kappa_j
     E[w_j w_j'] for the bounds above; its diagonal is not read.

@@ -93,9 +93,9 @@ static void integers(const vf_api *api) {
         memset(triangle, 0, sizeof triangle);
         const vf_rows_f64 rows = {ROWS, J, sparse ? indptr : NULL, indices, v};
         const int32_t status =
-            api->blr_accumulate_f64(&rows, 0, J, linear, quadratic, work, sizeof work, sums, triangle);
-        show("blr_accumulate, linear", status, J * 8, sums);
-        show("blr_accumulate, quadratic", status, sizeof triangle, triangle);
+            api->logistic_accumulate_f64(&rows, 0, J, linear, quadratic, work, sizeof work, sums, triangle);
+        show("logistic_accumulate, linear", status, J * 8, sums);
+        show("logistic_accumulate, quadratic", status, sizeof triangle, triangle);
     }
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
         const vf_gather_params p = {ROWS, ROWS, 1 << 14, 100, VF_LDA_RESAMPLE_TOKENS, mode};
@@ -165,18 +165,24 @@ static void topics(const vf_api *api) {
 
 static void regression(const vf_api *api) {
     static double x[ROWS * J], y[ROWS], linear[ROWS], quadratic[ROWS], xi[ROWS], norms[ROWS], moment[J * J], m[J];
+    enum { CLASSES = 3 };
+    static double each[CLASSES * ROWS], moments[CLASSES * J * J], centers[CLASSES * J];
     static float narrow[ROWS * J], c[ROWS], means[ROWS];
     static int64_t starts[ROWS / 3 + 1];
     for (int i = 0; i < ROWS * J; ++i) narrow[i] = (float)(x[i] = 2 * fraction() - 1);
     for (int j = 0; j < J; ++j) m[j] = fraction() / 8;
     for (int i = 0; i < J; ++i)
         for (int j = 0; j < J; ++j) moment[i * J + j] = m[i] * m[j] + (i == j);
+    for (int k = 0; k < CLASSES; ++k) {
+        for (int i = 0; i < J * J; ++i) moments[k * J * J + i] = moment[i] * (k + 1);
+        for (int j = 0; j < J; ++j) centers[k * J + j] = k % 2 ? -m[j] : m[j];
+    }
     for (int r = 0; r < ROWS; ++r) c[r] = (float)(40 * fraction() * fraction() - 20), y[r] = r % 2;
     for (int u = 0; u <= ROWS / 3; ++u) starts[u] = 3 * u;
     show("pg_mean, f64", api->pg_mean_f64(ROWS * J, 1, x, (double *)area), sizeof x, area);
     show("pg_mean, f32", api->pg_mean_f32(ROWS, 1, c, means), sizeof means, means);
     for (int mode = 0; mode < 4; ++mode) { /* either type, with the records' own labels and with the worst */
-        const vf_blr_params p = {
+        const vf_logistic_params p = {
             .row_norm = 2,
             .n_trials = 1,
             .scale_linear = 1,
@@ -191,17 +197,26 @@ static void regression(const vf_api *api) {
         const vf_rows_f64 wide_rows = {ROWS, J, NULL, NULL, x};
         const vf_rows_f32 narrow_rows = {ROWS, J, NULL, NULL, narrow};
         int32_t status =
-            mode % 2 ? api->blr_weights_f64(&p, &wide_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms)
-                     : api->blr_weights_f32(&p, &narrow_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms);
-        show("blr_weights, linear", status, sizeof linear, linear);
-        show("blr_weights, quadratic", status, sizeof quadratic, quadratic);
-        show("blr_weights, norms", status, sizeof norms, norms);
+            mode % 2 ? api->logistic_weights_f64(&p, &wide_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms)
+                     : api->logistic_weights_f32(&p, &narrow_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms);
+        show("logistic_weights, linear", status, sizeof linear, linear);
+        show("logistic_weights, quadratic", status, sizeof quadratic, quadratic);
+        show("logistic_weights, norms", status, sizeof norms, norms);
         status =
             mode % 2
-                ? api->blr_units_f64(&p, &wide_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms)
-                : api->blr_units_f32(&p, &narrow_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms);
-        show("blr_units, linear", status, sizeof linear, linear);
-        show("blr_units, quadratic", status, sizeof quadratic, quadratic);
+                ? api->logistic_units_f64(&p, &wide_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms)
+                : api->logistic_units_f32(&p, &narrow_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms);
+        show("logistic_units, linear", status, sizeof linear, linear);
+        show("logistic_units, quadratic", status, sizeof quadratic, quadratic);
+        vf_logistic_params q = p;
+        q.second_moment = moments, q.center = centers;
+        status = mode % 2 ? api->logistic_classes_f64(&q, &wide_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL, work,
+                                                      sizeof work, each, quadratic, norms)
+                          : api->logistic_classes_f32(&q, &narrow_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL, work,
+                                                      sizeof work, each, quadratic, norms);
+        show("logistic_classes, linear", status, sizeof each, each);
+        show("logistic_classes, quadratic", status, sizeof quadratic, quadratic);
+        show("logistic_classes, norms", status, sizeof norms, norms);
     }
 }
 

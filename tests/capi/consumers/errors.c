@@ -130,17 +130,35 @@ static void regression(const vf_api *api) {
     const int32_t indices[] = {0, 1, 1};
     const double values[] = {1, 2, 3}, y[] = {0, 1}, moment[] = {1, 0, 0, 1};
     double workspace[4096], linear[2], quadratic[2], norms[2], xi[2];
-    vf_blr_params p = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, moment, NULL};
+    vf_logistic_params p = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, moment, NULL};
 #define WEIGHTS(v, w, bytes)                                                                                   \
-    api->blr_weights_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, v}, y, NULL, w, bytes, linear, quadratic, xi, norms)
-    expect(api, "blr_weights", VF_OK, WEIGHTS(values, workspace, sizeof workspace));
-    expect(api, "blr_weights, no rows", VF_ERR_NULL,
-           api->blr_weights_f64(&p, NULL, y, NULL, workspace, sizeof workspace, linear, quadratic, xi, norms));
-    expect(api, "blr_weights, small workspace", VF_ERR_WORKSPACE, WEIGHTS(values, workspace, 8));
-    expect(api, "blr_weights, misaligned values", VF_ERR_ALIGNMENT,
+    api->logistic_weights_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, v}, y, NULL, w, bytes, linear, quadratic, xi, norms)
+    expect(api, "logistic_weights", VF_OK, WEIGHTS(values, workspace, sizeof workspace));
+    expect(api, "logistic_weights, no rows", VF_ERR_NULL,
+           api->logistic_weights_f64(&p, NULL, y, NULL, workspace, sizeof workspace, linear, quadratic, xi, norms));
+    expect(api, "logistic_weights, small workspace", VF_ERR_WORKSPACE, WEIGHTS(values, workspace, 8));
+    expect(api, "logistic_weights, misaligned values", VF_ERR_ALIGNMENT,
            WEIGHTS((const double *)((const char *)values + 4), workspace, sizeof workspace));
     p.clip_norm = 0.0;
-    expect(api, "blr_weights, clip_norm 0", VF_ERR_PARAMETER, WEIGHTS(values, workspace, sizeof workspace));
+    expect(api, "logistic_weights, clip_norm 0", VF_ERR_PARAMETER, WEIGHTS(values, workspace, sizeof workspace));
+
+    const int64_t units[] = {0, 2}, wrong[] = {0, 1};
+    double each[3 * 2];
+    p.clip_norm = 1.0;
+    p.second_moment = NULL;
+#define CLASSES(k, starts, w, bytes)                                                                              \
+    api->logistic_classes_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, values}, k, y, 1, starts, w, bytes, each, \
+                              quadratic, norms)
+    expect(api, "logistic_classes", VF_OK, CLASSES(3, units, workspace, sizeof workspace));
+    expect(api, "logistic_classes, no units", VF_OK, CLASSES(3, NULL, workspace, sizeof workspace));
+    expect(api, "logistic_classes, no classes", VF_ERR_SIZE, CLASSES(0, units, workspace, sizeof workspace));
+    expect(api, "logistic_classes, many classes", VF_ERR_SIZE,
+           CLASSES(VF_LOGISTIC_MAX_CLASSES + 1, units, workspace, sizeof workspace));
+    expect(api, "logistic_classes, a row of no unit", VF_ERR_INDPTR, CLASSES(3, wrong, workspace, sizeof workspace));
+    expect(api, "logistic_classes, no workspace", VF_ERR_NULL, CLASSES(3, units, NULL, sizeof workspace));
+    expect(api, "logistic_classes, small workspace", VF_ERR_WORKSPACE, CLASSES(3, units, workspace, 8));
+    expect(api, "logistic_classes, misaligned workspace", VF_ERR_ALIGNMENT,
+           CLASSES(3, units, (char *)workspace + 4, sizeof workspace - 8));
 }
 
 int main(void) {

@@ -107,26 +107,26 @@ static void regression(const vf_api *api) {
     const double ordinary[] = {1, 2};
     double linear[1], quadratic[1], xi[1], norms[1];
     int64_t sums[2], triangle[3];
-    const vf_blr_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, NULL, NULL};
+    const vf_logistic_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, NULL, NULL};
 #define WEIGHTS(p, starts, index, values, y)                                                                         \
-    api->blr_weights_f64(&(p), &(vf_rows_f64){1, 2, starts, index, values}, y, NULL, room, BYTES, linear, quadratic, \
+    api->logistic_weights_f64(&(p), &(vf_rows_f64){1, 2, starts, index, values}, y, NULL, room, BYTES, linear, quadratic, \
                          xi, norms)
 #define ADD(starts, index, values)                                       \
     (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle), \
-     api->blr_accumulate_f64(&(vf_rows_f64){1, 2, starts, index, values}, 0, 2, linear, quadratic, room, BYTES, sums, \
+     api->logistic_accumulate_f64(&(vf_rows_f64){1, 2, starts, index, values}, 0, 2, linear, quadratic, room, BYTES, sums, \
                              triangle))
     const double one = 1;
-    expect(api, "blr_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
-    expect(api, "blr_weights, first row pointer below 0", VF_ERR_INDPTR,
+    expect(api, "logistic_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
+    expect(api, "logistic_weights, first row pointer below 0", VF_ERR_INDPTR,
            WEIGHTS(good, before, columns, ordinary, &one));
-    expect(api, "blr_weights, row pointers at the ends", VF_ERR_INDPTR, WEIGHTS(good, far, columns, ordinary, &one));
-    expect(api, "blr_accumulate, first row pointer below 0", VF_ERR_INDPTR, ADD(before, columns, ordinary));
+    expect(api, "logistic_weights, row pointers at the ends", VF_ERR_INDPTR, WEIGHTS(good, far, columns, ordinary, &one));
+    expect(api, "logistic_accumulate, first row pointer below 0", VF_ERR_INDPTR, ADD(before, columns, ordinary));
     linear[0] = 0x1p31;
-    expect(api, "blr_accumulate, a linear factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    expect(api, "logistic_accumulate, a linear factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
     linear[0] = 0, quadratic[0] = 0x1p21;
-    expect(api, "blr_accumulate, a quadratic factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    expect(api, "logistic_accumulate, a quadratic factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
     quadratic[0] = NAN;
-    expect(api, "blr_accumulate, a quadratic factor that is no number", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    expect(api, "logistic_accumulate, a quadratic factor that is no number", VF_ERR_RANGE, ADD(plain, columns, ordinary));
 
     const double sizes[] = {0,     5e-324, 1e-310, 1e-200, 1e-162, 1e-154, 1e-100,
                             1e-20, 1,      1e20,   1e100,  1e154,  1e200,  1e308};
@@ -137,20 +137,36 @@ static void regression(const vf_api *api) {
                 const double x[] = {sizes[i], -sizes[i] / 3}, y = sizes[j];
                 const int64_t *starts = form == 0 ? NULL : form == 2 ? empty : plain;
                 const double *values = form == 3 ? NULL : x;
-                expect(api, "blr_weights, extremes", VF_OK, WEIGHTS(good, starts, columns, values, &y));
-                expect(api, "blr_accumulate, extremes", VF_OK, ADD(starts, columns, values));
+                expect(api, "logistic_weights, extremes", VF_OK, WEIGHTS(good, starts, columns, values, &y));
+                expect(api, "logistic_accumulate, extremes", VF_OK, ADD(starts, columns, values));
                 const double s1 = norm_of(2, sums, good.spacing), h2 = good.factor_spacing * good.factor_spacing;
                 const double a = h2 * (double)triangle[0], b = h2 * (double)triangle[1], c = h2 * (double)triangle[2];
-                require(api, "blr adds more than the clip norm", s1 * s1 + a * a + 2 * b * b + c * c <= 1 + 1e-15);
+                require(api, "logistic adds more than the clip norm", s1 * s1 + a * a + 2 * b * b + c * c <= 1 + 1e-15);
+                /* Two classes around centers of any size: the stack of both gradients and the one matrix. */
+                const double centers[] = {y, -y, -y / 3, y}, label = j % 3;
+                double factors[2], length = 0;
+                vf_logistic_params p = good;
+                p.center = centers;
+                expect(api, "logistic_classes, extremes", VF_OK,
+                       api->logistic_classes_f64(&p, &(vf_rows_f64){1, 2, starts, columns, values}, 2, &label, 0, NULL,
+                                                 room, BYTES, factors, quadratic, norms));
+                for (int k = 0; k < 2; ++k) {
+                    linear[0] = factors[k];
+                    expect(api, "logistic_accumulate, a class", VF_OK, ADD(starts, columns, values));
+                    const double part = norm_of(2, sums, good.spacing);
+                    length += part * part;
+                }
+                const double d = h2 * (double)triangle[0], e = h2 * (double)triangle[1], f = h2 * (double)triangle[2];
+                require(api, "classes add more than the clip norm", length + d * d + 2 * e * e + f * f <= 1);
             }
     for (int field = 0; field < 7; ++field) {
         const double bad[] = {0, 5e-324, 1e-300, 1e308, -1, NAN, 0.3};
         for (int i = 0; i < 6 + (field >= 5); ++i) {
-            vf_blr_params p = good;
+            vf_logistic_params p = good;
             memcpy((char *)&p + field * sizeof(double), &bad[i], sizeof(double));
             if (field == 1 && (i == 1 || i == 2)) continue;     /* few trials are trials */
             if ((field == 2 || field == 3) && i == 3) continue; /* a large scale leaves a statistic out */
-            expect(api, "blr_weights, parameter", VF_ERR_PARAMETER, WEIGHTS(p, plain, columns, ordinary, &one));
+            expect(api, "logistic_weights, parameter", VF_ERR_PARAMETER, WEIGHTS(p, plain, columns, ordinary, &one));
         }
     }
 }

@@ -1,10 +1,14 @@
 """LDA E-step in plain numpy."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
+
+__all__ = ["lda_estep", "lda_units"]
 
 #: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
 #: topic keeps in it.

@@ -9,6 +9,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+__all__ = ["add_rounded_gaussian", "chacha20_fill", "rounded_gaussian", "symmetric_gaussian"]
+
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
 

@@ -2,11 +2,14 @@
 
 import numpy as np
 
+__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
+
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """See `vips_fast.kernels.psd_project`."""
     w, V = np.linalg.eigh(A)
-    return (V * np.maximum(w, floor)) @ V.T
+    projected: np.ndarray = (V * np.maximum(w, floor)) @ V.T
+    return projected
 
 
 def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:

@@ -1,9 +1,13 @@
 """Sigmoid belief network kernels in plain numpy."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import expit
 
-from .blr import pg_mean
+from .logistic import pg_mean
+
+__all__ = ["sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments", "sbn_pg", "sbn_quadratic", "sbn_visible_norms"]
 
 
 def sbn_pg(
@@ -94,7 +98,8 @@ def sbn_clip(
 
 def sbn_visible_norms(y: np.ndarray, center: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     """L2 norms of y - center, times 1 + 1e-9; see the declaration in csrc/kernels.toml."""
-    return np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1)) * (1 + 1e-9)
+    norms: np.ndarray = np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1))
+    return norms * (1 + 1e-9)
 
 
 def sbn_cross(y: np.ndarray, v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
@@ -105,7 +110,8 @@ def sbn_cross(y: np.ndarray, v: np.ndarray, *, n_threads: int = 1) -> np.ndarray
 def sbn_gram(v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     """Upper triangle of v'v without its diagonal, in integers; see the declaration in csrc/kernels.toml."""
     v = np.asarray(v).astype(np.int64)
-    return (v.T @ v)[np.triu_indices(v.shape[1], 1)]
+    gram: np.ndarray = v.T @ v
+    return gram[np.triu_indices(v.shape[1], 1)]
 
 
 def sbn_moments(x: np.ndarray, z: np.ndarray, *, pair_scale: float = 2.0**22, n_threads: int = 1) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+__all__ = ["shrink_means"]
+
 
 def shrink_means(
     average: np.ndarray,

@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 
+__all__ = ["integers", "token_numbers"]
+
 
 def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
     """Number the words of some texts, which 0xFF separates, by first appearance; 0xFE stands in none.

@@ -370,6 +370,7 @@ class ProductShrinkage:
     def _call(
         self, rows: np.ndarray, first: int, last: int, worker: int, means: np.ndarray | None, weight: np.ndarray | None
     ) -> None:
+        assert self._prior is not None
         bands = self._bands(first, last)
         if self._foreseen is None:
             native.shrink_means(

@@ -16,7 +16,7 @@ from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
 from ...engine.request import RunSchedule
 from ...engine.result import Public
-from ...kernels.blr import MAX_FEATURES, triangle_size
+from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec

@@ -29,15 +29,15 @@ class LogisticModel(LogisticStatistics):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._gradient, self._at = np.zeros(self._d), np.zeros(self._d)
-        # Variance of the noise in an entry of the gradient; that of sampling, over the curvature.
+        self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
+        # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0
-        # S with its precision off the diagonal (0 where there is no noise), and that when its spectrum was taken.
+        # S with its precision off the diagonal (0 without noise), and the precision when its spectrum was taken.
         self._matrix: np.ndarray | None = None
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
 
-    # ----------------------------------------------------- what variants change
+    # ----------------------------------------------------- hooks of variants
 
     def _curvature(self, moment: float) -> float:
         """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
@@ -50,13 +50,13 @@ class LogisticModel(LogisticStatistics):
     # ------------------------------------------------------------- M-step
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self._current_scales()
+        linear, quadratic = self.lattice.scales_of(self.step)
         values, noise = release.values, release.noise_sd * self._n
-        fresh, noise_gradient = values[: self._d] * (self._n * linear), noise * linear
+        fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
         exact = self._noise_free and self._fraction == 1
-        rate = 1.0 if exact or self._step == 0 else self._rate.rate(self._step)
+        rate = 1.0 if exact or self.step == 0 else self._rate.rate(self.step)
         self._gradient += rate * (fresh - self._gradient)
-        self._at += rate * ((np.zeros(self._d) if self._center() is None else self._point) - self._at)
+        self._at += rate * ((np.zeros(self.n_features) if self.center() is None else self.point) - self._at)
         self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
         self._sampling = (1 - rate) ** 2 * self._sampling + rate**2 * (1 / self._fraction - 1)
         if exact:
@@ -65,11 +65,17 @@ class LogisticModel(LogisticStatistics):
             if math.isfinite(quadratic):
                 self._average_matrix(self._unpack(values), self._n * quadratic, noise * quadratic / self._ratio, rate)
             ratio = 1.0
-            if self.options.noise_aware and self._step > 0:
+            if self.options.noise_aware and self.step > 0:
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
-        if self._reads_by_law and self.options.noise_aware and self._last() and 0 < self._step and self._d <= LARGE:
+        if (
+            self._reads_by_law
+            and self.options.noise_aware
+            and self._last()
+            and 0 < self.step
+            and self.n_features <= LARGE
+        ):
             mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
@@ -78,23 +84,23 @@ class LogisticModel(LogisticStatistics):
     ) -> tuple[np.ndarray, np.ndarray]:
         """q(m) of the last step, from the law of the noise and of the logits: `vips_fast.models.logistic.posterior`.
 
-        ``mean`` is that of `_read_out`, of which only the length changes.
+        ``mean`` comes from `_read_out`; only its length changes.
         """
-        later = self._n * self._scales[1][1]
+        later = self._n * self.lattice.scales[1][1]
         if exact:
             matrix, sd, start = self._unpack(values) * later, 0.0, 0.0
         else:
             assert self._matrix is not None
             matrix, sd = self._matrix, self._noise_of(self._precision)
-            # The first centre knows the share of successes alone: the second step is the first one's like.
+            # The first centre knows only the share of successes: the second step is the first one's like.
             early = 2 if self._constant else 1
             if sd > 0:
-                told = [(noise * scale / self._ratio) ** -2 for _, scale in self._scales]
+                told = [(noise * scale / self._ratio) ** -2 for _, scale in self.lattice.scales]
                 start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
             else:
-                start = math.prod(1 - self._rate.rate(t) for t in range(early, self._step + 1))
+                start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
         S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
-        kept = self._kept if self._private else math.inf
+        kept = self.lattice.clip_norm if self.private else math.inf
         weighting = Weighting(linear, quadratic, kept, self._b, start)
         curvature = Curvature.of(S, self._mean, self._covariance, self._constant, self._n, weighting)
         released = self._gradient, self._at, self._variance, self._sampling, self._alpha
@@ -102,7 +108,8 @@ class LogisticModel(LogisticStatistics):
         if sd == 0:
             return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
         # How wide the posterior is follows from the likeliest curvature at this mean, and not from a cautious one as
-        # the mean does; what caution keeps the mean from is an error too, as far as the local curvature can tell.
+        # the mean does; the distance that caution keeps the mean back is an error too, as far as the local curvature
+        # can tell.
         S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
         curvature = Curvature.of(S, mean, self._covariance, self._constant, self._n, weighting)
         short = mean_given(curvature, *released) - mean
@@ -111,13 +118,13 @@ class LogisticModel(LogisticStatistics):
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the read-out and the Newton step come to if all records are in and there is no noise."""
-        if self.options.noise_aware and self._step > 0:
+        if self.options.noise_aware and self.step > 0:
             moment = self._mean @ curvature @ self._mean + np.vdot(curvature, self._covariance)
             curvature *= self._curvature(float(moment))
         right = self._gradient + curvature @ self._at
-        curvature.flat[:: self._d + 1] += self._alpha
+        curvature.flat[:: self.n_features + 1] += self._alpha
         covariance = inverse(curvature)
-        return covariance @ right, covariance, self._point + covariance @ (self._gradient - self._alpha * self._point)
+        return covariance @ right, covariance, self.point + covariance @ (self._gradient - self._alpha * self.point)
 
     def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> None:
         """Average of the noised s2, each weighted by its precision, and its spectrum."""
@@ -133,7 +140,7 @@ class LogisticModel(LogisticStatistics):
             fresh *= rate
             self._matrix += fresh
         self._precision = total
-        renewed = self._spectrum is None or self._d <= LARGE or self._last() or sd == 0
+        renewed = self._spectrum is None or self.n_features <= LARGE or self._last() or sd == 0
         if renewed or total > 1.1 * self._seen:
             # Above that dimension only when the noise has fallen by 5 %.
             self._seen = total
@@ -148,7 +155,7 @@ class LogisticModel(LogisticStatistics):
         return self._spectrum
 
     def _last(self) -> bool:
-        return self._step + 1 >= self._n_steps
+        return self.step + 1 >= self._n_steps
 
     def _moment_of_last(self) -> float:
         """tr(<m m^T> S) of the last posterior."""
@@ -176,14 +183,14 @@ class LogisticModel(LogisticStatistics):
         top, bulk = parts(spectrum.upper), parts(spectrum.bulk_upper)
         mean = spectrum.apply(top[1] / top[0], float(bulk[1] / bulk[0]), self._gradient)
         mean += spectrum.apply(top[2] / top[0], float(bulk[2] / bulk[0]), self._at)
-        if aware and not self._noise_free and (self._d <= LARGE or self._last()):
+        if aware and not self._noise_free and (self.n_features <= LARGE or self._last()):
             return mean, self._aware_covariance(ratio)
         if aware:
             top, bulk = parts(spectrum.likely), parts(spectrum.bulk_likely)
         return mean, spectrum.matrix(1 / top[0], float(1 / bulk[0]))
 
     def _aware_covariance(self, ratio: float) -> np.ndarray:
-        """Posterior covariance where the curvature is what is likely of each column.
+        """Posterior covariance with the likely curvature of each column.
 
         A column of few records has little curvature though the noise could hide more.
         """
@@ -193,11 +200,11 @@ class LogisticModel(LogisticStatistics):
         # With c an eigenvalue of L and noise of variance v + k c in the gradient, the
         # precision is alpha + c^2 / (v + (1 + k) c).
         seen = L * (1 + self._sampling)
-        seen.flat[:: self._d + 1] += self._variance
+        seen.flat[:: self.n_features + 1] += self._variance
         root = linalg.cholesky(seen, lower=True, overwrite_a=True)
         half = linalg.solve_triangular(root, L, lower=True, overwrite_b=True)
         precision = half.T @ half
-        precision.flat[:: self._d + 1] += self._alpha
+        precision.flat[:: self.n_features + 1] += self._alpha
         return inverse(precision)
 
     def _newton(self, ratio: float, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
@@ -205,7 +212,7 @@ class LogisticModel(LogisticStatistics):
 
         It is damped where the noise of one release says less than the prior.
         """
-        if self._step == 0 and self._constant:
+        if self.step == 0 and self._constant:
             return self._base_rate(gradient[-1], noise_sd)
         spectrum, alpha = self._known(), self._alpha
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
@@ -214,38 +221,39 @@ class LogisticModel(LogisticStatistics):
             return curvature / (curvature * curvature + alpha * curvature + damping) if curvature > 0 else 1 / alpha
 
         top = np.array([gain(ratio * value) for value in spectrum.upper])
-        bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self._d else 0.0
-        return self._point + spectrum.apply(top, bulk, gradient - alpha * self._point)
+        bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
+        point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
+        return point
 
     def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
         """The centre whose weight of the constant gives the observed share of successes, all others being 0.
 
-        The first gradient is sum (y - b/2) x. A start from there keeps what all records have in common out of the
-        directions that the noise hides, where later steps are too short to correct it.
+        The first gradient is sum (y - b/2) x. A start from there keeps the part that all records have in common out of
+        the directions that the noise hides, where later steps are too short to correct it.
         """
         unit = self._n * self._b * self._constant
         least = min(0.5, max(3 * noise_sd / unit, 1e-3))
         share = min(max(0.5 + gradient / unit, least), 1 - least)
-        point = np.zeros(self._d)
+        point = np.zeros(self.n_features)
         point[-1] = math.log(share / (1 - share)) / self._constant
         return point
 
     # -------------------------------------------------------------- state
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`. A spectrum is stored where it is not that of the matrix as it stands."""
-        empty = {"vectors": np.empty((self._d, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
+        """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
+        empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
         return (
             super().state()
             | {
                 "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
                 "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
             }
-            | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
+            | (empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state())
         )
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        d = self._d
+        d = self.n_features
         law, matrix, spectrum = array_of(state, "law", (4,)), array_of(state, "matrix"), Spectrum.from_state(state, d)
         if matrix.shape not in ((0, 0), (d, d)):
             raise ValueError(f"state: 'matrix' has shape {matrix.shape}, expected ({d}, {d})")

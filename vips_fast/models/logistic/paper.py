@@ -20,13 +20,13 @@ from .options import LINEAR_SHARE, LogisticOptions
 from .spectrum import inverse
 from .statistics import LogisticStatistics
 
-#: The linear statistic's share without a centre, where it is the same in every step.
+#: The linear statistic's share without a centre: the same in every step.
 LINEAR_SHARE_UNCENTRED = 0.5
 
 
 @dataclass(frozen=True)
 class PaperOptions(LogisticOptions):
-    """Options of `PaperLogisticRegression`, and those of `LogisticOptions`.
+    """Options of `PaperLogisticRegression`, after the fields of `LogisticOptions`.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class PaperOptions(LogisticOptions):
     center : bool
         Whether the statistics are taken around a released centre.
     form : {"analyze_gauss", "orthonormal"}
-        Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that,
-        which is what the Frobenius sensitivity needs.
+        Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that, which the Frobenius sensitivity
+        needs.
     sensitivity : {"paper", "proven"}
         "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and b R^2 / 2 for s2, as if they were one
-        block's, in place of ``linear_share``. They are above what is needed, so the stated guarantee covers the fit.
+        block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
     linear_share : float, pair of float, or None
         None is 0.5 without a centre.
     """
@@ -157,17 +157,17 @@ class _Uncentred(_PaperForm):
     def _residual_bound(self) -> float:
         return 0.5
 
-    def _center(self) -> None:
+    def center(self) -> None:
         return None
 
     def sensitivity(self, relation: str) -> float:
         """The clip for adding or removing a record, twice that for replacing a unit of several; else see the notes."""
-        if relation == "add_remove" or not self._private or not self._of_records:
+        if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
         return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
 
     def _slack(self, spacing: float) -> float:
-        truncation = math.sqrt(self._d) * (spacing + 2 * self._grid * math.sqrt(self.clip))
+        truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
         return super()._slack(spacing) + 2.01 * truncation
 
 
@@ -180,7 +180,7 @@ def replace_one_bound(a: float, c: float) -> float:
 class _UncentredModel(_Uncentred, LogisticModel):
     """The package's averages and read-out without a centre."""
 
-    # s1 without a centre is no gradient: S times m is what it says.
+    # s1 without a centre is no gradient: it estimates S times m.
     _reads_by_law = False
 
     def _curvature(self, moment: float) -> float:
@@ -197,17 +197,17 @@ class _AlgorithmFive(_Uncentred):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._first, self._second = np.zeros(self._d), np.zeros((self._d, self._d))
+        self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self._current_scales()
-        rate, values = self._rate.rate(self._step), release.values
-        self._first += rate * (values[: self._d] * (self._n * linear) - self._first)
+        linear, quadratic = self.lattice.scales_of(self.step)
+        rate, values = self._rate.rate(self.step), release.values
+        self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):
             # Negative eigenvalues of the noised s2 go to 0.
             self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
-        precision.flat[:: self._d + 1] += self._alpha
+        precision.flat[:: self.n_features + 1] += self._alpha
         covariance = inverse(precision)
         mean = covariance @ self._first
         self._set_posterior(mean, covariance, mean)

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, gammaincinv
 
-from ...kernels.blr import pg_mean
+from ...kernels.logistic import pg_mean
 from .spectrum import NODES, WEIGHTS
 
 #: Nodes of alpha's distribution, at quantiles, and of that of the hidden curvature.
@@ -182,7 +182,8 @@ class Curvature:
             if len(half) < 2:
                 inside = inside[:1, :1] if constant else inside[1:, 1:]
             result = (f[0] / of_s[0]) * rest + unit * (half.T @ inside @ half)
-            return (result + result.T) / 2
+            symmetric: np.ndarray = (result + result.T) / 2
+            return symmetric
 
         return cls(full(of_h), full(of_j), law.far)
 
@@ -299,4 +300,5 @@ def covariance_given(
     precision = h * (h / (variance + share[:, None] * h))
     given = (weight / (alphas[:, None, None] + precision)).sum(axis=2)
     covariance = (vectors * given.mean(axis=0)) @ vectors.T
-    return (covariance + covariance.T) / 2
+    symmetric: np.ndarray = (covariance + covariance.T) / 2
+    return symmetric

@@ -13,7 +13,7 @@ from scipy import sparse
 from ...data.arrays import rows_of, selected
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
-from ...kernels.blr import MAX_FEATURES, Rows
+from ...kernels.logistic import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
@@ -263,7 +263,7 @@ def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
 
 
 def _column(name: str, values: Any, n_rows: int) -> np.ndarray:
-    values = np.asarray(values)
-    if values.shape != (n_rows,):
-        raise ValueError(f"{name} has shape {values.shape}: expected ({n_rows},), one entry for each row of X")
-    return values
+    column: np.ndarray = np.asarray(values)
+    if column.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {column.shape}: expected ({n_rows},), one entry for each row of X")
+    return column

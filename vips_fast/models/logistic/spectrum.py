@@ -9,7 +9,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import erfcx, expit
 
 from ...engine.model import array_of
-from ...kernels.blr import pg_mean
+from ...kernels.logistic import pg_mean
 
 #: Above this dimension eigenvectors come from Lanczos iterations.
 LARGE = 512
@@ -82,7 +82,8 @@ class Spectrum:
 
     def apply(self, top: np.ndarray, bulk: float, vector: np.ndarray) -> np.ndarray:
         """Product of the matrix with these eigenvalues and a vector."""
-        return bulk * vector + self.vectors @ ((top - bulk) * (self.vectors.T @ vector))
+        product: np.ndarray = bulk * vector + self.vectors @ ((top - bulk) * (self.vectors.T @ vector))
+        return product
 
     def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
         """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
@@ -90,7 +91,7 @@ class Spectrum:
         An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the edge of the spectrum. Its estimate
         is the posterior mean under an exponential prior with the mean ``bulk_likely``.
         """
-        shown = (self.vectors * self.likely) @ self.vectors.T
+        shown: np.ndarray = (self.vectors * self.likely) @ self.vectors.T
         rest = nonnegative_mean(np.diag(matrix), diagonal_sd, max(self.bulk_likely, 1e-3 * diagonal_sd))
         rest = np.maximum(rest - np.diag(shown), 0.0)
         # (I - V V^T) rest (I - V V^T)
@@ -103,7 +104,7 @@ class Spectrum:
 
     def matrix(self, top: np.ndarray, bulk: float) -> np.ndarray:
         """The matrix with these eigenvalues."""
-        result = (self.vectors * (top - bulk)) @ self.vectors.T
+        result: np.ndarray = (self.vectors * (top - bulk)) @ self.vectors.T
         result += result.T
         result *= 0.5
         result.flat[:: len(result) + 1] += bulk
@@ -156,7 +157,8 @@ def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
         if values.min() <= edge:
             return values[values > edge], vectors[:, values > edge]
         k *= 3
-    return linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
+    values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
+    return values, vectors
 
 
 def curvature_ratio(moment: float, n_trials: float) -> float:

@@ -10,7 +10,7 @@ from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import opened
-from ...kernels.blr import Rows, pg_mean
+from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
 from .options import LogisticOptions
 
@@ -107,7 +107,7 @@ class SphericalModel(Model):
     # ------------------------------------------------------------- E-step
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.blr.Rows` or units of them."""
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
         block, words, starts = opened(block, words)
         # What is not finite becomes zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):

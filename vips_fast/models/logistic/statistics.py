@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,8 +15,8 @@ from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import opened
 from ...kernels import native
-from ...kernels.blr import triangle_size, unpack_upper, workspace
 from ...kernels.lattice import checked_spacing
+from ...kernels.logistic import triangle_size, unpack_upper, workspace
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .options import LogisticOptions
@@ -33,10 +34,35 @@ def factor_grid(clip: float) -> float:
     return math.ldexp(1.0, math.ceil((math.frexp(clip)[1] - FACTOR_BITS) / 2))
 
 
+@dataclass(frozen=True)
+class Lattice:
+    """The bounds of a contribution and the grids of its two parts: public numbers, which the kernels take."""
+
+    #: Rows are scaled down to this norm.
+    row_norm: float
+    n_trials: float
+    #: What s1 and s2 are divided by, in the first step and in later ones; infinity leaves a part out.
+    scales: tuple[tuple[float, float], ...]
+    #: The bound of a contribution, after room for rounding.
+    clip_norm: float
+    #: Grid of s1, and of the factors of s2.
+    spacing: float
+    factor_spacing: float
+
+    def scales_of(self, step: int) -> tuple[float, float]:
+        """The scales of a step, to the bit as its release has them."""
+        return self.scales[min(step, 1)]
+
+    def arguments(self, step: int) -> tuple[float, float, float, float, float, float, float]:
+        """These numbers in the order of the kernels' parameters."""
+        scales = self.scales_of(step)
+        return self.row_norm, self.n_trials, *scales, self.clip_norm, self.spacing, self.factor_spacing
+
+
 class LogisticStatistics(Model):
     """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
 
-    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` where it is longer.
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
 
     Notes
     -----
@@ -47,12 +73,12 @@ class LogisticStatistics(Model):
     rounded before they are finished, so that they are additive.
 
     *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
-    sqrt(u), so that the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
-    `blr_units` takes u from the inner products of the unit's rows, with the worst labels where ``label_free``, and then
-    checks the truncated integers themselves: with q and A the unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4 |A|^2
-    <= L^2, |A|^2 = sum over pairs of rows of (a_r . a_s)^2, of which each term is an exact integer; that sum is rounded
-    up. What holds for a record's contribution holds for a unit's, but that A has a rank above 1. Entries of A
-    are at most |A|, so that the capacity is the same number of units.
+    sqrt(u). So the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
+    `logistic_units` takes u from the inner products of the unit's rows, with the worst labels if ``label_free``. It
+    then checks the truncated integers themselves: with q and A the unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4
+    |A|^2 <= L^2. Here |A|^2 is the sum of (a_r . a_s)^2 over pairs of rows. Each term is an exact integer, and the sum
+    is rounded up. A unit's contribution has all properties of a record's, but A has a rank above 1. Entries of A are
+    at most |A|, so the capacity is the same number of units.
 
     *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the noise's lattice,
     those off the diagonal times sqrt(2) (rounded down): coordinates in the orthonormal basis {E_ii, (E_ij +
@@ -62,12 +88,12 @@ class LogisticStatistics(Model):
     *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
     every contribution is t times what it would be, the short ones too. Adding or removing a record moves the sum by at
     most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t B + e
-    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e alone would leave short
-    contributions as they are, and a pair of them would move by up to B + e.)
+    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short contributions as
+    they are, and a pair of them would move by up to B + e.)
     """
 
     #: The arrays of a state, and the attributes that hold them.
-    kept: ClassVar[dict[str, str]] = {"weights": "_mean", "covariance": "_covariance", "point": "_point"}
+    kept: ClassVar[dict[str, str]] = {"weights": "_mean", "covariance": "_covariance", "point": "point"}
     #: Records are scaled down by a weight that does not depend on their own y.
     label_free = True
     #: Coordinates of entries off the diagonal over the entries themselves.
@@ -87,11 +113,11 @@ class LogisticStatistics(Model):
         private: bool,
         options: LogisticOptions,
     ):
-        self._n, self._d = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps, self._private, self._constant = n_trials, n_steps, private, constant
+        self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
+        self._b, self._n_steps, self.private, self._constant = n_trials, n_steps, private, constant
         self._of_records = public.unit == "record"
         self.options = options
-        self.shape = (self._d + triangle_size(self._d),)
+        self.shape = (self.n_features + triangle_size(self.n_features),)
         if private:
             self._bound, self.clip = math.hypot(row_norm, constant), self._private_clip()
         else:
@@ -99,12 +125,13 @@ class LogisticStatistics(Model):
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
         self._grid = factor_grid(self.clip)
         self._rate = Schedule(float(options.learning_offset), float(options.learning_decay))
-        # Before the first step q(m) is not known, and <xi> = b/4.
-        self._step = 0
+        #: The number of releases so far.
+        self.step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
-        self._mean, self._point = np.zeros(self._d), np.zeros(self._d)
-        self._covariance = np.zeros((self._d, self._d))
-        self._moment: np.ndarray | None = None
+        self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
+        self._covariance = np.zeros((self.n_features, self.n_features))
+        #: <m m^T> of q(m) around the centre, (d, d); None before the first step, when <xi> = b/4.
+        self.moment: np.ndarray | None = None
 
     # ------------------------------------------------------------- bounds
 
@@ -122,7 +149,7 @@ class LogisticStatistics(Model):
     def _unit_scales(self, share: float) -> tuple[float, float]:
         """C1 and C2; an infinite one leaves its part out."""
         linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
-        if not self._private:
+        if not self.private:
             return linear, quadratic
         first, second = self._block_bounds(share)
         return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
@@ -133,94 +160,65 @@ class LogisticStatistics(Model):
 
     def _slack(self, spacing: float) -> float:
         """How far rounding can move two sums apart."""
-        return math.sqrt(triangle_size(self._d)) * spacing
+        return math.sqrt(triangle_size(self.n_features)) * spacing
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice and scale; refuse noise whose lattice is too coarse for the dimension."""
         spacing = checked_spacing(mechanism.spacing, self.clip)
-        slack = self._slack(spacing) if self._private else 0.0
+        slack = self._slack(spacing) if self.private else 0.0
         kept = self.clip - slack
         if slack > 0.25 * self.clip or kept < 4 * spacing:
             raise ValueError(
-                f"noise_multiplier={mechanism.noise_multiplier:.4g}: too large for {self._d} features, the rounding of "
-                f"their second moments would take {slack / self.clip:.0%} of a contribution; expected at most 25 %"
+                f"noise_multiplier={mechanism.noise_multiplier:.4g}: too large for {self.n_features} features, the "
+                f"rounding of their second moments would take {slack / self.clip:.0%} of a contribution; expected at "
+                "most 25 %"
             )
         self._noise_free = mechanism.noise_multiplier == 0
         self._fraction = sampler.expected_batch_size / self._n
-        self._spacing, self._kept = spacing, kept
-        self._scales = tuple(
+        scales = tuple(
             (linear * self.clip / kept, quadratic * self.clip / kept)
             for linear, quadratic in map(self._unit_scales, self.options.shares)
         )
+        self.lattice = Lattice(self._bound, self._b, scales, kept, spacing, self._grid)
         unit = self._grid * self._grid / spacing
         self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
         #: The factor off the diagonal as it is, a little below sqrt(2).
         self._ratio = self._off.value / unit
 
-    def _current_scales(self) -> tuple[float, float]:
-        """What s1 and s2 are divided by in this step, to the bit what the release says of them."""
-        return self._scales[min(self._step, 1)]
-
     # ------------------------------------------------------------- E-step
 
-    def _center(self) -> np.ndarray | None:
-        """m0 of this step."""
-        return self._point if self._step else None
+    def center(self) -> np.ndarray | None:
+        """m0 of this step, (d,); None before the first."""
+        return self.point if self.step else None
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.blr.Rows` or units of them."""
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
         block, words, starts = opened(block, words)
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
-        several = self._private and starts is not None and bool((np.diff(starts) > 1).any())
-        n, d = block.n_rows, self._d
+        several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
+        n, d = block.n_rows, self.n_features
         if len(scratch.get("weights", ((),))[0]) < n:
             scratch["weights"] = np.empty((3, n))
         if "workspace" not in scratch:
             scratch["workspace"] = workspace(d, block.indptr is None)
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
-        work = scratch["workspace"]
-        scale_linear, scale_quadratic = self._current_scales()
-        rows = d, block.indptr, block.indices, block.values
-        given = (
-            self._moment,
-            self._center(),
-            self._bound,
-            self._b,
-            scale_linear,
-            scale_quadratic,
-            self._kept,
-            self._spacing,
-            self._grid,
-            self.label_free,
-            work,
-            linear,
-            quadratic,
+        work, lattice = scratch["workspace"], self.lattice
+        indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
+        state = self.moment, self.center(), *lattice.arguments(self.step), self.label_free
+        measured = norms if several or "figures" in scratch else None
+        native.logistic_weights(
+            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
         )
-        native.blr_weights(
-            *rows, block.y, block.trials, *given, None, norms if several or "figures" in scratch else None, block.unit
-        )
-        if several:
-            native.blr_units(starts, *rows, *given, norms, block.unit)
-        native.blr_accumulate(
-            d,
-            0,
-            d,
-            block.indptr,
-            block.indices,
-            block.values,
-            linear,
-            quadratic,
-            work,
-            out[:d],
-            out[d:] if math.isfinite(scale_quadratic) else None,
-            block.unit,
-        )
+        if several and starts is not None:
+            native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
+        triangle = out[d:] if math.isfinite(lattice.scales_of(self.step)[1]) else None
+        native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "figures" in scratch:
-            diagnose(scratch, clipped=(norms > self._kept).sum())
+            diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """See the class's notes; ``spacing`` is that of `prepare`."""
-        d = self._d
+        """See the class's notes; ``spacing`` is the one of `prepare`."""
+        d = self.n_features
         sums = np.empty(self.shape, dtype=np.int64)
         sums[:d] = fine[:d]
         sums[d:] = rounded(fine[d:], self._off)
@@ -233,7 +231,7 @@ class LogisticStatistics(Model):
 
     def _unpack(self, values: np.ndarray) -> np.ndarray:
         """s2/C2 as a symmetric matrix, from the values of a release."""
-        return unpack_upper(values[self._d :], self._d, 1 / self._ratio)
+        return unpack_upper(values[self.n_features :], self.n_features, 1 / self._ratio)
 
     @property
     def _alpha(self) -> float:
@@ -241,20 +239,20 @@ class LogisticStatistics(Model):
         return self._prior[0] / self._prior[1]
 
     def _set_posterior(self, mean: np.ndarray, covariance: np.ndarray, point: np.ndarray) -> None:
-        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and what the next E-step goes around."""
+        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and the centre of the next E-step."""
         options = self.options
         self._mean, self._covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(self._covariance))
-        self._prior = options.prior_shape + self._d / 2, float(rate)
-        self._step += 1
+        self._prior = options.prior_shape + self.n_features / 2, float(rate)
+        self.step += 1
         self._set_point(point)
 
     def _set_point(self, point: np.ndarray) -> None:
-        self._point = point
-        self._moment = self._covariance + np.outer(point, point) if self._step else None
+        self.point = point
+        self.moment = self._covariance + np.outer(point, point) if self.step else None
 
     def update(self, release: Release) -> None:
-        with one_blas_thread(self._d):
+        with one_blas_thread(self.n_features):
             self._update(release)
 
     @abstractmethod
@@ -262,18 +260,18 @@ class LogisticStatistics(Model):
         """The next posterior from a release."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`; this is what all variants have."""
+        """See `Model.state`; all variants have these arrays."""
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
-        return {"progress": np.array([self._step, *self._prior]), **arrays}
+        return {"progress": np.array([self.step, *self._prior]), **arrays}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")
         arrays = {a: array_of(state, name, getattr(self, a).shape) for name, a in self.kept.items()}
-        self._step, self._prior = int(step), (shape, rate)
+        self.step, self._prior = int(step), (shape, rate)
         vars(self).update(arrays)
-        self._set_point(self._point)
+        self._set_point(self.point)
 
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""

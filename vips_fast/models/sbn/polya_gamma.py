@@ -94,9 +94,9 @@ class PolyaGammaModel(NetworkModel):
     def _derive(self) -> None:
         """What the E-step makes of the parameters, once for all records."""
         dtype = self.options.dtype
-        tables = visible_table(self.w, dtype), visible_table(self.w**2 + self.variances, dtype)
-        vectors = (x.astype(dtype) for x in (self.c, self.c_variance, self.b, expit(self.b)))
-        self._terms = (*tables, *vectors, int(self.options.n_sweeps))
+        w, w2 = visible_table(self.w, dtype), visible_table(self.w**2 + self.variances, dtype)
+        c, c_variance, b, start = (x.astype(dtype) for x in (self.c, self.c_variance, self.b, expit(self.b)))
+        self._terms = w, w2, c, c_variance, b, start, int(self.options.n_sweeps)
 
     def sensitivity(self, relation: str) -> float:
         """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""

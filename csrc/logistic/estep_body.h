@@ -1,7 +1,7 @@
 /* The logistic regression E-step for one type of stored values. Included twice by
  * estep.c, which states the mathematics. */
 
-/* A sparse row's values as doubles: where they are stored so, or in the workspace. */
+/* A sparse row's values as doubles, in place if they are stored so, else in the workspace. */
 VF_INLINE const double *LOCAL(row_values)(int64_t m, const REAL *VF_RESTRICT values, double *VF_RESTRICT x) {
     if (!values) return x; /* filled with ones before */
     if (sizeof(REAL) == sizeof(double)) return (const double *)(const void *)values;
@@ -26,8 +26,8 @@ VF_INLINE double LOCAL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, 
     return (s0 + s1) + (s2 + s3);
 }
 
-/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
- * what is left over. The diagonal counts once, what is right of it twice. */
+/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then the rest. The diagonal counts once,
+ * entries right of it twice. */
 VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
                                     const double *VF_RESTRICT M) {
     double total = 0.0;
@@ -69,7 +69,7 @@ VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_REST
     return 2.0 * total;
 }
 
-/* sums += a a^T of a sparse row, upper triangle: three rows at a time, which is what the registers hold. */
+/* sums += a a^T of a sparse row, upper triangle: three rows at a time, as many as the registers hold. */
 VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
                                    int64_t *sums) {
     int64_t i = 0;
@@ -196,7 +196,6 @@ static int32_t LOCAL(check_rows)(const LOCAL(vf_rows) * rows) {
     return largest >= (uint32_t)d || falls != starts ? VF_ERR_INDEX : VF_OK;
 }
 
-/* x . x, x . center and x^T M x of the records of a group. */
 static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices, const REAL *values,
                                 const double *M, const double *center, double *x, double *square, double *shift,
                                 double *form) {
@@ -234,10 +233,19 @@ static void LOCAL(dense_group)(int64_t n, int64_t d, const REAL *values, const d
     if (M) LOCAL(dense_forms)(n, d, d_pad, rows, M, rows + GROUP * d_pad, form);
 }
 
+/* x . x, x . center and x^T M x of the records of a group that begins with row first. */
+static void LOCAL(row_group)(const LOCAL(vf_rows) * rows, int64_t first, int64_t n, const double *M,
+                             const double *center, double *area, group *g) {
+    const int64_t d = rows->n_columns;
+    if (rows->indptr) LOCAL(sparse_group)
+    (n, d, rows->indptr + first, rows->indices, rows->values, M, center, area, g->square, g->shift, g->form);
+    else LOCAL(dense_group)(n, d, rows->values + first * d, M, center, area, g->square, g->shift, g->form);
+}
+
 /* Shrink a record's factors until its integers keep the bound. */
 static void LOCAL(fit)(const lattice *l, int64_t m, const REAL *x, double *linear, double *quadratic) {
     uint64_t s1, s2;
-    /* A zero contribution keeps it; its row may hold what is not finite. */
+    /* A zero contribution keeps it; its row may hold entries that are not finite. */
     if (*linear == 0.0 && *quadratic == 0.0) return;
     LOCAL(squares)(m, x, *linear, *quadratic, &s1, &s2);
     while (VF_UNLIKELY(!inside(l, s1, s2))) {
@@ -247,9 +255,9 @@ static void LOCAL(fit)(const lattice *l, int64_t m, const REAL *x, double *linea
     }
 }
 
-int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows) * rows, const double *y,
-                               const double *trials, void *workspace, int64_t workspace_bytes, double *linear,
-                               double *quadratic, double *xi_out, double *norms_out) {
+int32_t KERNEL(vf_logistic_weights)(const vf_logistic_params *params, const LOCAL(vf_rows) * rows, const double *y,
+                                    const double *trials, void *workspace, int64_t workspace_bytes, double *linear,
+                                    double *quadratic, double *xi_out, double *norms_out) {
     int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
     lattice l;
@@ -257,7 +265,6 @@ int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows)
     if ((uintptr_t)params & 7u) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
     const int64_t n = rows->n_rows, d = rows->n_columns, *indptr = rows->indptr;
-    const int32_t *indices = rows->indices;
     const REAL *values = rows->values;
     const double *second_moment = params->second_moment, *center = params->center;
     if (n == 0) return VF_OK;
@@ -273,12 +280,7 @@ int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows)
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
         group g;
-        if (indptr) {
-            LOCAL(sparse_group)
-            (size, d, indptr + first, indices, values, second_moment, center, area, g.square, g.shift, g.form);
-        } else {
-            LOCAL(dense_group)(size, d, values + first * d, second_moment, center, area, g.square, g.shift, g.form);
-        }
+        LOCAL(row_group)(rows, first, size, second_moment, center, area, &g);
         for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
         weigh(&l, size, params->label_free != 0, y + first, &g);
         for (int64_t r = 0; r < size; ++r) {
@@ -426,9 +428,9 @@ static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t
     return VF_OK;
 }
 
-int32_t KERNEL(vf_blr_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_begin, int64_t row_end, const double *linear,
-                                  const double *quadratic, void *workspace, int64_t workspace_bytes,
-                                  int64_t *sums_linear, int64_t *sums_quadratic) {
+int32_t KERNEL(vf_logistic_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_begin, int64_t row_end,
+                                       const double *linear, const double *quadratic, void *workspace,
+                                       int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic) {
     int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
     const int64_t n = rows->n_rows, d = rows->n_columns, *indptr = rows->indptr;

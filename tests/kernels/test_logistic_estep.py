@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast.kernels import blr as blr_module
-from vips_fast.kernels import blr_estep, native, reference, unpack_upper
-from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing, triangle_size
+from vips_fast.kernels import logistic as logistic_module
+from vips_fast.kernels import logistic_estep, native, reference, unpack_upper
+from vips_fast.kernels.logistic import accumulate, check_rows, factor_spacing, triangle_size
 
 ISAS = native.isas_available()
 SIZES = [1, 2, 3, 15, 16, 17, 33, 64, 65]
@@ -28,7 +28,7 @@ def forms(X):
 
 def test_second_moment_none_is_zero():
     X, y, _, _ = problem(30, 7)
-    got, want = blr_estep(X, y), reference.blr_estep(X, y)
+    got, want = logistic_estep(X, y), reference.logistic_estep(X, y)
     assert (got.xi == 0.25).all()
     np.testing.assert_array_equal(got.linear, want.linear)
     np.testing.assert_array_equal(got.quadratic, want.quadratic)
@@ -43,13 +43,13 @@ def test_trials_of_each_record():
     rng = np.random.default_rng(3)
     trials = rng.integers(0, 9, 30)
     y = rng.binomial(trials, 0.4)
-    got = blr_estep(X, y, M, trials=trials, n_trials=8)
-    want = reference.blr_estep(X, y, M, trials=trials, n_trials=8)
+    got = logistic_estep(X, y, M, trials=trials, n_trials=8)
+    want = reference.logistic_estep(X, y, M, trials=trials, n_trials=8)
     np.testing.assert_allclose(got.quadratic, want.quadratic, atol=1e-12 * np.linalg.norm(want.quadratic))
     # b trials of one record are b records of one trial each (Eq. 34), up to truncation.
     rows = np.repeat(np.arange(30), trials)
     ones = np.concatenate([np.r_[np.ones(s), np.zeros(b - s)] for s, b in zip(y, trials, strict=True)])
-    each = blr_estep(X[rows], ones, M)
+    each = logistic_estep(X[rows], ones, M)
     np.testing.assert_allclose(got.linear, each.linear, atol=1e-6)
     np.testing.assert_allclose(got.quadratic, each.quadratic, atol=240 * 2.0**-18)
 
@@ -92,7 +92,7 @@ def test_threads_give_the_same_bits(monkeypatch, storage):
     X, y, M, m0 = problem(n, d, seed=6)
     X = forms(X)[storage]
     one = sums_of(X, y, M, m0)
-    monkeypatch.setattr(blr_module, "BLOCK_ENTRIES", 500)
+    monkeypatch.setattr(logistic_module, "BLOCK_ENTRIES", 500)
     for n_threads in (1, 2, 7, 16):
         np.testing.assert_array_equal(sums_of(X, y, M, m0, n_threads=n_threads), one)
 
@@ -239,13 +239,13 @@ def test_unpack_upper():
 
 
 def test_empty_and_large_sizes():
-    empty = blr_estep(np.empty((0, 3)), np.empty(0))
+    empty = logistic_estep(np.empty((0, 3)), np.empty(0))
     assert empty.linear.tolist() == [0, 0, 0] and empty.quadratic.tolist() == [0] * 6
     d = 2000
     X = sparse.random_array((50, d), density=0.01, rng=np.random.default_rng(13), format="csr")
     y = np.arange(50) % 2
-    got = blr_estep(X, y, np.eye(d))
-    dense = blr_estep(X.toarray(), y, np.eye(d))
+    got = logistic_estep(X, y, np.eye(d))
+    dense = logistic_estep(X.toarray(), y, np.eye(d))
     np.testing.assert_allclose(got.quadratic, dense.quadratic, atol=1e-12 * np.linalg.norm(dense.quadratic))
     sizes = np.diff(X.indptr).astype(int)
     assert np.count_nonzero(got.quadratic) <= (sizes + 1) @ sizes
@@ -285,7 +285,7 @@ NAN = float("nan")
 def test_bad_arguments(change, error, text):
     arguments = {"X": np.ones((3, 2)), "y": [1, 0, 1], "second_moment": np.eye(2)} | change
     with pytest.raises(error, match=text):
-        blr_estep(**arguments)
+        logistic_estep(**arguments)
 
 
 def weights(**change):
@@ -317,7 +317,7 @@ def weights(**change):
         )
         | change
     )
-    native.blr_weights(*a.values())
+    native.logistic_weights(*a.values())
 
 
 @pytest.mark.parametrize(
@@ -352,13 +352,13 @@ def test_accumulate_statuses():
     work = np.empty(20_000, np.uint8)
     w = np.ones(1)
     row = (np.array([0, 1]), np.zeros(1, np.int32), np.ones(1))
-    native.blr_accumulate(3, 0, 3, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+    native.logistic_accumulate(3, 0, 3, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="size"):
-        native.blr_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.logistic_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="workspace"):
-        native.blr_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.logistic_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(OverflowError, match="so large"):
-        native.blr_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.logistic_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
 
 
 def test_factor_spacing():

@@ -1,5 +1,7 @@
 """Checked Python entries of the Polya-Gamma mean and of the logistic regression E-step."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -11,8 +13,10 @@ from ..checks import check_array, check_number
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
-from .results import BlrEStep
+from .results import LogisticEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
+
+__all__ = ["logistic_estep", "pg_mean", "unpack_upper"]
 
 #: Numbers that a thread takes at a time of a Polya-Gamma mean: its arrays then stay in a core's second-level cache, and
 #: fewer are not worth a thread.
@@ -39,7 +43,7 @@ def pg_mean(
 
     ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
     same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``n_threads`` a
-    number of threads, or -1 for all processors, on which no bit depends; ``isa`` an instruction set to use in place of
+    number of threads, or -1 for all processors, which changes no bit; ``isa`` an instruction set to use in place of
     the one chosen at import. Returns an array of the shape of ``c``, a scalar for a scalar without ``out``. Raises
     ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, ``n_threads`` no number of
     threads, or ``out`` does not fit.
@@ -98,7 +102,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
 
     X is (n, d), an array or scipy sparse matrix: float32 and float64 are kept, integers and booleans become float64.
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
-    argument and what was expected; never with a value of X or y.
+    argument and the expected form; never with a value of X or y.
     """
     matrix: Any = X if sparse.issparse(X) else np.asarray(X)
     if matrix.ndim != 2:
@@ -133,10 +137,10 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
             raise ValueError(f"{name} has shape {array.shape}: expected ({shape[0]},), one entry for each row of X")
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{name} has dtype {array.dtype}: expected real numbers")
-        array = np.ascontiguousarray(array, dtype=np.float64)
-        if not np.isfinite(array).all():
+        checked = np.ascontiguousarray(array, dtype=np.float64)
+        if not np.isfinite(checked).all():
             raise ValueError(f"{name}: expected finite values, found NaN or infinity")
-        return array
+        return checked
 
     y = column("y", y)
     if trials is not None:
@@ -148,7 +152,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
 
 def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarray:
     """Room that the kernels of the logistic regression need on one thread."""
-    return np.empty(native.blr_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
+    return np.empty(native.logistic_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
 
 
 def triangle_size(n_features: int) -> int:
@@ -211,7 +215,7 @@ def accumulate(
     norms: np.ndarray | None = None,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Integer sums over all records: the unchecked core of `blr_estep`.
+    """Integer sums over all records: the unchecked core of `logistic_estep`.
 
     Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
     of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero.
@@ -244,7 +248,7 @@ def accumulate(
         first, last = int(edges[k]), int(edges[k + 1])
         part, stored = slice(first, last), block(first, last)
         linear, quadratic = (array[: last - first] for array in weights[worker])
-        native.blr_weights(
+        native.logistic_weights(
             d,
             *stored,
             rows.y[part],
@@ -268,7 +272,7 @@ def accumulate(
             isa,
         )
         target = accumulators[worker]
-        native.blr_accumulate(
+        native.logistic_accumulate(
             d,
             0,
             d,
@@ -288,7 +292,7 @@ def accumulate(
     return sums
 
 
-def blr_estep(
+def logistic_estep(
     X: Any,
     y: ArrayLike,
     second_moment: ArrayLike | None = None,
@@ -303,18 +307,18 @@ def blr_estep(
     spacing: float | None = None,
     n_threads: int = 1,
     isa: str | None = None,
-) -> BlrEStep:
+) -> LogisticEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
     For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if longer, c = sqrt(x^T M x), <xi> = b
     tanh(c/2)/(2c), and the expected sufficient statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al. 2020,
-    Eqs. 47-50). With ``center`` m0 they are those of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation (s1 /
-    scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``; its
-    entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed as
-    integers, so the sums have the same bits for any number of threads and any order of records, and a record's
-    contribution depends on that record alone.
+    Eqs. 47-50). With ``center`` m0 they are the statistics of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation
+    (s1 / scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``;
+    its entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed
+    as integers, so the sums have the same bits for any number of threads and any order of records, and a record's
+    contribution depends only on that record.
 
-    Equivalent to ``vips_fast.kernels.reference.blr_estep(X, y, second_moment, ...)``.
+    Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
     Parameters
     ----------
@@ -323,7 +327,7 @@ def blr_estep(
     y : (n,) array
         Successes, in [0, trials].
     second_moment : (d, d) float array or None
-        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0, for which <xi> = b/4.
+        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0; then <xi> = b/4.
     trials : (n,) array or None
         Numbers of trials of the records, at most ``n_trials``.
     n_trials : float
@@ -346,9 +350,9 @@ def blr_estep(
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns BlrEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`), ``xi``
-    (n,), ``norms`` (n,). Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is
-    computed.
+    Returns LogisticEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`),
+    ``xi`` (n,), ``norms`` (n,). Raises ValueError or TypeError, before anything is computed, if an argument has a
+    wrong shape, dtype or range.
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features
@@ -397,4 +401,4 @@ def blr_estep(
     def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:
         return part * (unit * scale) if math.isfinite(scale) else np.zeros(len(part))
 
-    return BlrEStep(unscaled(sums[:d], spacing, scales[0]), unscaled(sums[d:], grid * grid, scales[1]), xi, norms)
+    return LogisticEStep(unscaled(sums[:d], spacing, scales[0]), unscaled(sums[d:], grid * grid, scales[1]), xi, norms)

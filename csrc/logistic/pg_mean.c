@@ -6,14 +6,14 @@
  *     N = 1 - exp(-x) = (1 - p) - p r - p t,   D = c (2 - N),   f = N / (2 D).
  *
  * 1 - p and products with p are exact, and so there is no cancellation: for n = 0, N = -(r + t), where r is exact; for n
- * < 0 both products together are below .71 of 1 - p. N and D are kept as unevaluated sums N + Nl and D + Dl (Fast2Sum).
- * With R = 1/(2 D) rounded and q = N R rounded, f = q + (N - 2 q D + Nl - 2 q Dl) R, in which N - 2 q D is exact: what R
- * and q have lost comes back.
+ * < 0 both products together are below .71 of 1 - p. N and D stay unevaluated sums N + Nl and D + Dl (Fast2Sum).
+ * With R = 1/(2 D) rounded and q = N R rounded, f = q + (N - 2 q D + Nl - 2 q Dl) R, where N - 2 q D is exact. So the
+ * digits that R and q have lost come back.
  *
- * Error, in units u of half of a last place, relative to f. d f / f = dN (1/N + 1/(2 - N)). Worst is n = -1, |r| = .35,
- * N = .29, where this is 4.0 dN: r has an error of 2^-55, which p halves (.5 u), t some 2 u of itself (.27 u), 2 - N is
- * taken of the rounded N and rounded (.15 u and .29 u), and the last addition (.5 u): 1.7 u, below 2 units in the last
- * place of f wherever it lies in its binade. For n = 0, r is exact and t counts twice as much: 1.3 u.
+ * Error, in units u of half of a last place, relative to f. d f / f = dN (1/N + 1/(2 - N)). The worst case is n = -1,
+ * |r| = .35, N = .29, with 4.0 dN: r has an error of 2^-55, which p halves (.5 u), t some 2 u of itself (.27 u), 2 - N
+ * is taken of the rounded N and rounded (.15 u and .29 u), and the last addition (.5 u): 1.7 u, below 2 units in the
+ * last place of f wherever it lies in its binade. For n = 0, r is exact and t counts twice as much: 1.3 u.
  *
  * Beyond the cap exp(-c) is below u/4: N is 1 and the correction is left out, which also keeps an infinite c from
  * producing inf - inf. Below the least c, f is 1/4, and above 1/4 it never is. */
@@ -38,5 +38,5 @@ static const double ln2_head_f64 = 6.93147180369123816490e-1, ln2_tail_f64 = 1.9
 static const float cap_f32 = 20.0f, least_f32 = 0x1p-60f;
 static const double cap_f64 = 40.0, least_f64 = 0x1p-500;
 
-#define VF_BODY "blr/pg_mean_body.h"
+#define VF_BODY "logistic/pg_mean_body.h"
 #include "simd/both.h"

@@ -13,12 +13,11 @@
  *
  * Rows longer than the public bound R are scaled to norm R first.
  *
- * The factor by which a long contribution is scaled down may depend on the record's own y (label_free = 0), or be that
- * of the worst y in [0, b] (label_free = 1). The second is a weight that is a function of x and released numbers alone,
- * so that sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the true m; the first pulls every probability away from
- * 1/2.
+ * The factor that scales a long contribution down may depend on the record's own y (label_free = 0), or on the worst y
+ * in [0, b] (label_free = 1). The second is a weight that depends only on x and on released numbers, so that sum_n
+ * w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the true m; the first pulls every probability away from 1/2.
  *
- * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the orthonormal basis {E_ii, (E_ij +
+ * A contribution is the vector v = (s1/C1, s2/C2). s2 is taken in the orthonormal basis {E_ii, (E_ij +
  * E_ji)/sqrt(2)} of the symmetric matrices, i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its
  * Euclidean norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer. Gaussian noise of one
  * standard deviation z L on all coordinates of v, that is z L C2/sqrt(2) on an off-diagonal entry of s2, then has the
@@ -27,7 +26,7 @@
  *
  * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T with the factor f = sqrt(xi/C2) x; f is
  * truncated toward zero to a = integers in units of h, and the contribution is a a^T in units of h^2: its Frobenius
- * norm is sum a_i^2, exactly, and cannot exceed that of s2/C2. So the bound
+ * norm is sum a_i^2, exactly, and cannot exceed the norm of s2/C2. So the bound
  *
  *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
  *
@@ -37,8 +36,8 @@
  * bits.
  *
  * At the end of a pass the caller turns the sum of a a^T into coordinates on the lattice g, in exact integers. Two
- * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate, for which the caller
- * leaves room in the bound that it promises.
+ * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate. The caller leaves room for
+ * that in its bound.
  *
  * A record whose numbers are not finite, or whose row's norm is outside [1e-140, 1e150], is the zero contribution:
  * nothing below overflows then, and a factor times an entry is below 2^31 up to rounding.
@@ -48,13 +47,13 @@
  *
  *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
  *
- * no d x d matrix is needed: a unit has one where it has more rows than columns, and these
- * are few, for it is cheaper then. An inner product of the a is at most 2^42, and so is
- * every partial sum of it (Cauchy-Schwarz); an entry of sum_r a_r a_r^T is at most its largest on the
- * diagonal, which is below that of the f before they are truncated, and that below the norm, 2^42: exact in
- * doubles, in any order, one like the other. The m^2 squares are added in rows, tiles and stripes: chains of at most 2 m + 128 additions, an error
- * below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one of d squares of
- * integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So if
+ * no d x d matrix is needed. A unit has one only if it has few columns and more rows: it is cheaper then. An inner
+ * product of the a is at most 2^42, and so is every partial sum of it (Cauchy-Schwarz); an entry of sum_r a_r a_r^T is
+ * at most the largest entry on its diagonal. That is below the same sum of the f before truncation, and so below the
+ * norm, 2^42. Both are exact in doubles, in any order. The m^2 squares are added in rows, tiles and stripes: chains of
+ * at most 2 m + 128 additions, an error below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one
+ * of d squares of integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So
+ * if
  *
  *     (g^2 |q|^2 + h^4 |A|^2) (1 + 2^-20) <= floor(L/g)^2 g^2
  *
@@ -66,7 +65,17 @@
  * linear part of row r's norm with its worst label. The check of the integers then
  * holds but for roundings.
  *
- * A record's contribution is a function of that record, M, center and the parameters alone: the order of the additions
+ * Several classes (classes_body.h), each against the rest. Class k has its own M_k and center_k. A record contributes
+ * the stack of s1_k = r_k x with r_k = [y = k] - 1/2 - xi_k x^T center_k, and one s2 = max_k xi_k x x^T, which no label
+ * enters. With q_k the residual of a record that is not of class k, the stack of the s1_k is at most
+ *
+ *     |x| (sum_k q_k^2 + 1 + 2 max_k q_k)^(1/2)
+ *
+ * long, whatever the label is. All parts of a record are scaled by one factor, so that this bound and |s2| together are
+ * at most L (1 - 2^-20). The margin covers the roundings: (d + 2 K + 16) 2^-53 relative. The rows of a unit are scaled
+ * by one factor more, so that the sum of their bounds is at most the same.
+ *
+ * A record's contribution depends only on that record, M, center and the parameters: the order of the additions
  * in x^T M x depends on the row's own entries (CSR) or on d (dense), never on the block. */
 
 #include "declarations.h"
@@ -92,6 +101,8 @@
 #define UNIT_TILE 64
 /* Columns up to which a unit with more rows than columns goes by the matrix of its moments, not by pairs of rows. */
 #define MOMENT_COLUMNS 256
+/* The bound of a record of several classes, over L. */
+#define CLASS_MARGIN (1.0 - 0x1p-20)
 #define TRIANGLE_ROW(i, d) ((int64_t)((uint64_t)((i) * (2 * (d) - (i)-1)) >> 1))
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
@@ -100,12 +111,12 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Bytes that rows alone need: one row's values and its factors (CSR), or a group of rows and one strip of M. */
+/* Bytes that single rows need: one row's values and its factors (CSR), or a group of rows and one strip of M. */
 VF_INLINE int64_t rows_workspace(int64_t n_features, int dense) {
     return (dense ? GROUP + PANEL : 2) * VF_ROUND_UP(n_features, PANEL) * (int64_t)sizeof(double) + VF_LINE;
 }
 
-int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
+int64_t VF_FN(vf_logistic_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
     const int64_t d = VF_ROUND_UP(n_features, PANEL), rows = rows_workspace(n_features, dense);
     /* Units: three tiles of rows, the matrix of moments and a sum. */
@@ -122,7 +133,7 @@ typedef struct {
     int shift;                                  /* log2(g / h^2) */
 } lattice;
 
-static int32_t prepare(const vf_blr_params *p, lattice *l) {
+static int32_t prepare(const vf_logistic_params *p, lattice *l) {
     int eg, eh;
     if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
     if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
@@ -157,6 +168,15 @@ VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
     return q <= l->limit && linear <= l->limit * l->limit - q * q;
 }
 
+/* Do the units own all rows, in their order? */
+static int32_t check_starts(int64_t n_units, const int64_t *starts, int64_t n_rows) {
+    if (n_units < 0) return VF_ERR_SIZE;
+    if (starts[0] != 0 || starts[n_units] != n_rows) return VF_ERR_INDPTR;
+    for (int64_t u = 0; u < n_units; ++u)
+        if (starts[u + 1] < starts[u] || starts[u + 1] > n_rows) return VF_ERR_INDPTR;
+    return VF_OK;
+}
+
 /* Numbers of the records of one group. */
 typedef struct {
     double square[GROUP], shift[GROUP], form[GROUP], trials[GROUP]; /* x.x, x.center, x^T M x, b */
@@ -177,11 +197,11 @@ static void weigh(const lattice *l, int64_t n, int label_free, const double *y, 
     for (int64_t r = 0; r < n; ++r) {
         const double b = g->trials[r], e = g->xi[r] * b, length = sqrt(g->square[r]) * clipped[r];
         const double pull = e * clipped[r] * g->shift[r], residual = y[r] - 0.5 * b - pull;
-        /* With label_free the larger of |residual| and that of the worst y. */
+        /* With label_free the larger residual: the record's own or the one of the worst y. */
         const double own = fabs(residual), worst = half_free > 0.0 ? half_free * b + fabs(pull) : 0.0;
         const double v1 = (worst > own ? worst : own) * length * l->inv_linear;
         const double v2 = e * length * length * l->inv_quadratic, v = sqrt(v1 * v1 + v2 * v2);
-        /* What is not finite is the zero contribution. */
+        /* A record that is not finite is the zero contribution. */
         const int good = (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
         const double t = v > l->target ? l->target / v : 1.0;
         const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
@@ -201,7 +221,9 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 }
 
 /* The body, once for each type of the stored values. */
-#define VF_BODY "blr/estep_body.h"
+#define VF_BODY "logistic/estep_body.h"
 #include "simd/both.h"
-#define VF_BODY "blr/units_body.h"
+#define VF_BODY "logistic/units_body.h"
+#include "simd/both.h"
+#define VF_BODY "logistic/classes_body.h"
 #include "simd/both.h"

@@ -1,7 +1,7 @@
 /* Joint bounds of units of several rows, for one type of the stored values. Included
  * twice by estep.c, which states the mathematics. */
 
-/* A unit's rows and what their factors are compared with. */
+/* A unit's rows and the bounds of their factors. */
 typedef struct {
     int64_t m, d;
     const int64_t *indptr; /* of the unit's first row; NULL for dense rows */
@@ -17,7 +17,7 @@ VF_INLINE int LOCAL(silent)(const LOCAL(unit_rows) * u, int64_t r) {
     return u->linear[r] == 0.0 && u->quadratic[r] == 0.0;
 }
 
-/* Entries of row r, and where they begin. */
+/* Entries of row r, and the place of the first. */
 VF_INLINE int64_t LOCAL(extent)(const LOCAL(unit_rows) * u, int64_t r, int64_t *first) {
     *first = u->indptr ? u->indptr[r] : r * u->d;
     return u->indptr ? u->indptr[r + 1] - *first : u->d;
@@ -29,11 +29,11 @@ VF_INLINE double LOCAL(entry)(LOCAL(unit_rows) * u, int64_t i, double f) {
     return f == 0.0 ? x : (double)truncated(f * x, FACTOR_LIMIT, &u->outside);
 }
 
-/* What a row's inner products count with in the linear part, from its own square. */
+/* Weight of a row's inner products in the linear part, from its own square. */
 static double LOCAL(linear_weight)(const LOCAL(unit_rows) * u, int64_t r, double square) {
     if (!u->label_free) return u->linear[r] * u->spacing;
     if (!(square > 0.0)) return 0.0;
-    /* Of the row's norm, after its own clip, what is not the quadratic part; the margin is above rounding. */
+    /* The part of the row's norm, after its own clip, that is not quadratic; the margin is above rounding. */
     const double norm = u->norms[r] < u->target ? u->norms[r] : u->target, f = u->quadratic[r];
     const double part = f * (f * square) * u->factor_square, rest = norm * norm - part * part;
     return sqrt(((rest > 0.0 ? rest : 0.0) + 0x1p-40 * norm * norm) / square);
@@ -99,7 +99,7 @@ static void LOCAL(dense_pairs)(LOCAL(unit_rows) * u, int exact, double *area, do
     }
 }
 
-/* A sparse row's inner product with what was spread over area. */
+/* A sparse row's inner product with the row that was spread over area. */
 VF_INLINE double LOCAL(spread_dot)(LOCAL(unit_rows) * u, int64_t s, double f, const double *area) {
     int64_t first;
     const int64_t m = LOCAL(extent)(u, s, &first);
@@ -114,7 +114,7 @@ static void LOCAL(spread)(LOCAL(unit_rows) * u, int64_t r, double f, double *are
     for (int64_t i = first; i < first + m; ++i) area[u->indices[i]] = clear ? 0.0 : LOCAL(entry)(u, i, f);
 }
 
-/* A sparse row's x . x, in the order in which its inner products with others are added. */
+/* A sparse row's x . x, added in the order of its inner products with others. */
 static double LOCAL(sparse_weight)(LOCAL(unit_rows) * u, int64_t r) {
     int64_t first;
     const int64_t m = LOCAL(extent)(u, r, &first);
@@ -163,7 +163,7 @@ static double LOCAL(linear_square)(LOCAL(unit_rows) * u, double *area) {
         for (int64_t j = 0; j < u->d; ++j) total += (double)q[j] * (double)q[j];
         return total;
     }
-    /* Only what the rows hold, each once. */
+    /* Only columns that the rows have, each once. */
     for (int64_t r = 0; r < u->m; ++r) {
         const int64_t m = LOCAL(extent)(u, r, &first);
         for (int64_t i = first; i < first + m; ++i) {
@@ -211,7 +211,7 @@ static double LOCAL(worst_labels)(LOCAL(unit_rows) * u, int64_t d_pad, double *a
     return total;
 }
 
-/* The same sums from the d x d matrix of the unit's moments, where that is smaller than its rows. */
+/* The same sums from the d x d matrix of the unit's moments, if that is smaller than its rows. */
 static void LOCAL(moments)(LOCAL(unit_rows) * u, int exact, double *area, double *sums) {
     const int64_t d_pad = VF_ROUND_UP(u->d, PANEL);
     double *rows = area, *matrix = area + 3 * UNIT_TILE * d_pad, *linear = matrix + d_pad * d_pad, a[UNIT_TILE];
@@ -264,24 +264,21 @@ static void LOCAL(scale)(LOCAL(unit_rows) * u, double factor) {
     }
 }
 
-int32_t KERNEL(vf_blr_units)(const vf_blr_params *params, const LOCAL(vf_rows) * rows, int64_t n_units,
-                             const int64_t *starts, void *workspace, int64_t workspace_bytes, double *linear,
-                             double *quadratic, const double *norms) {
+int32_t KERNEL(vf_logistic_units)(const vf_logistic_params *params, const LOCAL(vf_rows) * rows, int64_t n_units,
+                                  const int64_t *starts, void *workspace, int64_t workspace_bytes, double *linear,
+                                  double *quadratic, const double *norms) {
     int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
     lattice l;
     if (!params || !starts) return VF_ERR_NULL;
     if (((uintptr_t)params & 7u) | VF_OFF(starts)) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
-    if (n_units < 0) return VF_ERR_SIZE;
     const int64_t n = rows->n_rows, d = rows->n_columns;
-    if (starts[0] != 0 || starts[n_units] != n) return VF_ERR_INDPTR;
-    for (int64_t k = 0; k < n_units; ++k)
-        if (starts[k + 1] < starts[k] || starts[k + 1] > n) return VF_ERR_INDPTR;
+    if ((status = check_starts(n_units, starts, n)) != VF_OK) return status;
     if (n == 0) return VF_OK;
     if (!linear || !quadratic || !norms || !workspace) return VF_ERR_NULL;
     if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(norms) | ((uintptr_t)workspace & 7u)) return VF_ERR_ALIGNMENT;
-    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, rows->indptr == NULL)) return VF_ERR_WORKSPACE;
+    if (workspace_bytes < VF_FN(vf_logistic_workspace)(d, rows->indptr == NULL)) return VF_ERR_WORKSPACE;
 
     double *area = VF_ALIGN_UP(workspace), sums[2];
     const double g = params->spacing, h2 = params->factor_spacing * params->factor_spacing;
@@ -310,7 +307,7 @@ int32_t KERNEL(vf_blr_units)(const vf_blr_params *params, const LOCAL(vf_rows) *
             u.values += first * d;
         LOCAL(pairs)(&u, 0, area, sums);
         const double norm = sqrt((sums[0] > 0.0 ? sums[0] : 0.0) + (h2 * h2) * sums[1]);
-        if (!(norm - norm == 0.0)) return VF_ERR_RANGE; /* no factors of blr_weights */
+        if (!(norm - norm == 0.0)) return VF_ERR_RANGE; /* no factors of logistic_weights */
         if (norm > goal) LOCAL(scale)(&u, goal / norm);
         for (;;) {
             const double q = LOCAL(linear_square)(&u, area);

@@ -12,8 +12,8 @@ from common import DATA
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.planner import Planner
-from vips_fast.kernels import blr_estep, pg_mean, reference
-from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing
+from vips_fast.kernels import logistic_estep, pg_mean, reference
+from vips_fast.kernels.logistic import accumulate, check_rows, factor_spacing
 from vips_fast.kernels.threads import run_blocks
 
 N = 10_000_000
@@ -124,16 +124,18 @@ def test_w5_engine_adult(adult, paired):
     d = X.shape[1]
     model.restore(model.state() | {"progress": np.array([1.0, 1.0, 1.0]), "covariance": M})
     all_rows, words, rows = np.arange(len(y)), np.zeros(len(y), np.uint64), check_rows(X, y)
-    options = dict(LATTICE, clip_norm=model._kept, spacing=model._spacing, factor_grid=model._grid, center=np.zeros(d))
-    options["scale_linear"], options["scale_quadratic"] = model._current_scales()
+    lattice = model.lattice
+    options = dict(LATTICE, clip_norm=lattice.clip_norm, spacing=lattice.spacing, factor_grid=lattice.factor_spacing)
+    options["scale_linear"], options["scale_quadratic"] = lattice.scales_of(model.step)
+    options["center"] = np.zeros(d)
     paired(
         lambda: Threads(1).sum(model, records, all_rows, words),
-        {"driver of the kernels": lambda: accumulate(rows, model._moment, **options)},
+        {"driver of the kernels": lambda: accumulate(rows, model.moment, **options)},
         f"W5 E-step by the engine, Adult one-hot, {len(y)} x {d}, one thread",
         rounds=9,
     )
     sums = Threads(1).sum(model, records, all_rows, words)
-    np.testing.assert_array_equal(sums, accumulate(rows, model._moment, **options))
+    np.testing.assert_array_equal(sums, accumulate(rows, model.moment, **options))
 
 
 def test_w5_two_threads(adult, paired):
@@ -181,7 +183,7 @@ def test_w5_accuracy(adult):
     X, _, y, M = adult
     few = X[:400]
     options = dict(row_norm=3.3, scales=(1.65, 2.7), clip_norm=1.0, label_free=True)
-    got = blr_estep(few, y[:400], M, **options)
-    want = reference.blr_estep(few, y[:400], M, **options)
+    got = logistic_estep(few, y[:400], M, **options)
+    want = reference.logistic_estep(few, y[:400], M, **options)
     for a, b in zip(got, want, strict=True):
         assert np.linalg.norm(a - b) <= 1e-12 * np.linalg.norm(b)

@@ -1,5 +1,7 @@
 """Polya-Gamma mean and logistic regression E-step in plain numpy."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -7,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..blr import factor_spacing
 from ..lattice import noise_spacing
-from ..results import BlrEStep
+from ..logistic import factor_spacing
+from ..results import LogisticEStep
+
+__all__ = ["logistic_classes", "logistic_estep", "logistic_units", "pg_mean"]
 
 
 def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
@@ -59,7 +63,7 @@ def contribution(x: np.ndarray, linear: float, quadratic: float) -> tuple[np.nda
     return np.trunc(linear * x).astype(np.int64), np.trunc(quadratic * x).astype(np.int64)
 
 
-def blr_estep(
+def logistic_estep(
     X: Any,
     y: np.ndarray,
     second_moment: np.ndarray | None = None,
@@ -73,8 +77,8 @@ def blr_estep(
     label_free: bool = False,
     spacing: float | None = None,
     n_threads: int = 1,
-) -> BlrEStep:
-    """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.blr_estep`."""
+) -> LogisticEStep:
+    """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.logistic_estep`."""
     X = X.toarray() if sparse.issparse(X) else np.asarray(X)
     X = X.astype(np.float64)
     n, d = X.shape
@@ -107,10 +111,10 @@ def blr_estep(
     packed = quadratic[np.triu_indices(d)]
     s1 = linear * (spacing * scales[0]) if math.isfinite(scales[0]) else np.zeros(d)
     s2 = packed * (grid * grid * scales[1]) if math.isfinite(scales[1]) else np.zeros(len(packed))
-    return BlrEStep(s1, s2, xi, norms)
+    return LogisticEStep(s1, s2, xi, norms)
 
 
-def blr_units(
+def logistic_units(
     starts: np.ndarray,
     X: np.ndarray,
     linear: np.ndarray,
@@ -154,3 +158,44 @@ def blr_units(
                 break
             factor = limit / math.sqrt(square * (1 + 2.0**-20)) * (1 - 2.0**-20)
     return linear, quadratic
+
+
+def logistic_classes(
+    starts: np.ndarray | None,
+    X: np.ndarray,
+    labels: np.ndarray,
+    second_moment: np.ndarray,
+    center: np.ndarray,
+    *,
+    row_norm: float,
+    scales: tuple[float, float],
+    clip_norm: float,
+    spacing: float,
+    grid: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Factors (K, n) and (n,) of records of K classes and their joint norms (n,); see the kernel of this name.
+
+    ``second_moment`` is (K, d, d), ``center`` (K, d). Unit u owns rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d).
+    """
+    n, K, target = len(X), len(center), clip_norm * (1 - 2.0**-20)
+    linear, quadratic, norms = np.zeros((K, n)), np.zeros(n), np.zeros(n)
+    for i in range(n):
+        norm = math.sqrt(X[i] @ X[i])
+        shrink = min(1.0, row_norm / norm) if norm > 0 else 1.0
+        x, norm = X[i] * shrink, norm * shrink
+        if norm == 0:
+            continue
+        xi = pg_mean(np.sqrt([max(x @ M @ x, 0.0) for M in second_moment]))
+        residual = -0.5 - xi * (center @ x)
+        # With the worst label the residuals' squares add up to sum r^2 + 1 + 2 max r.
+        worst = math.sqrt(max(residual @ residual + 1 + 2 * residual.max(), 0.0))
+        norms[i] = math.hypot(worst * norm / scales[0], xi.max() * norm**2 / scales[1])
+        t = min(1.0, target / norms[i])
+        linear[:, i] = t * (residual + (np.arange(K) == labels[i])) * shrink / scales[0] / spacing
+        quadratic[i] = math.sqrt(t * xi.max() / scales[1]) * shrink / grid
+    for first, last in () if starts is None else zip(starts[:-1], starts[1:], strict=True):
+        unit = slice(first, last)
+        factor = min(1.0, target / max(np.minimum(norms[unit], target).sum(), target)) if last - first > 1 else 1.0
+        linear[:, unit] *= factor
+        quadratic[unit] *= math.sqrt(factor)
+    return linear, quadratic, norms
