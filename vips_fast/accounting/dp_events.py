@@ -32,8 +32,6 @@ from functools import cache
 from typing import Any
 
 from .events import (
-    ADD_REMOVE,
-    REPLACE_ONE,
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -46,9 +44,14 @@ from .events import (
     check_event,
     event_from_dict,
 )
+from .relation import Relation
 
 THEIRS, OURS = "dp_accounting.dp_event", "vips_fast.accounting.dp_events"
-_RELATIONS = {None: None, ADD_REMOVE: "ADD_OR_REMOVE_ONE", REPLACE_ONE: "REPLACE_ONE"}
+_RELATIONS: dict[str | None, str | None] = {
+    None: None,
+    Relation.ADD_REMOVE: "ADD_OR_REMOVE_ONE",
+    Relation.REPLACE_ONE: "REPLACE_ONE",
+}
 
 
 def _named(name: str, /, **fields: Any) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
         return _named("RepeatAndSelectDpEvent", event=_out(event.event, 1), mean=event.mean, shape=shape)
     if isinstance(event, NonPrivateEvent):
         return _named("NonPrivateDpEvent")
-    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != REPLACE_ONE:
+    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != Relation.REPLACE_ONE:
         name = "GaussianDpEvent" if isinstance(event, GaussianEvent) else "LaplaceDpEvent"
         return _named(name, noise_multiplier=event.noise_multiplier)
     if isinstance(event, RandomizedResponseEvent) and repeats == 1:
@@ -145,7 +148,7 @@ def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
     if name == "NonPrivateDpEvent":
         return NonPrivateEvent(neighbors)
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        if neighbors == REPLACE_ONE:
+        if neighbors == Relation.REPLACE_ONE:
             raise ValueError(f"event: {name} under REPLACE_ONE does not say what its noise multiplier is relative to")
         return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], neighbors)
     if name == "RandomizedResponseDpEvent":
@@ -234,7 +237,7 @@ def to_dp_event(event: PrivacyEvent) -> Any:
     return _object(export_event(event)["event"])
 
 
-def from_dp_event(dp_event: Any, neighbors: str | None = ADD_REMOVE) -> PrivacyEvent:
+def from_dp_event(dp_event: Any, neighbors: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
     """The event that a ``DpEvent`` stands for under the relation `neighbors`.
 
     ``from_dp_event(to_dp_event(event), event.neighbors) == event`` for every event. Raises ValueError for an event of

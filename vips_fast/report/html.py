@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..accounting import rounded_down, rounded_up
+from ..accounting import Relation, rounded_down, rounded_up
 from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
@@ -75,7 +75,7 @@ def environment() -> Any:
 def _question(privacy: Privacy) -> str:
     """What the attacker wants to know, and all that is unknown."""
     whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
-    if privacy.neighbors == "replace_one":
+    if privacy.neighbors == Relation.REPLACE_ONE:
         return f"which of two possible values the {whose} have"
     return f"whether the {whose} are among the data"
 
