@@ -1,4 +1,4 @@
-"""Privacy events: immutable descriptions of what touched the data.
+"""Privacy events: immutable descriptions of mechanisms that touched the data.
 
 An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under which its noise
 multiplier was computed. Accountants turn events into (epsilon, delta); events themselves compute nothing.
@@ -178,7 +178,7 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release of which only an (epsilon, delta) statement is known, epsilon >= 0 and delta in [0, 1].
+    """A release known only by an (epsilon, delta) statement, epsilon >= 0 and delta in [0, 1].
 
     It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `neighbors` is the relation of the
     statement.
@@ -261,7 +261,7 @@ class WithoutReplacementEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RandomAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs, in each of which every unit is in exactly one.
+    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one.
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
     `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
@@ -291,9 +291,9 @@ class RandomAllocationEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class GroupEvent(PrivacyEvent):
-    """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
+    """A sampled Gaussian mechanism, seen by a person with up to `size` >= 1 of the records.
 
-    Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
+    Its relation is the one of `event` with "all records of one person" for "one record": they are added or removed, or
     replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the
     sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others.
     Accountant ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
@@ -320,10 +320,10 @@ class GroupEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RepeatAndSelectEvent(PrivacyEvent):
-    """The best of a random number of runs of one mechanism, which alone is released (Papernot & Steinke 2022).
+    """The best of a random number of runs of one mechanism; only it is released (Papernot & Steinke 2022).
 
-    `event` is one run together with what it is judged by. The number of runs is not released. It is Poisson with
-    `mean` > 0 where `shape` is None, and nothing but that is released where it is 0; else truncated negative binomial
+    `event` is one run together with its score. The number of runs is not released. It is Poisson with
+    `mean` > 0 if `shape` is None, and a count of 0 is then all that is released; else truncated negative binomial
     with `mean` >= 1 and `shape` >= 0: 0 is the logarithmic distribution, 1 the geometric. Accountant ``"rdp"`` bounds
     it; `selection` has the proofs.
     """
