@@ -43,6 +43,7 @@ from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
+from .relation import Relation
 from .tradeoff import true_positive_rate
 from .wang import wang_rdp
 from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_rho_gaussian
@@ -64,6 +65,7 @@ __all__ = [
     "PrivacyLoss",
     "RandomAllocationEvent",
     "RandomizedResponseEvent",
+    "Relation",
     "RepeatAndSelectEvent",
     "SelfComposedEvent",
     "WithoutReplacementEvent",

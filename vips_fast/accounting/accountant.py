@@ -23,7 +23,7 @@ class Accountant(ABC):
     name: ClassVar[str]
     #: Its name in a privacy statement.
     title: ClassVar[str]
-    #: The theorem, and where it is proven.
+    #: The theorem, and its proof's source.
     source: ClassVar[str]
 
     @abstractmethod

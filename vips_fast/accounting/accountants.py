@@ -28,6 +28,7 @@ from .generic import GenericAccountant
 from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
+from .relation import Relation
 from .wang import AutodpAccountant, WangAccountant
 from .zcdp import ZcdpAccountant
 
@@ -136,13 +137,6 @@ def privacy_profile(
     return np.array(found).reshape(values.shape)
 
 
-_RELATION_TEXT = {
-    "add_remove": "adding or removing {}",
-    "replace_one": "replacing {}",
-    None: "the change of {} to which the noise multiplier refers",
-}
-
-
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:
     """One sentence that states the guarantee of `event` at `delta`; its figures are rounded up.
 
@@ -155,8 +149,12 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
         return "No differential privacy is guaranteed."
     inner = (leaf.event if isinstance(leaf, RepeatAndSelectEvent) else leaf for leaf in event.leaves())
     sizes = [leaf.size for part in inner for leaf in part.leaves() if isinstance(leaf, GroupEvent)]
-    whose = f"up to {max(sizes)} records of one owner" if sizes else "one record"
+    number, unit = (f"up to {max(sizes)}", "records of one owner") if sizes else ("one", "record")
+    if event.neighbors is None:
+        change = f"the change of {number} {unit} to which the noise multiplier refers"
+    else:
+        change = Relation(event.neighbors).describe(unit, number)
     return (
         f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "
-        f"{_RELATION_TEXT[event.neighbors].format(whose)}; accountant: {_get(name).title} (upper bound)."
+        f"{change}; accountant: {_get(name).title} (upper bound)."
     )

@@ -14,12 +14,12 @@ from .solver import find_root
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
-#: The relative accuracy of epsilon, and then that of the noise multiplier, in the search for where to search.
+#: Relative accuracies of epsilon and of the noise multiplier in the rough search, which comes first.
 _ROUGH_EPSILON, _ROUGH_NOISE = 0.02, 0.02
 
 
 class _Bracket(NamedTuple):
-    """The logarithms of two noise multipliers and what epsilon is above the target there, on each side of it."""
+    """The logarithms of two noise multipliers, and the excess of epsilon over the target at each."""
 
     lo: float
     hi: float
@@ -38,8 +38,8 @@ def calibrate_noise_multiplier(
     """The smallest noise multiplier whose event meets (epsilon, delta).
 
     ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The
-    targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. The result, for which the
-    accountant's epsilon is <= target, exceeds the smallest sufficient value by at most the relative amount `rtol`.
+    targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. At the result the
+    accountant's epsilon is <= target; it exceeds the smallest sufficient value by at most the relative amount `rtol`.
     Raises ValueError if no noise multiplier up to 1e9 is enough.
     """
     target_epsilon = positive("target_epsilon", target_epsilon)
@@ -59,7 +59,7 @@ def calibrate_noise_multiplier(
 
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
-        # Rough answers cost a small part of exact ones, and say where the few that decide have to be asked for.
+        # Rough answers cost a small part of exact ones, and tell the few that decide where to begin.
         aim, slope = _aim(lambda t: excess(t, rtol=_ROUGH_EPSILON))
         # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
         start = aim - 0.5 * rtol
@@ -73,14 +73,14 @@ def calibrate_noise_multiplier(
     lo, hi, f_lo, f_hi = found
     line = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol if math.isfinite(f_lo) else math.nan
     if hi - lo > rtol and lo < line < hi:
-        # Closely above where a line is zero: what `find_root` begins with may leave half of `rtol`.
+        # Just above the zero of a line: the first step of `find_root` may leave half of `rtol`.
         value = excess(line)
         lo, hi, f_lo, f_hi = (lo, line, f_lo, value) if value <= 0.0 else (line, hi, value, f_hi)
     return math.exp(find_root(excess, lo, hi, f_lo, f_hi, rtol))
 
 
 def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
-    """About where a decreasing function is zero, and how fast it falls there; nan where that is not known."""
+    """Find roughly the zero of a decreasing function and its fall there; nan if that is unknown."""
     found = _bracket(rough, 0.0)
     if math.isnan(found.lo) or math.isnan(found.hi):
         return found.hi if math.isnan(found.lo) else found.lo, math.nan
@@ -101,8 +101,8 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
 def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, rtol: float = 0.0) -> _Bracket:
     """Steps from t to the other side of a decreasing function's zero; an end that the limits cut off is nan.
 
-    With a `slope`, that of about -f, the first step goes to where a line is zero and on, a little to the right, or most
-    of `rtol` to the left; later ones grow.
+    With a `slope`, roughly the slope of -f, the first step goes to the zero of a line and a little further right, or
+    most of `rtol` further left; later steps grow.
     """
     lo = hi = f_lo = f_hi = math.nan
     short = 0.0

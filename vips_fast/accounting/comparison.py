@@ -31,10 +31,10 @@ class ComparisonRow:
 
     #: Name; "attack" for the lower bound.
     accountant: str
-    #: "lower" for what an explicit attack reaches, "upper" for a proven bound.
+    #: "lower" for an explicit attack, "upper" for a proven bound.
     kind: str
     epsilon: float
-    #: What it is and where it is proven.
+    #: The name of the theorem, and its source.
     title: str
     source: str
     #: Whether `epsilon` would use it if no accountant were named.
@@ -48,7 +48,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
     the better of two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually
     equidistant values. For a group of several records it is as many equal ones among zeros. A selection among runs
-    counts as one run, which is what a score that ignores the data selects, and one that may be without any as none.
+    counts as one run, as a score that ignores the data selects; a selection that may have no run counts as nothing.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
@@ -132,8 +132,8 @@ def plot_epsilon(
 ) -> Path:
     """Draw `epsilon_curve` for each accountant, and return the path of the image.
 
-    The suffix of `path` chooses the format. Without `accountants`, the lines are those of the default accountant
-    and, where they apply, of "rdp", "wang" and "strong".
+    The suffix of `path` chooses the format. Without `accountants`, the lines show the default accountant
+    and, if they apply, "rdp", "wang" and "strong".
     """
     try:
         from matplotlib.figure import Figure

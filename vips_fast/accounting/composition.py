@@ -122,10 +122,10 @@ def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> floa
     loss, p = loss[order], np.exp(log_p[order])
 
     def above(j: int) -> float:
-        """delta at epsilon = loss[j], to which the j larger losses contribute."""
+        """delta at epsilon = loss[j]; the j larger losses contribute."""
         return float(np.sum(p[:j] * -np.expm1(loss[j] - loss[:j])))
 
-    # The last loss, from the largest down, at which delta is not exceeded.
+    # The last loss, from the largest down, that does not exceed delta.
     last = find_integer(lambda j: above(j) <= delta, 0, len(loss) - 1)
     # Below loss[last], delta(epsilon) = P - e^(epsilon - loss[last]) S.
     mass = float(np.sum(p[: last + 1]))

@@ -1,6 +1,6 @@
-"""Events as those of dp-accounting (``DpEvent``), and back, with nothing lost.
+"""Events as events of dp-accounting (``DpEvent``), and back, with nothing lost.
 
-A ``DpEvent`` does not say its neighbouring relation, which their accountants are told; it stands beside the event here.
+A ``DpEvent`` does not state its neighboring relation, an argument of their accountants; here it stands beside it.
 Where dp-accounting has no class that means the same, or an accountant of theirs (0.6) reads it otherwise, the event is
 wrapped in `VipsFastDpEvent`, which is *ours*: their accountants refuse it, so that no figure comes of a misreading.
 
@@ -11,18 +11,18 @@ gaussian, laplace            ``GaussianDpEvent``, ``LaplaceDpEvent``; ours under
                              accountant reads the noise multiplier over a norm bound and their RDP accountant over
                              the sensitivity, which is up to twice that
 randomized_response          ``RandomizedResponseDpEvent``, whose parameter is (1 - p) K / (K - 1); ours if repeated:
-                             their PLD accountant composes repeated responses once. Ours, too, where no double is
+                             their PLD accountant composes repeated responses once. Ours, too, if no double is
                              that parameter
 poisson_sampled, composed,   ``PoissonSampledDpEvent``, ``ComposedDpEvent``, ``SelfComposedDpEvent``
 self_composed
 repeat_and_select            ``RepeatAndSelectDpEvent``, with an infinite shape for Poisson
 non_private                  ``NonPrivateDpEvent``
-without_replacement          ours: theirs leaves open, too, what the noise multiplier is relative to
+without_replacement          ours: theirs leaves open, too, the unit of the noise multiplier
 random_allocation, group,    ours: they have none
 approximate_dp
 ===========================  ========================================================================================
 
-``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed for the objects alone, not
+``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed only for the objects, not
 for `export_event` and `import_event`, which speak JSON.
 """
 
@@ -32,8 +32,6 @@ from functools import cache
 from typing import Any
 
 from .events import (
-    ADD_REMOVE,
-    REPLACE_ONE,
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -46,9 +44,14 @@ from .events import (
     check_event,
     event_from_dict,
 )
+from .relation import Relation
 
 THEIRS, OURS = "dp_accounting.dp_event", "vips_fast.accounting.dp_events"
-_RELATIONS = {None: None, ADD_REMOVE: "ADD_OR_REMOVE_ONE", REPLACE_ONE: "REPLACE_ONE"}
+_RELATIONS: dict[str | None, str | None] = {
+    None: None,
+    Relation.ADD_REMOVE: "ADD_OR_REMOVE_ONE",
+    Relation.REPLACE_ONE: "REPLACE_ONE",
+}
 
 
 def _named(name: str, /, **fields: Any) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def _truth(noise: float, k: int) -> float:
 
 
 def _response(event: RandomizedResponseEvent) -> dict[str, Any] | None:
-    """Theirs that is read back as the event exactly; None if there is none."""
+    """Theirs that is read back as the event exactly; None if no such number exists."""
     p, k = event.truth_probability, event.n_categories
     noise = (1.0 - p) * k / (k - 1)
     for candidate in (noise, math.nextafter(noise, 0.0), math.nextafter(noise, 2.0)):
@@ -86,7 +89,7 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
         return _named("RepeatAndSelectDpEvent", event=_out(event.event, 1), mean=event.mean, shape=shape)
     if isinstance(event, NonPrivateEvent):
         return _named("NonPrivateDpEvent")
-    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != REPLACE_ONE:
+    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != Relation.REPLACE_ONE:
         name = "GaussianDpEvent" if isinstance(event, GaussianEvent) else "LaplaceDpEvent"
         return _named(name, noise_multiplier=event.noise_multiplier)
     if isinstance(event, RandomizedResponseEvent) and repeats == 1:
@@ -145,12 +148,12 @@ def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
     if name == "NonPrivateDpEvent":
         return NonPrivateEvent(neighbors)
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        if neighbors == REPLACE_ONE:
+        if neighbors == Relation.REPLACE_ONE:
             raise ValueError(f"event: {name} under REPLACE_ONE does not say what its noise multiplier is relative to")
         return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], neighbors)
     if name == "RandomizedResponseDpEvent":
         k = data["num_buckets"]
-        plain = RandomizedResponseEvent(0.5, k)  # refuses what is no number of categories
+        plain = RandomizedResponseEvent(0.5, k)  # refuses a wrong number of categories
         return RandomizedResponseEvent(_truth(float(data["noise_parameter"]), plain.n_categories), k)
     if name == "ComposedDpEvent":
         if not isinstance(data["events"], (list, tuple)):
@@ -166,7 +169,7 @@ def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
 
 
 def import_event(data: Any) -> PrivacyEvent:
-    """The event that `export_event` described, or whoever else writes the same JSON; ``ours`` may be left out.
+    """Read an event from the JSON of `export_event`; ``ours`` may be left out.
 
     Raises TypeError or ValueError if `data` is no such dictionary, or an event of theirs has no counterpart here.
     """
@@ -227,18 +230,18 @@ def _object(named: dict[str, Any]) -> Any:
 
 
 def to_dp_event(event: PrivacyEvent) -> Any:
-    """The event as a ``DpEvent`` of dp-accounting, for an accountant whose relation is that of the event.
+    """Turn an event into a ``DpEvent`` of dp-accounting, for an accountant of the same relation.
 
-    Raises ImportError without dp-accounting; TypeError if `event` is none.
+    Raises ImportError without dp-accounting; TypeError if `event` is not an event.
     """
     return _object(export_event(event)["event"])
 
 
-def from_dp_event(dp_event: Any, neighbors: str | None = ADD_REMOVE) -> PrivacyEvent:
+def from_dp_event(dp_event: Any, neighbors: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
     """The event that a ``DpEvent`` stands for under the relation `neighbors`.
 
     ``from_dp_event(to_dp_event(event), event.neighbors) == event`` for every event. Raises ValueError for an event of
-    theirs without a counterpart here; TypeError for what is none; ImportError without dp-accounting.
+    theirs without a counterpart here; TypeError for other objects; ImportError without dp-accounting.
     """
     if neighbors not in _RELATIONS:
         raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove', 'replace_one' or None")

@@ -1,14 +1,7 @@
-"""Privacy events: immutable descriptions of what touched the data.
+"""Privacy events: immutable descriptions of mechanisms that touched the data.
 
 An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under which its noise
 multiplier was computed. Accountants turn events into (epsilon, delta); events themselves compute nothing.
-
-Neighbouring relations
-----------------------
-``"add_remove"``
-    Neighbours differ by adding or removing one record.
-``"replace_one"``
-    Neighbours have the same number of records and differ in one of them.
 
 Poisson sampling and random allocation are analysed under ``"add_remove"`` only and fixed-size sampling without
 replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
@@ -21,9 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from .checks import count, non_negative, positive, probability
-
-ADD_REMOVE = "add_remove"
-REPLACE_ONE = "replace_one"
+from .relation import Relation
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
@@ -39,12 +30,6 @@ def round_up_probability(numerator: int, denominator: int) -> float:
     value = numerator / denominator
     top, bottom = value.as_integer_ratio()
     return math.nextafter(value, 2.0) if top * denominator < numerator * bottom else value
-
-
-def _relation(value: str | None) -> str | None:
-    if value not in (ADD_REMOVE, REPLACE_ONE, None):
-        raise ValueError(f"neighbors must be 'add_remove', 'replace_one' or None, got {value!r}")
-    return value
 
 
 def _plain(value: Any) -> Any:
@@ -63,7 +48,7 @@ class PrivacyEvent:
 
     @property
     def neighbors(self) -> str | None:
-        """``"add_remove"``, ``"replace_one"``, or None.
+        """The neighboring relation, a `Relation`, or None.
 
         The relation is not stated by a mechanism on the whole data whose noise multiplier may refer to either relation.
         """
@@ -95,7 +80,7 @@ class PrivacyEvent:
 
     def with_neighbors(self, neighbors: str | None) -> "PrivacyEvent":
         """This event under `neighbors` where it does not state its relation; ValueError if it states another."""
-        neighbors = _relation(neighbors)
+        neighbors = None if neighbors is None else Relation.of(neighbors)
         if self.neighbors == neighbors:
             return self
         if self.neighbors is not None:
@@ -112,6 +97,11 @@ class PrivacyEvent:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _set_relation(self) -> None:
+        """Turn the name of a relation into the relation; ValueError for another name."""
+        if self.neighbors is not None:
+            self._set(neighbors=Relation.of(self.neighbors))
+
 
 @dataclass(frozen=True)
 class NonPrivateEvent(PrivacyEvent):
@@ -121,7 +111,7 @@ class NonPrivateEvent(PrivacyEvent):
     neighbors: str | None = None
 
     def __post_init__(self) -> None:
-        _relation(self.neighbors)
+        self._set_relation()
 
 
 @dataclass(frozen=True)
@@ -133,7 +123,7 @@ class _NoiseEvent(PrivacyEvent):
 
     def __post_init__(self) -> None:
         self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
-        _relation(self.neighbors)
+        self._set_relation()
 
 
 class GaussianEvent(_NoiseEvent):
@@ -170,7 +160,7 @@ class RandomizedResponseEvent(PrivacyEvent):
     kind: ClassVar[str] = "randomized_response"
     truth_probability: float
     n_categories: int = 2
-    neighbors: str | None = field(default=REPLACE_ONE, init=False)
+    neighbors: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
         k = count("n_categories", self.n_categories, 2)
@@ -188,7 +178,7 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release of which only an (epsilon, delta) statement is known, epsilon >= 0 and delta in [0, 1].
+    """A release known only by an (epsilon, delta) statement, epsilon >= 0 and delta in [0, 1].
 
     It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `neighbors` is the relation of the
     statement.
@@ -201,10 +191,10 @@ class ApproximateDPEvent(PrivacyEvent):
 
     def __post_init__(self) -> None:
         self._set(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
-        _relation(self.neighbors)
+        self._set_relation()
 
 
-def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEvent:
+def _check_sampled(event: PrivacyEvent, neighbors: Relation, outer: str) -> PrivacyEvent:
     """`event` under the relation of the sampled event `outer` around it.
 
     Several Gaussian releases of one minibatch are again one Gaussian mechanism; other compositions inside a sample
@@ -233,11 +223,13 @@ class PoissonSampledEvent(PrivacyEvent):
     kind: ClassVar[str] = "poisson_sampled"
     sampling_probability: float
     event: PrivacyEvent
-    neighbors: str | None = field(default=ADD_REMOVE, init=False)
+    neighbors: str | None = field(default=Relation.ADD_REMOVE, init=False)
 
     def __post_init__(self) -> None:
         rate = probability("sampling_probability", self.sampling_probability)
-        self._set(sampling_probability=rate, event=_check_sampled(self.event, ADD_REMOVE, "PoissonSampledEvent"))
+        self._set(
+            sampling_probability=rate, event=_check_sampled(self.event, Relation.ADD_REMOVE, "PoissonSampledEvent")
+        )
 
 
 @dataclass(frozen=True)
@@ -251,14 +243,14 @@ class WithoutReplacementEvent(PrivacyEvent):
     sample_size: int
     n_records: int
     event: PrivacyEvent
-    neighbors: str | None = field(default=REPLACE_ONE, init=False)
+    neighbors: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
         n = count("n_records", self.n_records, 1)
         s = count("sample_size", self.sample_size)
         if s > n:
             raise ValueError(f"sample_size must be <= n_records = {n}, got {s}")
-        inner = _check_sampled(self.event, REPLACE_ONE, "WithoutReplacementEvent")
+        inner = _check_sampled(self.event, Relation.REPLACE_ONE, "WithoutReplacementEvent")
         self._set(sample_size=s, n_records=n, event=inner)
 
     @property
@@ -269,7 +261,7 @@ class WithoutReplacementEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RandomAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs, in each of which every unit is in exactly one.
+    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one.
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
     `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
@@ -284,10 +276,10 @@ class RandomAllocationEvent(PrivacyEvent):
     n_epochs: int
     event: PrivacyEvent
     reused: bool = False
-    neighbors: str | None = field(default=ADD_REMOVE, init=False)
+    neighbors: str | None = field(default=Relation.ADD_REMOVE, init=False)
 
     def __post_init__(self) -> None:
-        inner = _check_sampled(self.event, ADD_REMOVE, "RandomAllocationEvent")
+        inner = _check_sampled(self.event, Relation.ADD_REMOVE, "RandomAllocationEvent")
         if not inner.leaves() or not all(isinstance(part, GaussianEvent) for part in inner.leaves()):
             raise ValueError(f"RandomAllocationEvent holds Gaussian events only, got {inner.to_json()}")
         if not isinstance(self.reused, bool):
@@ -299,9 +291,9 @@ class RandomAllocationEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class GroupEvent(PrivacyEvent):
-    """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
+    """A sampled Gaussian mechanism, seen by a person with up to `size` >= 1 of the records.
 
-    Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
+    Its relation is the one of `event` with "all records of one person" for "one record": they are added or removed, or
     replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the
     sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others.
     Accountant ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
@@ -328,10 +320,10 @@ class GroupEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RepeatAndSelectEvent(PrivacyEvent):
-    """The best of a random number of runs of one mechanism, which alone is released (Papernot & Steinke 2022).
+    """The best of a random number of runs of one mechanism; only it is released (Papernot & Steinke 2022).
 
-    `event` is one run together with what it is judged by. The number of runs is not released. It is Poisson with
-    `mean` > 0 where `shape` is None, and nothing but that is released where it is 0; else truncated negative binomial
+    `event` is one run together with its score. The number of runs is not released. It is Poisson with
+    `mean` > 0 if `shape` is None, and a count of 0 is then all that is released; else truncated negative binomial
     with `mean` >= 1 and `shape` >= 0: 0 is the logarithmic distribution, 1 the geometric. Accountant ``"rdp"`` bounds
     it; `selection` has the proofs.
     """

@@ -1,4 +1,4 @@
-"""What events are to somebody who owns several of the records."""
+"""Events of several records: the guarantee for a person with up to k of them."""
 
 import math
 
@@ -23,20 +23,20 @@ from .privacy_loss.dominating import pairs
 
 
 def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
-    """`event`, a statement about one record, as one about all the records of somebody who owns up to `size` >= 1.
+    """Turn an event about one record into one about up to `size` >= 1 records of one person.
 
-    Records are sampled each by itself, whoever owns them. All of the owner's are added or removed, or replaced, as one
-    is in the relation of `event`. With it, epsilon and calibration are those of an owner:
+    Records are sampled independently of their persons. All records of the person are added or removed, or replaced, as
+    one record is in the relation of `event`. Epsilon and calibration then hold for persons:
     ``calibrate_noise_multiplier(lambda z: group_event(run(z), 5), ...)``.
 
     Notes
     -----
     - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
-    - Sampled Gaussian mechanisms: `GroupEvent`; of a `GroupEvent`, the one of as many times the records.
-    - Other mechanisms, by what one release promises, (epsilon, delta): with k = `size` neighbours on the way from one
+    - Sampled Gaussian mechanisms: `GroupEvent`; for a `GroupEvent`, its size times `size`.
+    - Other mechanisms, if one release is (epsilon, delta)-private: with k = `size` neighbours on the way from one
       data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
-    - Compositions are those of their parts: any bound for the parts holds whatever was released before.
-    - A selection among runs is that of the runs: its theorems hold for any two data sets (`selection`).
+    - Compositions: part by part, since a bound for a part holds for all earlier releases.
+    - A selection among runs: run by run, since its theorems hold for any two data sets (`selection`).
     """
     size = count("size", size, 1)
     check_event(event)

@@ -4,22 +4,22 @@ Each record lies in one *part* of the data, which has a name; nights, say, or wa
 without a part, all records.
 
 *Theorem.* Let neighbouring data sets differ in one record of part p: added, removed, or replaced by another of the
-*same* part. Let delta_p(epsilon) be a bound for the releases without a part and those of p, composed in sequence.
+*same* part. Let delta_p(epsilon) be a bound for the releases without a part and from p, composed in sequence.
 Then all releases together are (epsilon, delta_p(epsilon))-private for this pair, and so (epsilon, max_p
 delta_p(epsilon))-private for every pair, at every epsilon. Epsilon at delta is max_p of the epsilons of the parts.
 
 *Proof.* Parts other than p are the same in both data sets. So a release of one of them is, given all that was seen
-before it, drawn by the same law on both sides: a function of what was seen and of fresh coins, which know nothing of
-the data. What was seen in all is then a function of the other releases, those that delta_p bounds, and of coins; that
-these were chosen in view of everything seen before is choosing by earlier releases and coins, which whatever bounds
-them in sequence allows already. A function does not tell more: P(S) <= e^epsilon Q(S) + delta_p(epsilon) for every
+before it, drawn by the same law on both sides: a function of the earlier outputs and of fresh coins, which do not
+depend on the data. All outputs together are then a function of the other releases, which delta_p bounds, and of
+coins; that these were chosen in view of everything seen before is choosing by earlier releases and coins, which every
+bound of a sequence allows already. A function does not tell more: P(S) <= e^epsilon Q(S) + delta_p(epsilon) for every
 set S. A pair of neighbours concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
-the smallest epsilon at which the largest of them is at most delta is the largest of the smallest epsilons.
+the smallest epsilon that makes the largest of them at most delta is the largest of the smallest epsilons.
 
-*What has to hold, and cannot be seen here*: that no record lies in two parts. One that lies in p and in q is
-protected by the releases without a part, of p and of q in sequence. Under "replace one" a record that moves from p to
-q changes both, so the pair is as if it were removed from one and added to the other: the theorem does not cover it.
-The number of records of a part has to be public like that of a data set.
+*Assumed, as it cannot be checked here*: no record lies in two parts. One that lies in p and in q is protected
+by the releases without a part, of p and of q in sequence. Under "replace one" a record that moves from p to q changes
+both, so the pair is as if it were removed from one and added to the other: the theorem does not cover it. The number
+of records of a part has to be public, as for a data set.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ Spent: TypeAlias = Mapping[tuple[str | None, PrivacyEvent], int]
 
 
 def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
-    """What a record of each part was in: releases without a part and those of its own. Without parts, {None: all}."""
+    """Collect the releases of each part: its own and the ones without a part. Without parts, {None: all}."""
     common: Counter[PrivacyEvent] = Counter()
     own: dict[str, Counter[PrivacyEvent]] = {}
     for (part, event), count in spent.items():
@@ -57,7 +57,7 @@ def _events(spent: Spent) -> list[PrivacyEvent]:
 
 
 def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
-    """Epsilon at ``delta`` of releases from parts, that of the worst part; 0 for none.
+    """Bound epsilon at ``delta`` of releases from parts: the worst part decides; 0 without releases.
 
     ``spent`` maps (part, event) to a number; the part is a name, or None for all records. ``delta`` and ``accountant``
     are as in `vips_fast.accounting.epsilon`.

@@ -2,7 +2,7 @@
 Renyi Differential Privacy"), with proofs.
 
 A mechanism Q gives outputs that are totally ordered; a number of runs K is drawn without looking at the data, Q is run
-K times with fresh coins, and the largest output alone is released. Outputs that tie count as ordered by a coin of their
+K times with fresh coins, and only the largest output is released. Outputs that tie count as ordered by a coin of their
 own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighbouring data sets, A and A' the
 selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^K].
 

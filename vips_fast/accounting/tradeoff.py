@@ -1,4 +1,4 @@
-"""The trade-off curve: what a claim allows any test for one unit, at a given rate of false alarms."""
+"""The trade-off curve: the power that a guarantee leaves to any test for one unit, at a given rate of false alarms."""
 
 import math
 
@@ -9,7 +9,7 @@ from .checks import probability
 from .events import NonPrivateEvent, PrivacyEvent, touching_leaves
 from .gaussian import gaussian_mu
 
-#: Epsilons at which the profile is looked at; every one of them gives a bound, so more of them only make it tighter.
+#: Epsilons for the profile; each gives a bound, so more of them only make it tighter.
 _GRID = tuple(np.concatenate(([0.0], np.geomspace(0.01, 20.0, 40))).tolist())
 
 

@@ -32,7 +32,7 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
     """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders >= 2: float64, one for each order.
 
     `event` is a WithoutReplacementEvent around one mechanism or several Gaussian ones. "thm9" holds for every base
-    mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 where they are smaller.
+    mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 if these are smaller.
     """
     orders = np.asarray(orders)
     if not (np.issubdtype(orders.dtype, np.integer) and np.all(orders >= 2)):

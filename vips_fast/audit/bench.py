@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..accounting import Relation
 from ..engine.backend import Backend, Threads
 from ..engine.loop import run
 from ..engine.model import Model, Records, Release
@@ -74,9 +75,9 @@ class Watched(Part):
 
 
 class Bench:
-    """One adapter under one neighbouring relation, "add_remove" or "replace_one", with seams."""
+    """One adapter under one neighbouring relation, with seams."""
 
-    def __init__(self, adapter: "Adapter", neighbors: str, seams: Seams | None = None):
+    def __init__(self, adapter: "Adapter", neighbors: Relation, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
@@ -149,8 +150,8 @@ def squared_norm(array: np.ndarray) -> int:
     return sum(int(v) * int(v) for v in array[array != 0].tolist())
 
 
-def relation(adapter: "Adapter") -> str:
-    """The neighbouring relation that an adapter's settings are accounted under."""
+def relation(adapter: "Adapter") -> Relation:
+    """Return the neighboring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
-    replaces = estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one"
-    return "replace_one" if replaces else "add_remove"
+    replaces = estimator.sampling == "without_replacement" or estimator.neighbors == Relation.REPLACE_ONE
+    return Relation.REPLACE_ONE if replaces else Relation.ADD_REMOVE

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..accounting import Relation
 from ..models.conjugate import ConjugateEstimator
 from ..models.settings import same
 from ..models.stage import Stage
@@ -51,7 +52,7 @@ class ConjugateAdapter(Adapter):
         words = np.zeros(1, dtype=np.uint64)
         values = np.array([bench.sums(prepared, [i], words) for i in range(len(examples))], dtype=np.float64)
         squares = (values**2).sum(axis=1)
-        if neighbors == "replace_one":
+        if neighbors == Relation.REPLACE_ONE:
             distances = squares[:, None] + squares[None, :] - 2 * values @ values.T
             first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
             return examples[int(first)], examples[int(second)]

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..accounting import PrivacyEvent, true_positive_rate
+from ..accounting import PrivacyEvent, Relation, true_positive_rate
 from ..checks import check_array, check_number
 from ..data.counts import documents
 from ..engine.sampling import run_event
@@ -99,7 +99,7 @@ class ShadowFits:
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
         if family_of(estimator).name != "lda":
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
-        if estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one":
+        if estimator.sampling == "without_replacement" or estimator.neighbors == Relation.REPLACE_ONE:
             raise ValueError(
                 f"sampling={estimator.sampling!r}, neighbors={estimator.neighbors!r}: expected neighbours that differ "
                 "by adding or removing a document, as the attack asks whether one was there"

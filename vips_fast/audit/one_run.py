@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import gaussian_mu
+from ..accounting import Relation, gaussian_mu
 from ..accounting.solver import find_threshold
 from ..engine.model import Release
 from ..engine.sampling import run_event
@@ -135,7 +135,7 @@ class Canaries:
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data
-        self.pairs = bench.neighbors == "replace_one"
+        self.pairs = bench.neighbors == Relation.REPLACE_ONE
         self.prepared = bench.prepare_data(estimator, data)
         bench.adapter.sharp(self.prepared)
         numbers = np.arange(m)

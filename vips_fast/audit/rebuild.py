@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon, group_event
+from ..accounting import ComposedEvent, GaussianEvent, Relation, SelfComposedEvent, epsilon, group_event
 from ..engine.result import array_digest
 from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
@@ -122,7 +122,7 @@ class Fitted:
         records = adapter.base(_RECORDS // 2) + [adapter.generated(rng, adapter.small) for _ in range(_RECORDS // 2)]
         settings = dict(adapter.settings, n_steps=_STEPS, noise_multiplier=_MULTIPLIER)
         # The number of rows is public where a record is replaced, and private elsewhere.
-        settings["n_records"] = _RECORDS if bench.neighbors == "replace_one" else _RECORDS + 3
+        settings["n_records"] = _RECORDS if bench.neighbors == Relation.REPLACE_ONE else _RECORDS + 3
         settings["batch_size"] = None if adapter.estimator().sampling == "full" else 10
         self.estimator = bench.estimator(**settings)
         self.model, self.transcript = folder / "model", folder / "transcript"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..accounting import Relation
 from ..models.rebuild import alike
 from ..models.stage import Stage
 from .bench import Bench, squared_norm
@@ -73,7 +74,7 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         worst = adapter.worst_pair()
         for pair in range(1 + each):
             first, second = worst if pair == 0 else (adapter.generated(rng, adapter.small) for _ in range(2))
-            moved = replay.sums([first]) - (replay.sums([second]) if neighbors == "replace_one" else without)
+            moved = replay.sums([first]) - (replay.sums([second]) if neighbors == Relation.REPLACE_ONE else without)
             share = squared_norm(moved) / replay.bound
             if number == 0 and pair == 0:
                 reached = share
@@ -113,7 +114,7 @@ EQUALITY = 1e-4
 
 def _rows(bench: Bench) -> Check:
     """Facts, plan and public start for data sets of many sizes, where the size is private."""
-    if bench.neighbors == "replace_one":
+    if bench.neighbors == Relation.REPLACE_ONE:
         return Check("number of rows", True, detail="neighbours have as many rows")
     common = dict(n_records=40, n_steps=3)
     said, same = "2, 40, 41 and 500 rows give one plan and one public start", True

@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
+from ..accounting import Relation
+
 
 @dataclass(frozen=True)
 class Check:
@@ -69,7 +71,7 @@ class AuditReport:
 
     model: str
     settings: dict[str, Any]
-    neighbors: str
+    neighbors: Relation
     layers: tuple[LayerResult, ...]
     claimed: dict[str, Any] = field(default_factory=dict)
 
@@ -99,9 +101,8 @@ class AuditReport:
 
     def text(self) -> str:
         """Lines for a terminal."""
-        relation = "replacing one record" if self.neighbors == "replace_one" else "adding or removing one record"
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
-        lines = [f"Audit of {self.model}({given}), neighbours: {relation}"]
+        lines = [f"Audit of {self.model}({given}), neighbours: {self.neighbors.describe()}"]
         for layer in self.layers:
             verdict = "passed" if layer.passed else "FAILED"
             lines += ["", f"{layer.layer}  {layer.title}: {verdict} ({layer.seconds:.1f} s)"]

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
+from ..accounting import PrivacyEvent, RandomAllocationEvent, Relation, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..accounting.solver import find_integer
 from ..checks import check_name
@@ -34,7 +34,6 @@ from ..store.process import this_process
 from .budget_state import BudgetState, reservation
 from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise
 from .interrupts import stop_if_asked, uninterrupted
-from .sampling import RELATIONS
 
 __all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation"]
 
@@ -113,7 +112,7 @@ class Budget:
         delta: float,
         *,
         dataset: str,
-        relation: str = "add_remove",
+        relation: str = Relation.ADD_REMOVE,
         unit: str = "record",
         filter: str = "auto",
     ) -> Self:
@@ -138,8 +137,7 @@ class Budget:
         epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
         if epsilon == 0.0:
             raise ValueError("epsilon=0: expected a number above 0")
-        if relation not in RELATIONS:
-            raise ValueError(f"relation={relation!r}: expected 'add_remove' or 'replace_one'")
+        relation = Relation.of(relation, "relation")
         if filter not in ("auto", *FILTERS):
             raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
         for name, text in (("dataset", dataset), ("unit", unit)):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from ..accounting import Relation
+
 if TYPE_CHECKING:
     from ..mechanisms import GaussianMechanism
     from .sampling import Sampler
@@ -74,8 +76,8 @@ class Model(ABC):
         return self.shape
 
     @abstractmethod
-    def sensitivity(self, relation: str) -> float:
-        """Proven L2 sensitivity of the rounded sum under "add_remove" or "replace_one"."""
+    def sensitivity(self, relation: Relation) -> float:
+        """Proven L2 sensitivity of the rounded sum under a neighboring relation."""
 
     def prepare(self, mechanism: "GaussianMechanism", sampler: "Sampler") -> None:
         """Take lattice and scale from the plan, before any data.

@@ -7,7 +7,7 @@ multiplier of the mechanism that will add the noise. `vips_fast.engine.planner` 
 from dataclasses import dataclass
 from typing import Any
 
-from ..accounting import PrivacyEvent, SelfComposedEvent
+from ..accounting import PrivacyEvent, Relation, SelfComposedEvent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
@@ -35,8 +35,8 @@ class RunPlan:
     prior: dict[str, Any] | None = None
 
     @property
-    def relation(self) -> str:
-        """The neighbouring relation."""
+    def relation(self) -> Relation:
+        """The neighboring relation."""
         return self.sampler.neighbors
 
     @property

@@ -23,13 +23,13 @@ from ..accounting import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    Relation,
     SelfComposedEvent,
     WithoutReplacementEvent,
     group_event,
 )
 from .randomness import Randomness
 
-RELATIONS = ("add_remove", "replace_one")
 SAMPLINGS = ("poisson", "without_replacement", "full", "rows", "random_allocation")
 
 
@@ -39,8 +39,8 @@ class Sampler(Protocol):
     Attributes
     ----------
     name : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
-    neighbors : {"add_remove", "replace_one"}
-        The relation that its event is about.
+    neighbors : Relation
+        The relation of its event.
     n_records : int
         Public number of records.
     expected_batch_size : float
@@ -48,7 +48,7 @@ class Sampler(Protocol):
     """
 
     name: str
-    neighbors: str
+    neighbors: Relation
     n_records: int
     expected_batch_size: float
 
@@ -114,7 +114,7 @@ class PoissonSampler:
     """
 
     name = "poisson"
-    neighbors = "add_remove"
+    neighbors = Relation.ADD_REMOVE
 
     def __init__(self, n_records: int, batch_size: float):
         self.n_records = n_records
@@ -185,7 +185,7 @@ class FixedSizeSampler:
     """
 
     name = "without_replacement"
-    neighbors = "replace_one"
+    neighbors = Relation.REPLACE_ONE
 
     def __init__(self, n_records: int, batch_size: int):
         self.n_records, self.batch_size = n_records, batch_size
@@ -237,7 +237,7 @@ class RandomAllocationSampler:
     """
 
     name = "random_allocation"
-    neighbors = "add_remove"
+    neighbors = Relation.ADD_REMOVE
 
     def __init__(self, n_records: int, n_batches: int, reused: bool = False, edges: np.ndarray | None = None):
         self.n_records, self.n_batches, self.reused, self.edges = n_records, n_batches, reused, edges
@@ -282,8 +282,8 @@ class FullSampler:
 
     name = "full"
 
-    def __init__(self, n_records: int, neighbors: str = "add_remove"):
-        self.n_records, self.neighbors = n_records, neighbors
+    def __init__(self, n_records: int, neighbors: str = Relation.ADD_REMOVE):
+        self.n_records, self.neighbors = n_records, Relation.of(neighbors)
         self.expected_batch_size = float(n_records)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
@@ -341,7 +341,7 @@ def resolve_sampling(sampling: str | None, neighbors: str | None, n_bins: int | 
     """
     if sampling is not None:
         return sampling
-    if neighbors == "replace_one":
+    if neighbors == Relation.REPLACE_ONE:
         return "without_replacement"
     return "poisson" if n_bins is None else "random_allocation"
 
@@ -382,8 +382,7 @@ def make_sampler(
     sampling = resolve_sampling(sampling, neighbors, n_bins)
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
-    if neighbors is not None and neighbors not in RELATIONS:
-        raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove' or 'replace_one'")
+    stated = None if neighbors is None else Relation.of(neighbors)
     if n_records < 1:
         raise ValueError(f"n_records={n_records!r}: expected at least 1")
     if batch_size is not None and not 0 < batch_size <= n_records:
@@ -391,9 +390,9 @@ def make_sampler(
     if sampling == "full":
         if batch_size is not None and batch_size != n_records:
             raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
-        return FullSampler(n_records, neighbors or "add_remove")
-    needed = "replace_one" if sampling == "without_replacement" else "add_remove"
-    if neighbors not in (None, needed):
+        return FullSampler(n_records, stated or Relation.ADD_REMOVE)
+    needed = Relation.REPLACE_ONE if sampling == "without_replacement" else Relation.ADD_REMOVE
+    if stated not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
     size = n_records if batch_size is None else batch_size
     if sampling == "poisson":

@@ -4,10 +4,8 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 
-from ..accounting import PrivacyEvent, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
+from ..accounting import PrivacyEvent, Relation, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
 from .ledger import Ledger
-
-_RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Privacy:
 
     epsilon: float
     delta: float
-    neighbors: str
+    neighbors: Relation
     unit: str
     accountant: str
     steps: int
@@ -96,11 +94,11 @@ class Privacy:
         if plan is None:
             raise ValueError("ledger: it has no run to speak of")
         try:
-            delta, relation, sampling = float(plan["delta"]), plan["relation"], plan["sampling"]
+            delta, relation, sampling = float(plan["delta"]), Relation(plan["relation"]), plan["sampling"]
             unit, n_records = str(plan["unit"]), int(plan["n_records"])
             noise_multiplier, batch_size = float(plan["noise_multiplier"]), float(plan["batch_size"])
             rows_per_unit = int(plan["rows_per_unit"]) if "rows_per_unit" in plan else None
-            if relation not in _RELATIONS or sampling not in _SAMPLINGS or not 0 < delta < 1:
+            if sampling not in _SAMPLINGS or not 0 < delta < 1:
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             raise ValueError("ledger: the plan of its last run is malformed") from None
@@ -158,7 +156,7 @@ class Privacy:
         """What the guarantee is to owners of several records, as a sentence; empty where it says nothing useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
-        if self.selections and self.neighbors == "replace_one":
+        if self.selections and self.neighbors == Relation.REPLACE_ONE:
             # No Renyi divergence of several records in samples of a fixed size is known here.
             return ""
         several = [self.for_group(size) for size in (2, 5, 10)]
@@ -171,13 +169,13 @@ class Privacy:
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         counted = self.unit if self.rows_per_unit is None else "row"
-        relation = _RELATIONS[self.neighbors].format(unit=self.unit)
+        relation = self.neighbors.describe(self.unit)
         relation += f" of {self.n_records}" if counted == self.unit else f" with all rows, among {self.n_records} rows"
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit, rows=self.rows_per_unit)
         assumed = resumed = ""
         if self.parts:
             # How many all parts hold together is not known.
-            same = " by another of the same part" if self.neighbors == "replace_one" else ""
+            same = " by another of the same part" if self.neighbors == Relation.REPLACE_ONE else ""
             relation, how = f"{relation} in the last run{same}", "all of a part, or of the data set, in each step"
             assumed = (
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "

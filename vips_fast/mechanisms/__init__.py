@@ -1,4 +1,4 @@
-"""Mechanisms: what adds the noise of a release."""
+"""Mechanisms, which add the noise of a release."""
 
 from .gaussian import GaussianMechanism
 

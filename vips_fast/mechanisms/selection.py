@@ -6,10 +6,10 @@ from ..accounting.selection import stopping_probability
 
 
 def number_of_runs(mean: float, shape: float | None, word: int) -> int:
-    """A draw of the number of runs of `RepeatAndSelectEvent`, from a uniform integer in [0, 2^128).
+    """Draw the number of runs of `RepeatAndSelectEvent` from a uniform integer in [0, 2^128).
 
-    Poisson of this mean where `shape` is None, else truncated negative binomial (Papernot & Steinke 2022, definition
-    1). It is the inverse of the distribution function, in decimal numbers of 60 digits: what is drawn differs from the
+    Poisson of this mean if `shape` is None, else truncated negative binomial (Papernot & Steinke 2022, definition
+    1). It is the inverse of the distribution function, in decimal numbers of 60 digits: the draw differs from the
     distribution by less than 2^-100 in total variation, far below every delta that is stated.
     """
     with decimal.localcontext() as context:
@@ -27,7 +27,7 @@ def number_of_runs(mean: float, shape: float | None, word: int) -> int:
             log = -gamma.ln()
             probability = ratio / log if eta == 0 else eta * ratio / ((eta * log).exp() - 1)
         below = probability
-        # What is left of the distribution beyond the second condition is less than 1e-40.
+        # The rest of the distribution beyond the second condition is less than 1e-40.
         while uniform >= below and (count <= mean or probability > decimal.Decimal("1e-45")):
             if shape is None:
                 probability *= ratio / (count + 1)

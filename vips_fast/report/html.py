@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..accounting import rounded_down, rounded_up
+from ..accounting import Relation, rounded_down, rounded_up
 from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
@@ -71,7 +71,7 @@ def environment() -> Any:
 def _question(privacy: Privacy) -> str:
     """Word the question of an attacker who knows everything else."""
     whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
-    if privacy.neighbors == "replace_one":
+    if privacy.neighbors == Relation.REPLACE_ONE:
         return f"which of two possible values the {whose} have"
     return f"whether the {whose} are among the data"
 

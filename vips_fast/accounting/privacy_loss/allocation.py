@@ -17,7 +17,7 @@ before it; no other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 /
 past under Q. Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1): these are independent
 N(0, 1), and E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality
 S has the larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by
-factor, gives the product. (S, as dP/dQ, makes a dominating pair, which composes with those of other mechanisms.)
+factor, gives the product. (S, as dP/dQ, makes a dominating pair, which composes with pairs of other mechanisms.)
 
 *Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e
 1 / z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2), which is
@@ -28,12 +28,12 @@ reused minibatches and equal t are put together, whether or not they share them.
 
 *Parts of an epoch*, such as those that a run made before it was killed, are functions of the outputs of the whole one.
 
-*Computation.* The law of t S is made by repeated doubling from that of Y = exp(mu g - mu^2 / 2), that of products of
+*Computation.* The law of t S is made by repeated doubling from the law of Y = exp(mu g - mu^2 / 2), products of
 epochs likewise, on grids that are fine where the mass is. After each sum or product, the mass of a cell of the grid is
 
 - for upper bounds split between the cell's ends, mean kept, which raises the law in convex order (a cell below the
   first point is split between 0 and that point; of the mass above the last point x, Q keeps all at x and P moves its
-  E(t S - x)_+ / t to an infinite loss: a dominating pair, as that mass can be drawn again from where it was);
+  E(t S - x)_+ / t to an infinite loss: a dominating pair, as that mass can be drawn again from its old place);
 - for lower bounds put at its mean, which lowers it (Jensen).
 
 Sums of independent variables and products of independent factors keep convex order.
@@ -54,8 +54,8 @@ a = a_1 + a_2 for a product. Whatever is computed is a sum of positive numbers: 
 one beside its own, where x is moved to the end between them: both go to a. In a cell [x, y] the value v gives the end y
 the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x); both differences are exact where y <= 2 x
 (Sterbenz), and of one rounding elsewhere, so that these parts too are good to a few u of themselves. (What stays at the
-lower end of a fine cell is the rest of its mass, to which the rounding of the two sums is added.) The mean of a cell is
-x plus the mean of v - x, of which alone the N terms spoil the last digits: this goes to a. The
+lower end of a fine cell is the rest of its mass, plus the rounding of the two sums.) The mean of a cell is
+x plus the mean of v - x, and the N terms spoil only its last digits: this goes to a. The
 tails of the law that all starts from are moved in upper bounds and left out in lower ones, which every f >= 0 allows.
 """
 
@@ -79,7 +79,7 @@ _FINE, _BLOCK = 1 << 14, 1 << 15
 #: Points for the middle of a law, and nats of the tail of P for each further one, for each doubling of the releases:
 #: the more sums there are to make, the fewer points. Both bounds together are then within .1 % of epsilon.
 _MIDDLE, _LEAST_NATS, _NATS, _TAIL_POINTS = 700, 0.025, 0.002, 2_000
-#: The smallest delta that counts over what may be cut.
+#: The smallest delta that counts over the mass that may be cut.
 _COUNTS = 1e7
 
 
@@ -109,7 +109,7 @@ class Kind(NamedTuple):
     upper: bool
 
     def of(self, copies: int) -> Kind:
-        """The kind for the law of so many copies: each may lose as much."""
+        """The kind for the law of `copies` copies: each may lose the same."""
         return self._replace(tail=copies * self.tail)
 
 
@@ -121,7 +121,7 @@ def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
 
 
 def _nats(mass: FloatArray, tail: float) -> FloatArray:
-    """ln of the mass, more slowly where it is below the smallest delta that counts: cells of mass^(1/3)."""
+    """ln of the mass, more slowly below the smallest delta that counts: cells of mass^(1/3)."""
     counts = _COUNTS * tail
     return np.asarray(np.log(np.maximum(mass, counts)) + 3.0 * np.cbrt(np.clip(mass / counts, 0.0, 1.0)))
 
@@ -225,7 +225,7 @@ def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
 
 
 def lognormal(mu: float, kind: Kind) -> Law:
-    """The law of Y, by quadrature in cells: sums of positive numbers, which is what tails are taken from as well."""
+    """The law of Y, by quadrature in cells: sums of positive numbers, the tails too."""
     reach = tail_quantile(kind.tail)
     g, width = np.linspace(-reach, reach + mu, _FINE // 4, retstep=True)
     at, weight = panels(np.array([0.0, width]))
@@ -288,8 +288,8 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
     """The pairs of epochs in both directions, and how often each: dominating ones, or dominated ones without `upper`.
 
     All epochs are one pair where doubles hold the product of their ratios, whose mean with the unit is the product of
-    1 + (exp(mu^2) - 1) / t; else each is one. Where they do not hold that of one, the bounds are the trivial ones:
-    which minibatch the unit is in is known, or nothing is.
+    1 + (exp(mu^2) - 1) / t; else each is one. If they do not even hold one epoch's, the bounds are the trivial ones:
+    the minibatch of the unit is known, or nothing is.
     """
     mu, room = math.sqrt(square), 690.0 + 2.0 * math.log(tail)
     if n_batches == 1 or mu * tail_quantile(tail) + 0.5 * square > 690.0:
@@ -302,7 +302,7 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
         n_epochs, repeats = 1, n_epochs
     law = allocation_law(n_batches, mu, n_epochs, tail, upper)
     sign = 1.0 if upper else -1.0
-    # In what follows each number is rounded a few times more.
+    # From here on each number is rounded a few times more.
     shift, growth = sign * (law.value_error + 16.0 * UNIT), sign * (law.mass_error + 16.0 * UNIT)
     lost = float(law.masses[law.values == 0.0].sum()) * math.exp(growth)
     infinite = law.infinite * math.exp(shift + growth)

@@ -5,7 +5,7 @@ Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g
 (Zhu, Dong & Wang 2022, theorem 11), and R = exp(tau g - tau^2 / 2) independent of it.
 
 *Bounds.* delta(eps) is E(S - e^eps)_+ or, in the other direction, E(1 - e^eps S)_+. Both are expectations of convex
-functions, so they are at most those of S R, E R being 1. On the other side
+functions, so S R has larger ones, E R being 1. On the other side
 
     (S R - e^x)_+ <= (S e^k - e^x)_+ + S (R - e^k)_+,    (1 - e^x S R)_+ <= (1 - e^(x-k) S)_+ + e^(x-k) S (1 - e^k R)_+,
 
@@ -24,12 +24,11 @@ and by Poisson's summation the trapezoid rule of spacing h on Re s = c is exact 
     (h / 2 pi) sum_k F(c + i h k) e^(-(c + i h k) x) = sum_k e^(c k W) G(x + k W).
 
 G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands; for a lower one the copies are
-subtracted, each at most what Chernoff's bound says. |M(c + i w)| <= M(c) and the factor of R bound what is left out
-beyond the last k.
+subtracted, each at most Chernoff's bound. |M(c + i w)| <= M(c) and the factor of R bound the terms beyond the last k.
 
 *Rounding.* M - 1 is summed as it stands, of e^((1 + s) l) - 1, and errs by less than (J + 100) u times sum m e^((1 + c)
 l) |w l| + sum m |e^((1 + c) l) - 1| for J atoms; the power of n errs n times as much, and the sum over k adds that up.
-The masses of the atoms are first lowered by 2 b, and what is then missing from 1 is put at S_i = 1: so Q has mass 1
+The masses of the atoms are first lowered by 2 b, and the mass then missing from 1 is put at S_i = 1: so Q has mass 1
 exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back; for lower ones it is Jensen's
 inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
 """
@@ -99,9 +98,9 @@ def _turns(angle: FloatArray) -> ComplexArray:
 
 
 class Inversion:
-    """Bounds of what steps on tiny samples cost, for deltas near `delta`: upper ones, or lower ones.
+    """Bounds of the cost of steps on tiny samples, for deltas near `delta`: upper ones, or lower ones.
 
-    Its answers are bounds wherever they are asked for; at a delta much smaller than `delta` they are loose.
+    Its answers are bounds at any delta; at one much smaller than `delta` they are loose.
     """
 
     def __init__(self, parts: Sequence[Sampled], delta: float, rtol: float, upper: bool) -> None:
@@ -127,7 +126,7 @@ class Inversion:
         self._spread = math.sqrt(
             math.fsum(a.steps * float(np.sum(a.masses * np.exp(a.loss) * a.loss**2)) for a in self._parts)
         )
-        # Two of the largest losses lie inside one copy, and the copies of what is normal far apart.
+        # Two of the largest losses lie inside one copy, and the copies of the normal part far apart.
         self._width = 16.0 * self._spread + 2.5 * (self._largest - self._least)
         #: The largest loss of removing a record.
         self._known_loss = math.fsum(part.steps * part.rate for part in parts) * (1.0 + 2.0 * _RATE)
@@ -166,7 +165,7 @@ class Inversion:
         terms = np.asarray(np.expm1(log_m) * over, np.complex128)
         if float(wrong.max()) > 0.1:
             return _Sums(c, h, terms, math.inf)
-        # The logarithm is taken of what is near 1, so that it errs by little more than its argument.
+        # The argument of the logarithm is near 1, so that it errs by little more than its argument.
         error = float(np.sum(2.0 * wrong * moments * np.abs(over) + 64.0 * UNIT * np.abs(terms)))
         terms[0] *= 0.5
         beyond = w[-1] + h
@@ -180,7 +179,7 @@ class Inversion:
             if o > c:
                 rate = (o - c) * width
                 best[0] = min(best[0], above + smooth * o * (o + 1.0) - o * x - rate - math.log(-math.expm1(-rate)))
-            # From below, where G is e^x times that of the other direction at -x.
+            # From below: G is there e^x times the other direction's at -x.
             rate = (1.0 + o + c) * width
             best[1] = min(best[1], below + smooth * o * (o + 1.0) + (1.0 + o) * x - rate - math.log(-math.expm1(-rate)))
         return float(np.logaddexp(best[0], best[1]))
@@ -236,9 +235,9 @@ class Inversion:
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
     def epsilon(self, delta: float, near: float | None = None) -> float | None:
-        """The bound of epsilon at `delta`, to about `rtol`; None where this way leads to none that is so tight.
+        """The bound of epsilon at `delta`, to about `rtol`; None if this way is not so tight.
 
-        `near` is about the answer, where that is known.
+        `near` is about the answer, if known.
         """
         part = 0.004 * math.sqrt(self._rtol / 1e-4) if self.upper else 0.06 * self._rtol
         tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
@@ -279,7 +278,7 @@ class Inversion:
         return None
 
     def delta(self, epsilon: float) -> float | None:
-        """The bound of delta at `epsilon` >= 0; None where it is not tight."""
+        """The bound of delta at `epsilon` >= 0; None if it is not tight."""
         scale = max(epsilon, 0.01 * self._spread)
         if max(self._width, 2.0 * epsilon) > _WIDEST:
             return None

@@ -1,8 +1,8 @@
-"""Dominating pairs of somebody who owns k of the rows that are sampled.
+"""Dominating pairs for a person with k of the rows that are sampled.
 
-Rows are sampled by themselves and somebody owns k of them. Let sd of the noise be 1, rows contribute at most mu in the
-L2 norm (under "replace": change by at most mu), and w_j be the probability that j of the k are drawn: Binomial(k, q)
-for Poisson sampling, hypergeometric for samples of S of n. Write eta = 1 - w_0.
+Rows are sampled independently, and one person has k of them. Let sd of the noise be 1, rows contribute at most mu in
+the L2 norm (under "replace": change by at most mu), and w_j be the probability that j of the k are drawn:
+Binomial(k, q) for Poisson sampling, hypergeometric for samples of S of n. Write eta = 1 - w_0.
 
 *Poisson, add or remove all k*: the pair (sum_j w_j N(j mu, 1), N(0, 1)) and its mirror image dominate, and are reached
 by k equal rows, so that the profile of a composition is exact. It is the mixture of Gaussians mechanism
@@ -16,7 +16,7 @@ independent, gives for every convex F (Kahane 1985; integrate by parts)
     d/dt E F(R_t) = 1/2 sum_{T,U} p_T p_U (Cov(Y_T, Y_U) - Cov(X_T, X_U)) E[e_T e_U F''(R_t)] >= 0,
 e_T the exponential factors, so E F(R) is largest for the pair. F(r) = (r - e^eps)_+ is the one direction,
 F(r) = (1 - e^eps r)_+ the other. Steps chosen in view of earlier releases compose (Zhu, Dong & Wang 2022, theorem 10).
-Fewer rows than k are k rows of which some contribute 0, so that the profile does not decrease in k.
+Fewer rows than k are k rows, some with contribution 0, so that the profile does not decrease in k.
 
 *Without replacement, replace all k*: delta'(eps) <= sum_{j >= 1} w_j delta_{j mu}(ln(1 + (e^eps - 1) / eta)), eps >= 0,
 delta_m the profile of N(m, 1) against N(0, 1); an upper bound, one that is not known to be reached for k > 1.
@@ -26,12 +26,12 @@ combination of the divergences of P_1 from P_1' and from P_0, at eps_0 = ln(1 + 
 k are drawn, couple P_1 and P_1' by the same sample: outputs j mu apart. Couple P_1 and P_0 by replacing the j rows by j
 uniform ones of the n - k others that are not in the sample, which gives a uniform sample of those: j replacements, so
 j mu again. Joint convexity over j and the samples gives sum_j (w_j / eta) delta_{j mu}(eps_0) for both. Nothing in
-this depends on which of the two data sets comes first.
+this depends on the order of the two data sets.
 
 *Random allocation, add or remove all k*: each epoch is dominated by N(k mu, 1) against N(0, 1), and E epochs, their
 minibatches reused or not, by N(sqrt(E) k mu, 1).
-*Proof.* Let it be told which minibatch each of the k rows is in, and let nothing depend on it (joint convexity). Row j
-adds s_j to one output, |s_j| <= mu, and the squared lengths of what is added to the t outputs sum to at most
+*Proof.* Reveal the minibatch of each of the k rows, and let nothing depend on it (joint convexity). Row j
+adds s_j to one output, |s_j| <= mu, and the squared lengths of the shifts of the t outputs sum to at most
 (sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs it was chosen by: Gaussian mechanisms of that mu^2 in all.
 `distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbours lie on the way
 between the data sets, and each pair of them is bounded by `allocation`.
@@ -113,7 +113,7 @@ class MixturePair(RowsPair):
         loss = np.asarray(loss, float)
         inside = np.isfinite(loss)
         goal, out = loss[inside], loss.copy()
-        # No component alone is above the whole.
+        # No single component is above the whole.
         x = np.min([(goal - math.log(w)) / pair.mu + 0.5 * pair.mu for w, pair in self._parts], axis=0)
         for _ in range(100):
             value, slope = self._loss(x)
@@ -159,7 +159,7 @@ class MixturePair(RowsPair):
         return self._gains(-epsilon, -1.0)
 
     def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        # The loss bends over lengths of 1 / mu in the output, mu that of all rows together.
+        # The loss bends over lengths of 1 / mu in the output, mu the shift of all rows together.
         most = self._parts[-1][1].mu
         start, stop = float(self._output(0.0)) if positive else -13.0, alpha * most + 13.0
         x, w = panels(np.append(np.arange(start, stop, min(1.0, 1.0 / most)), stop))
@@ -195,7 +195,7 @@ def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
 
 
 def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of a group in both directions; one object where they are symmetric."""
+    """The dominating pairs of a group in both directions; one object if they are symmetric."""
     mu = math.sqrt(gaussian_mu_squared(event.event.event))
     if isinstance(event.event, RandomAllocationEvent):
         known = GaussianPair(event.size * mu * math.sqrt(event.event.n_epochs))
@@ -213,13 +213,13 @@ def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
 
 
 def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
-    """P(j >= 1), rounded up, and what is released then against what is without the rows, for Poisson sampling."""
+    """Return P(j >= 1), rounded up, and the pair of laws given that, against none of the rows, for Poisson sampling."""
     touched, weights = _rows_drawn(event)
     return touched, MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
 
 
 def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:
-    """What k equal rows among rows of zeros reach, in both directions, or in one where they are always drawn."""
+    """Return the pairs that k equal rows among zeros reach, in both directions; one pair if they are always drawn."""
     touched, hidden = hidden_rows(event)
     if touched == 1.0:
         return hidden, hidden

@@ -51,7 +51,7 @@ class ThresholdSampler(FullSampler):
     name = "vocabulary"
 
     def __init__(self, n_records: int, n_rounds: int, max_tokens: int, delta: float) -> None:
-        super().__init__(n_records, "add_remove")
+        super().__init__(n_records)
         self.n_rounds, self.max_tokens, self.delta = n_rounds, max_tokens, delta
         self.round_delta = math.nextafter(-math.expm1(math.log1p(-delta) / n_rounds) * (1 + 1e-14), 1.0)
 
