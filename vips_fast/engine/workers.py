@@ -69,8 +69,8 @@ def difference(theirs: dict[str, str]) -> str | None:
 class Sent:
     """Content that no log shows, and that arrives with arrays of its own.
 
-    Arrays in Dask's hands would be read-only, and at any address. An object knows its size in bytes, so Dask runs a task
-    next to its records.
+    Arrays in Dask's hands would be read-only, and at any address. An object knows its size in bytes, so Dask runs a
+    task next to its records.
     """
 
     def __init__(self, content: Any, packed: bytes | None = None):
