@@ -16,8 +16,8 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.cli import folder
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.cli.record import log_to
-from vips_fast.cli.runs import JobFolder
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.folder import JobFolder
 
 KEYS = {
     "model",

@@ -10,8 +10,8 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.accounting.printing import rounded_up
 from vips_fast.cli.exits import Exit
-from vips_fast.cli.runs import ledger_in
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.folder import ledger_in
 from vips_fast.models.vocabulary.planning import enough_for_words
 
 NOTES = [

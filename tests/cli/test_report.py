@@ -8,8 +8,8 @@ import pytest
 from reported import vocabulary
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
-from vips_fast.cli.folder import kind_in
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.places import kind_in
 
 
 def fit(run, files, *more):

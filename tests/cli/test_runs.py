@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.cli import runs
 from vips_fast.cli.exits import Exit
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, RunFolder
+from vips_fast.jobs import folder as runs
 from vips_fast.models.rebuild import verify
 from vips_fast.store.atomic import new_folder
 

@@ -271,14 +271,14 @@ from pathlib import Path
 import numpy as np
 
 from ..models.ball import BallNetwork
-from . import texts
+from ..jobs import beside
 
 
 def fit(args):
     X = np.load(args.input)
     model = BallNetwork(2, noise_multiplier=2.0, n_steps=2).fit(X, transcript=args.out + ".transcript")
     model.save(args.out)
-    for name, text in texts.written(model, [f"c{j}" for j in range(X.shape[1])]).items():
+    for name, text in beside.written(model, [f"c{j}" for j in range(X.shape[1])]).items():
         Path(args.out, name).write_text(text)
     return 0
 

@@ -10,7 +10,7 @@ from .. import audit
 from ..audit import invented_documents, membership_attack
 from ..data import load_corpus
 from ..models.family import family_named
-from .fit import given, settings_of
+from .jobs import given, settings_of
 from .messages import say
 from .output import output_file
 

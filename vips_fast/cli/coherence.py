@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from ..jobs import beside
 from ..models.lda import LatentDirichletAllocation
 from ..models.lda.coherence import PublicDataWarning
 from ..report import compare_topics, mean_overlap, paragraph, table, top_words
 from ..report.compare import over_the_same_words
-from . import texts
 from .folder import load_model
 from .lda import load_topics, read_corpus
 from .messages import say, width
@@ -77,7 +77,7 @@ def compare(args: Namespace) -> int:
 
 
 def _words(folder: str, model: Any) -> Sequence[str] | None:
-    words = texts.kept_vocabulary(folder)
+    words = beside.kept_vocabulary(folder)
     if words is not None and len(words) != model.n_features_in_:
-        raise ValueError(f"{folder}/{texts.VOCABULARY} has {len(words)} words, but the model {model.n_features_in_}")
+        raise ValueError(f"{folder}/{beside.VOCABULARY} has {len(words)} words, but the model {model.n_features_in_}")
     return words

@@ -7,14 +7,19 @@ import errno
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..accounting import SelfComposedEvent, epsilon
+from ..accounting.printing import rounded_down, rounded_up
+from ..engine.budget import Budget
+from ..engine.checkpoint import RUN
+from ..engine.planner import Cost
+from ..jobs import Job
+from ..jobs.folder import refusal, run_folder, spent
+from .forecast import foreseen
 from .jobfile import load
 from .parser import parse
-from .records import public_words
-
-if TYPE_CHECKING:
-    from ..engine.planner import Cost
+from .records import text_file
 
 
 def config(args: argparse.Namespace) -> int:
@@ -31,41 +36,31 @@ def config(args: argparse.Namespace) -> int:
     return int(job.command.load()(parsed))
 
 
-def check(args: argparse.Namespace, model: Any) -> int:
+def check(args: argparse.Namespace, job: Job) -> int:
     """Check that a fit could begin, and print its charge, from settings, public numbers and the budget.
 
     Raises OSError or ValueError as the fit would, BudgetExceededError where the budget does not hold it.
     """
-    from ..accounting.printing import rounded_down
-    from ..data.shards import bin_count
-    from ..engine.budget import Budget
-    from ..engine.checkpoint import RUN
-    from .fit import check_transcript, finished, unit_of
-    from .folder import check_place
-    from .forecast import foreseen
-    from .runs import refusal, run_folder, spent
-
+    model = job.model
     for option in args.command.options:
         path = getattr(args, option.dest)
         if option.reads and path is not None and not option.is_word(path):
             _exists(path)
     words = getattr(args, "features", None)
     if words is None and getattr(args, "vocab", None) is not None:
-        words = len(public_words(args) or ()) or None
+        words = len(text_file(args).public_words() or ()) or None
     inputs = args.input if isinstance(args.input, list) else [args.input]
     rows = [("fit", f"{type(model).__name__} of {' '.join(inputs)}, to {args.out}")]
-    check_transcript(args)
+    job.check_transcript()
     out, kept = Path(args.out), run_folder(Path(args.out))
     if (kept / RUN).exists():
         if not args.resume:
             raise ValueError(refusal(kept))
         rows.append(("cost", f"what is left of the run in {kept}: {spent(kept)}"))
-    elif args.resume and finished(out, model, args) is not None:
+    elif args.resume and job.finished(out) is not None:
         rows.append(("cost", f"none: {out} holds the finished model"))
     else:
-        check_place(out, args.force)
-        known = {"unit": unit_of(args), "n_bins": bin_count(args.input)}
-        rows += _cost(model, model.cost(words, budget=args.budget, **known))
+        rows += _cost(model, job.check(words))
         rows += foreseen(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
@@ -76,9 +71,6 @@ def check(args: argparse.Namespace, model: Any) -> int:
 
 def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
     """Describe the work and the cost of a fit, as far as public numbers give them."""
-    from ..accounting import SelfComposedEvent, epsilon
-    from ..accounting.printing import rounded_up
-
     if not model.private or model.noise_multiplier == 0:
         return [("cost", "NOT PRIVATE: no noise is added")]
     if cost is None:

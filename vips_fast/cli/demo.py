@@ -12,13 +12,13 @@ import numpy as np
 from .. import demo, report
 from ..accounting import rounded_up
 from ..data import split
+from ..jobs import beside
+from ..jobs.places import check_place
 from ..models.lda import LatentDirichletAllocation
 from ..models.logistic import BayesianLogisticRegression
 from ..models.sbn import SigmoidBeliefNetwork
 from ..report import paragraph, table
 from ..store.atomic import write_file
-from . import texts
-from .folder import check_place
 from .messages import say, width
 from .progress import ProgressLine
 
@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
         check_place(Path(args.out), force=False)
     model, files, worse = _SHOWN[args.shown](args)
     out = Path(args.out) if args.out is not None else Path(tempfile.mkdtemp(prefix="vips-fast-demo-"))
-    _write(out, model, {**files, texts.PRIVACY: texts.statement(model)})
+    _write(out, model, {**files, beside.PRIVACY: beside.statement(model)})
     print(f"{time.perf_counter() - start:.0f} seconds.")
     if not worse:
         return 0
@@ -92,8 +92,8 @@ def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(by_file.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
     files = {
-        texts.VOCABULARY: "\n".join(corpus.vocabulary or ()) + "\n",
-        **texts.written(private, corpus.vocabulary, args.words),
+        beside.VOCABULARY: "\n".join(corpus.vocabulary or ()) + "\n",
+        **beside.written(private, corpus.vocabulary, args.words),
     }
     worse = f"the private topics (perplexity {rows[1][1]:.0f}) are no better than the unigram model ({unigram:.0f})"
     return private, files, "" if rows[1][1] < unigram else worse
@@ -141,7 +141,7 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(private.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} the statement.")
     worse = f"the private regression (accuracy {accuracy[0]:.1%}) is no better than one answer for all ({usual:.1%})"
-    return private, texts.written(private, names), "" if accuracy[0] > usual else worse
+    return private, beside.written(private, names), "" if accuracy[0] > usual else worse
 
 
 def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
@@ -200,13 +200,13 @@ def _write(out: Path, model: Any, files: dict[str, str]) -> None:
     """Write the private model's folder, with its report if the page can be made."""
     model.save(out)
     try:
-        files[texts.REPORT] = texts.report(model, files)
+        files[beside.REPORT] = beside.report(model, files)
     except ImportError as error:
         say(f"left out: {error}")
     for name, text in files.items():
         write_file(out / name, lambda file, text=text: file.write(text.encode()))
-    if texts.REPORT in files:
-        print(f"The report, a page for a browser: {(out / texts.REPORT).resolve().as_uri()}")
+    if beside.REPORT in files:
+        print(f"The report, a page for a browser: {(out / beside.REPORT).resolve().as_uri()}")
     print(f"The private model: vips-fast show {out}")
 
 

@@ -27,6 +27,19 @@ class Exit(IntEnum):
         return one
 
 
+class ExitWith(Exception):
+    """The error that is its cause ends the command, with this code."""
+
+    def __init__(self, code: Exit) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def cause(error: BaseException) -> BaseException:
+    """The error that an `ExitWith` is about, or the error itself."""
+    return error.__cause__ if isinstance(error, ExitWith) and error.__cause__ is not None else error
+
+
 def table() -> str:
     """Show the codes and their meanings, for ``--help``."""
     return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])

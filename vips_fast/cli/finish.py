@@ -6,15 +6,15 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
-from . import texts
-from .exits import Exit
-from .folder import kind_in
+from ..jobs import beside
+from ..jobs.places import kind_in
+from .exits import Exit, ExitWith
 
 
 def finish(args: Namespace) -> int:
     """Write the model that a run's folder holds."""
     from ..engine.checkpoint import lock_folder
-    from .runs import MODEL, belongs, put, spent
+    from ..jobs.folder import MODEL, belongs, put, spent
 
     folder = _run(args.folder)
     out = folder.with_suffix("") if args.out is None else Path(args.out)
@@ -25,17 +25,16 @@ def finish(args: Namespace) -> int:
         try:
             put(folder, out, args.force)
         except OSError as error:
-            error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
-            raise
-    print(f"{texts.statement(model)}Written to {out}; nothing more was spent.")
+            raise ExitWith(Exit.KEPT) from error
+    print(f"{beside.statement(model)}Written to {out}; nothing more was spent.")
     return 0
 
 
 def clean(args: Namespace) -> int:
     """Remove what is left, and say what it was."""
     from ..engine.checkpoint import ledger_in, lock_folder
+    from ..jobs.folder import MODEL, belongs, remove, run_folder, spent
     from ..store.atomic import leftovers
-    from .runs import MODEL, belongs, remove, run_folder, spent
 
     path = Path(os.path.abspath(args.folder))
     run = path if _is_run(path) else run_folder(path)

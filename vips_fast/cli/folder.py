@@ -5,36 +5,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from ..jobs.places import kind_in
 from ..models.estimator import PrivateEstimator
-from ..models.family import FAMILIES, class_named, family_of, files_beside, resolve
-from ..models.persistence import kind_of
+from ..models.family import FAMILIES, family_of, resolve
 from .output import warn_of_taints
-from .texts import PRIVACY, REPORT, STATEMENT
-
-#: All that the folder of a model may hold.
-MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMENT, PRIVACY, REPORT}
-
-
-def check_place(path: Path, force: bool) -> None:
-    """Raise a ValueError unless a model may be put there: the place is free or empty or, with force, holds a model."""
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise ValueError(f"{path} exists and is not a folder")
-    if path.is_dir() and any(path.iterdir()):
-        if not force:
-            raise ValueError(f"{path} is not empty; --force replaces a model in it")
-        replaceable = False
-        with contextlib.suppress(OSError, ValueError):
-            replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
-        if not replaceable:
-            raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
-
-
-def kind_in(folder: str | Path) -> type[PrivateEstimator]:
-    """Find the class of the model in a folder; ValueError unless it is one of this package."""
-    if not Path(folder).is_dir():
-        raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
-    kind: type[PrivateEstimator] = class_named(kind_of(folder))
-    return kind
 
 
 def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:

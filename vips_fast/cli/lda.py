@@ -6,22 +6,21 @@ import os
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
-from ..data import Corpus, ShardedCorpus, load_vocabulary, load_word_vectors
+from ..data import Corpus, load_vocabulary
 from ..demo import docstrings_corpus, language_reference_words
-from ..models.lda import LatentDirichletAllocation, Plan, nearest_words
+from ..jobs import beside
+from ..models.lda import LatentDirichletAllocation, Plan
 from ..models.lda import plan as make_plan
 from ..report import paragraph, table, topics_table
-from . import records, texts
-from .fit import Job, run_fit
+from . import records
+from .fit import run_fit
 from .folder import load_model, refuse
 from .forecast import grid, lines
 from .messages import width
-from .records import buys_words, read_training
-
-if TYPE_CHECKING:
-    from .runs import JobFolder
+from .records import sharded, text_file
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
@@ -51,9 +50,9 @@ def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
 
 def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
     """The words of a fitted topic model: those of ``--vocab``, or those beside it."""
-    vocabulary = texts.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
+    vocabulary = beside.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
     if vocabulary is not None and len(vocabulary) != model.n_features_in_:
-        name = args.vocab or texts.VOCABULARY
+        name = args.vocab or beside.VOCABULARY
         raise ValueError(f"{name} has {len(vocabulary)} words, but the model {model.n_features_in_}")
     return vocabulary
 
@@ -66,58 +65,11 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
-    if args.prior_weight is not None and args.prior_model is None:
-        raise ValueError("--prior-weight: expected with --prior-model only")
-
-    if args.word_vectors is not None:
-        if args.paper:
-            raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
-        load_word_vectors(args.word_vectors, ())  # its form, before a vocabulary is bought
-
-    def read(estimator: LatentDirichletAllocation, run: JobFolder) -> Job:
-        docstrings = _docstrings(args, args.features)
-        corpus, reading, after = (
-            (docstrings, {}, None) if docstrings is not None else read_training(args, estimator, run)
-        )
-        if args.prior_model is not None:
-            estimator.set_params(topic_word_prior=_prior(args, corpus))
-        if args.word_vectors is not None:
-            estimator.set_params(topic_word_prior=_neighbors(args.word_vectors, corpus.vocabulary))
-        words = corpus.vocabulary
-        kept = {} if words is None else {texts.VOCABULARY: "\n".join(words) + "\n"}
-
-        def files(model: LatentDirichletAllocation) -> dict[str, str]:
-            return texts.written(model, words, args.words)
-
-        def shown(model: LatentDirichletAllocation) -> str:
-            return "".join(files(model).values())
-
-        kept |= reading
-        counts = getattr(corpus, "counts", corpus)
-        return Job((counts,), lambda model: {**files(model), **kept}, shown, corpus.groups, after)
-
-    return run_fit(
-        args, LatentDirichletAllocation, read, lambda: _docstrings(args, args.features) is None and buys_words(args)
-    )
-
-
-def _prior(args: Namespace, corpus: Corpus | ShardedCorpus) -> Any:
-    """Pseudo-counts from a saved model of the same number of topics and the same words."""
-    known = load_model(args.prior_model, LatentDirichletAllocation, "fit lda").components_
-    shape = args.n_components, corpus.n_features
-    if known.shape != shape:
-        raise ValueError(f"--prior-model {args.prior_model}: {known.shape} topics and words; expected {shape}")
-    words = texts.kept_vocabulary(args.prior_model)
-    if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
-        raise ValueError(f"--prior-model {args.prior_model}: other words, or another order; expected those of --vocab")
-    return known * (args.prior_weight or 1.0)
-
-
-def _neighbors(path: str, words: Sequence[str] | None) -> Any:
-    """Words that are used alike, by vectors of public text."""
-    if words is None:
-        raise ValueError(f"--word-vectors {path}: the columns have no words; expected --vocab")
-    return nearest_words(load_word_vectors(path, words))
+    if args.word_vectors is not None and args.paper:
+        raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
+    sharded(args)  # refuses options that mean nothing to shards
+    corpus = cache(lambda: _docstrings(args, args.features))
+    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words, corpus=corpus))
 
 
 def topics(args: Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 
 from ..data import Schema
 from ..data.shards import is_sharded
+from ..jobs import Material, beside
 from ..models.logistic import BayesianLogisticRegression
-from . import texts
-from .fit import Job, run_fit
+from .fit import run_fit
+from .jobs import ReadBy
 from .output import read_array, read_lines
 from .records import sharded
 from .rows import read_matrix, read_new_rows, read_table
@@ -41,7 +42,7 @@ def read_new(args: Namespace, model: Any) -> Any:
 def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
     if is_sharded(args.input):
-        return run_fit(args, BayesianLogisticRegression, lambda estimator, _: _job_of_shards(args, estimator))
+        return run_fit(args, BayesianLogisticRegression, lambda: _source(args, lambda model: _of_shards(args, model)))
     if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
     if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
@@ -51,9 +52,9 @@ def fit(args: Namespace) -> int:
     if args.schema is not None and args.names is not None:
         raise ValueError("--names: not with --schema, which has the names")
 
-    def read(estimator: BayesianLogisticRegression, run: Any) -> Job:
+    def read(estimator: BayesianLogisticRegression) -> Material:
         if args.schema is not None:
-            return _job_of_table(args, estimator)
+            return _of_table(args, estimator)
         X, y = read_matrix(args.input), _labels(args)
         names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
         if len(names) != X.shape[1]:
@@ -63,21 +64,28 @@ def fit(args: Namespace) -> int:
                 estimator.set_params(classes=[float(label) for label in args.classes])
             except ValueError:
                 raise ValueError(f"--classes {' '.join(args.classes)}: expected numbers, as the labels are") from None
-        return _job(X, y, names)
+        return _material(X, y, names)
 
-    return run_fit(args, BayesianLogisticRegression, read)
+    return run_fit(args, BayesianLogisticRegression, lambda: _source(args, read))
 
 
-def _job(X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
-    return Job(
+def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
+    """Rows that a function reads; their labels may come from a schema."""
+    return ReadBy(args.input, read, args.person, frozenset({"classes"}))
+
+
+def _material(
+    X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None
+) -> Material:
+    return Material(
         (X, y),
-        lambda model: {**texts.written(model, names), **(files or {})},
+        lambda model: {**beside.written(model, names), **(files or {})},
         lambda model: _largest(model, names),
         groups,
     )
 
 
-def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
+def _of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
     """Rows, labels and persons from the columns of a table."""
     schema, counts = Schema.load(args.schema), args.n_trials is not None
     others = [args.label] if args.person is None else [args.label, args.person]
@@ -89,18 +97,18 @@ def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job
     if not counts and args.classes is None:
         estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
-    return _job(X, y, kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
+    return _material(X, y, kept.feature_names, {beside.SCHEMA: kept.to_toml()}, cells.get(args.person))
 
 
-def _job_of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
+def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
     """Rows, labels and persons of shards; of a table's with what is public of it."""
     shards = sharded(args)
     assert shards is not None
     if (known := shards.text(CLASSES)) is not None and args.classes is None:
         estimator.set_params(classes=json.loads(known))
     names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
-    files = {} if shards.schema is None else {texts.SCHEMA: shards.schema.to_toml()}
-    return _job(shards, shards.labels, names, files, shards.groups)
+    files = {} if shards.schema is None else {beside.SCHEMA: shards.schema.to_toml()}
+    return _material(shards, shards.labels, names, files, shards.groups)
 
 
 def _largest(model: Any, names: Any) -> str:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .exits import Exit
+from .exits import Exit, ExitWith, cause
 from .messages import flush, say
 from .options import load
 from .parser import parse
@@ -33,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if debug and isinstance(error, Exception):
             raise
-        silent = isinstance(error, BrokenPipeError) and error.filename is None and not hasattr(error, "exit_code")
         message, code = _explained(error)
+        silent = isinstance(error, BrokenPipeError) and error.filename is None
         flush()  # the rest of a broken stream would fail again at exit
         if not silent:  # otherwise the reader of a pipe has seen enough
             # A fit that ended early notes what it spent.
-            say(". ".join([f"error: {message}", *getattr(error, "__notes__", ())]))
+            say(". ".join([f"error: {message}", *getattr(cause(error), "__notes__", ())]))
         return code
 
 
@@ -56,13 +56,16 @@ def _open_streams() -> None:
 
 def _explained(error: BaseException) -> tuple[str, int]:
     """Give the message of an error, and the exit code."""
-    message, code = _message(error)
-    return message, getattr(error, "exit_code", code)
+    message, code = _message(cause(error))
+    return message, error.code if isinstance(error, ExitWith) else code
 
 
 def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
-        return str(error) or "interrupted", Exit.INTERRUPTED
+        # A `Stopped` knows its signal.
+        return str(error) or "interrupted", 128 + getattr(error, "signum", 2)
+    if isinstance(error, ValueError) and type(error).__name__ == "BudgetExceededError":
+        return str(error), Exit.REFUSED
     if isinstance(error, (ValueError, ImportError)):
         return str(error), Exit.BAD_INPUT if isinstance(error, ValueError) else Exit.FAILED
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

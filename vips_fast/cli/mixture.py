@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..data import Schema, load_vocabulary
+from ..jobs import Material, beside
 from ..models.family import family_named
 from ..report import component_rows
-from . import texts
-from .fit import Job, run_fit, setting_names
+from .fit import run_fit
+from .jobs import ReadBy, setting_names
 from .output import read_lines
 from .records import sharded
 from .rows import read_matrix, read_new_rows, read_table
-
-if TYPE_CHECKING:
-    from .runs import JobFolder
 
 
 def read_new(args: Namespace, model: Any) -> Any:
@@ -50,10 +48,10 @@ def fit(args: Namespace) -> int:
     if args.vocab is not None:
         # A setting of the model, by this name.
         args.vocabulary = list(load_vocabulary(args.vocab))
-    return run_fit(args, cls, lambda estimator, run: _job(args, run))
+    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person))
 
 
-def _job(args: Namespace, run: JobFolder) -> Job:
+def _material(args: Namespace) -> Material:
     if (shards := sharded(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
@@ -62,7 +60,7 @@ def _job(args: Namespace, run: JobFolder) -> Job:
         schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
-        return _made((X.toarray(),), kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
+        return _made((X.toarray(),), kept.feature_names, {beside.SCHEMA: kept.to_toml()}, cells.get(args.person))
     X = _dense(args.input, read_matrix(args.input))
     if args.held is not None:
         return _made((X, read_matrix(args.held)), None)
@@ -86,9 +84,11 @@ def _dense(path: str, rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-def _made(data: Any, names: Sequence[str] | None, files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
+def _made(
+    data: Any, names: Sequence[str] | None, files: Mapping[str, str] | None = None, groups: Any = None
+) -> Material:
     def shown(model: Any) -> str:
         lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
         return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
 
-    return Job(data, lambda model: {**texts.written(model, names), **(files or {})}, shown, groups)
+    return Material(data, lambda model: {**beside.written(model, names), **(files or {})}, shown, groups)

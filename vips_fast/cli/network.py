@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..data import binarize, read_idx
+from ..jobs import Material
 from ..models.plots import plot_reconstructions
 from ..models.sbn import SigmoidBeliefNetwork
-from .fit import Job, run_fit
+from .fit import run_fit
 from .folder import load_model, refuse
+from .jobs import ReadBy
 from .output import output_file, read_array
 from .records import sharded
 
@@ -35,13 +37,13 @@ def fit(args: Namespace) -> int:
     if args.paper and args.bound is not None:
         raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
 
-    def read(*_: Any) -> Job:
+    def read(model: Any) -> Material:
         shards = sharded(args)
         if shards is not None:
-            return Job((shards,), groups=shards.groups)
-        return Job((read_images(args.input, args.threshold),))
+            return Material((shards,), groups=shards.groups)
+        return Material((read_images(args.input, args.threshold),))
 
-    return run_fit(args, SigmoidBeliefNetwork, read)
+    return run_fit(args, SigmoidBeliefNetwork, lambda: ReadBy(args.input, read, args.person))
 
 
 def plot(args: Namespace) -> int:

@@ -9,9 +9,10 @@ from ..accounting import PrivacyEvent, compare, epsilon
 from ..accounting.dp_events import export_event
 from ..accounting.printing import rounded_down, rounded_up
 from ..engine.sampling import check_steps, make_sampler, run_event
+from ..jobs.places import kind_in
 from ..models.privacy_file import ledger_events, privacy_json
 from ..report import paragraph, table
-from .folder import kind_in, read_key
+from .folder import read_key
 from .messages import say, width
 from .output import output_file, warn_of_delta, warn_of_taints
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..data import load_vocabulary
 from ..engine.budget import Budget
+from ..jobs import beside
+from ..jobs.places import kind_in
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import class_given, verify
 from ..report import html_report, make_dossier, short_report
-from . import texts
-from .folder import kind_in, read_key
+from .folder import read_key
 from .messages import width
 from .output import output_file
 
@@ -22,12 +23,12 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
     """Load the model of a command's arguments, and the public inputs of its report."""
     cls = kind_in(args.model) if args.kind is None else class_given(args.kind)
     model = cls.load(args.model, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
-    known = texts.public_names(model, texts.naming(model, Path(args.model)))
+    known = beside.public_names(model, beside.naming(model, Path(args.model)))
     if args.vocab is not None:
         known = {"words": load_vocabulary(args.vocab)}
     missing = [
         f"{name}: the model was saved by a version that did not write it."
-        for name in (texts.STATEMENT,)
+        for name in (beside.STATEMENT,)
         if not (Path(args.model) / name).exists()
     ]
     return model, {**known, "n_words": args.words, "signed": args.verify_key is not None, "missing": missing}

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from ..data import Schema
 from ..data.records import read_batches
+from ..jobs.beside import SCHEMA
 from .output import read_array
-from .texts import SCHEMA
 
 
 def read_matrix(path: str) -> Any:

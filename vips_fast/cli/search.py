@@ -6,39 +6,37 @@ import argparse
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import texts
-from .folder import check_place
+from ..engine.planner import Planner
+from ..jobs import Job, Reading, Source, beside
+from ..jobs.places import check_place
+from ..models.persistence import write_into
+from ..models.search import PrivateSearch
+from ..store.atomic import new_folder, put_in_place, write_file
 from .forecast import foretold
+from .jobs import given, job_of, settings_of, warnings_said
 from .messages import report
 from .options import read_tried
-from .output import read_labels, warn_of_delta
+from .output import warn_of_delta
 from .record import fit_object, object_line
-
-if TYPE_CHECKING:
-    from .fit import Job
 
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
 
 
-def run_search(
-    args: argparse.Namespace, cls: type[Any], read: Callable[[Any, Any], Job], buys: Callable[[], bool]
-) -> int:
+def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
     """Search, and write the chosen model to its folder, which appears whole or not at all."""
-    from ..models.search import PrivateSearch
-    from .fit import given, settings_of, unit_of, warnings_said
-
     start = time.perf_counter()
     for option in args.command.options:
         if not option.searched and getattr(args, option.dest):
             raise ValueError(f"{option.names[-1]}: expected without it in a search")
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None:
         raise ValueError("one of the arguments --epsilon --noise-multiplier is required, or --budget")
-    if buys():
+    if source_of().purchases:
         raise ValueError("--vocab: expected a public vocabulary in a search")
-    tried, out, unit = read_tried(args.command, args.tried), Path(args.out), unit_of(args)
+    tried, out = read_tried(args.command, args.tried), Path(args.out)
     for name, values in tried.items():
         if getattr(args, name, None) is None:
             setattr(args, name, values[0])  # whatever reads the data by it finds a value
@@ -53,20 +51,22 @@ def run_search(
     )
     search.check()
     check_place(out, args.force)
-    job = read(model, None)
-    groups = job.groups if args.groups is None else read_labels(args.groups)
+    job = job_of(args, model, source_of())
+    found = job.source.read(_reading(job))
+    groups = found.groups if job.groups is None else job.groups
     public: dict[str, Any] = {}
     if args.public is not None:
         own, args.input = args.input, args.public
-        judged = read(cls(**model.get_params(deep=False)), None).data
+        other = replace(job, model=cls(**model.get_params(deep=False)), source=source_of())
+        judged = other.source.read(_reading(other)).data
         args.input = own
         public = {"X_public": judged[0], "y_public": judged[1] if len(judged) > 1 else None}
-    whose = {} if groups is None else {"groups": groups, "unit": unit}
-    X, y = job.data if len(job.data) == 2 else (job.data[0], None)
+    whose = {} if groups is None else {"groups": groups, "unit": job.unit_name}
+    X, y = found.data if len(found.data) == 2 else (found.data[0], None)
     with warnings_said():
         search.fit(X, y, budget=args.budget, on_forecast=foretold(args), **whose, **public)
     best = search.best_estimator_
-    _write(best, out, {**job.files(best), texts.PRIVACY: texts.statement(best)})
+    _write(best, out, {**found.files(best), beside.PRIVACY: beside.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)
     if args.json:
         said = fit_object(args, best, time.perf_counter() - start)
@@ -74,15 +74,17 @@ def run_search(
         report(object_line(said))
         return 0
     chosen = ", ".join(f"{name} {value}" for name, value in search.best_params_.items())
-    lines = [job.shown(best), texts.statement(best) + f"Chosen: {chosen}; score {search.best_score_:.4g}."]
+    lines = [found.shown(best), beside.statement(best) + f"Chosen: {chosen}; score {search.best_score_:.4g}."]
     report("\n".join([*filter(None, lines), f"Written to {out}."]))
     return 0
 
 
-def _write(model: Any, out: Path, files: dict[str, str]) -> None:
-    from ..models.persistence import write_into
-    from ..store.atomic import new_folder, put_in_place, write_file
+def _reading(job: Job) -> Reading:
+    """Let a source read, without a run folder: a search purchases nothing."""
+    return Reading(job.model, None, Planner(), None, None, job.groups, job.unit_name, lambda: None)
 
+
+def _write(model: Any, out: Path, files: dict[str, str]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = new_folder(out.absolute())
     try:

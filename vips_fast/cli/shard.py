@@ -8,9 +8,10 @@ from typing import Any
 from ..data import Batch, Records, Schema, count_matrix, holds_records, write_shards
 from ..data.readers import count_pieces
 from ..data.records import read_batches
-from . import texts
+from ..jobs import beside
+from ..jobs.text import PRIVATE, reading_file
 from .output import read_labels
-from .records import PRIVATE, analyzer_of, public_words, reading
+from .records import text_file
 
 #: The public values of a label, beside the rows of a table.
 CLASSES = "classes.json"
@@ -44,16 +45,17 @@ def shard(args: Namespace) -> int:
 def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     if not holds_records(args.input, args.format, args.text, args.person):
         words, pieces = count_pieces(
-            args.input, public_words(args), args.format, n_features=args.features, invalid=args.invalid
+            args.input, text_file(args).public_words(), args.format, n_features=args.features, invalid=args.invalid
         )
         return map(Batch, pieces), {"vocabulary": words}
     if args.vocab in (None, PRIVATE):
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit buys a private one")
-    words, analyzer = public_words(args), analyzer_of(args)
+    source = text_file(args)
+    words, analyzer = source.public_words(), source.words_analyzer()
     assert words is not None
     records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, args.invalid)
     batches = (Batch(count_matrix([some], words, analyzer), None, whose) for some, whose in records.batches())
-    return batches, {"vocabulary": words, "files": reading(args, analyzer)}
+    return batches, {"vocabulary": words, "files": reading_file(args.text, analyzer)}
 
 
 def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
@@ -61,7 +63,7 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     kept, counts = schema.without(*others), args.label is not None and schema[args.label].kind == "number"
-    files = {texts.SCHEMA: kept.to_toml()}
+    files = {beside.SCHEMA: kept.to_toml()}
     if args.label is not None:
         schema.label(args.label, [], counts=counts)  # refuses a column that is no label
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}

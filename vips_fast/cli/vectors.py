@@ -4,8 +4,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from ..data import holds_records, load_corpus, save_word_vectors
+from ..jobs.text import PRIVATE
 from ..models.lda import word_vectors
-from .records import PRIVATE, analyzer_of, public_words
+from .records import text_file
 
 
 def vectors(args: Namespace) -> int:
@@ -15,10 +16,11 @@ def vectors(args: Namespace) -> int:
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
     if Path(args.out).is_dir():
         raise ValueError(f"--out {args.out}: is a folder; expected a file")
-    analyzer = analyzer_of(args) if raw else None
+    source = text_file(args)
+    analyzer = source.words_analyzer() if raw else None
     corpus = load_corpus(
         args.input,
-        public_words(args),
+        source.public_words(),
         args.format,
         n_features=args.features,
         text=args.text,

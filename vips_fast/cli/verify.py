@@ -5,11 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..jobs import beside
+from ..jobs.places import MODEL_FILES, kind_in
 from ..models import rebuild
 from ..models.family import family_of
 from ..models.rebuild import VerifyCheck
-from . import texts
-from .folder import MODEL_FILES, kind_in, load_model, read_key
+from .folder import load_model, read_key
 from .output import output_file
 from .record import print_object
 
@@ -33,15 +34,15 @@ def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
     """Check the files beside the model: each follows from the model or is an input."""
     checks = []
     for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
-        if name == texts.STATEMENT:  # compared with the model
+        if name == beside.STATEMENT:  # compared with the model
             continue
         if name in family_of(model).inputs:
-            bought = name == texts.VOCABULARY and model.privacy_.vocabulary
+            bought = name == beside.VOCABULARY and model.privacy_.vocabulary
             what = "a release of its own" if bought else "a public input"
             checks.append(VerifyCheck(name, True, f"{what}, taken as it is"))
         else:
             detail = "" if name in MODEL_FILES else "not a file that fit writes"
-            checks.append(VerifyCheck(name, not detail and texts.follows(model, folder, name), detail))
+            checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
     return checks
 
 

@@ -50,9 +50,6 @@ def _now() -> int:
 class BudgetExceededError(ValueError):
     """A charge that the budget cannot pay; nothing was drawn."""
 
-    #: Exit code of a command that ends with this error.
-    exit_code = 3
-
 
 class BudgetInUseError(RuntimeError):
     """A signal handler uses a budget while the code it interrupts uses one; it would wait for itself."""

@@ -17,11 +17,11 @@ _TOGETHER = 0.1
 
 
 class Stopped(KeyboardInterrupt):
-    """The process was asked to end, by this signal; of a command that does, ``exit_code`` is the code."""
+    """The process was asked to end, by the signal ``signum``."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.signum, self.exit_code = signum, 128 + signum
+        self.signum = signum
 
 
 _depth = 0

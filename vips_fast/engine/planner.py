@@ -120,7 +120,6 @@ class Planner:
         reasons = dict.fromkeys(request.design.taints)
         z = 0.0
         if terms.private:
-            check_steps(sampler, schedule.n_steps)
             count = n_events(sampler, range(schedule.n_steps))
             z = self._noise_of(request, terms, sampler, count, delta, budget)
             if z == 0.0:
@@ -201,8 +200,9 @@ class Planner:
             if terms.target_delta is None:
                 terms = replace(terms, target_delta=budget.delta)
         schedule = request.design.schedule(request.public, terms)
-        if schedule is not None and budget is not None:
+        if schedule is not None and terms.private:
             check_steps(schedule.sampler, schedule.n_steps)
+        if schedule is not None and budget is not None:
             delta = terms.delta(request.public.n_records)
             budget.check_plan(schedule.sampler.neighbors, request.public.unit, delta)
         return terms, schedule

@@ -38,13 +38,12 @@ from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from .fitted import Fitted
 from .forecast import tell
-from .parameters import BudgetLike
+from .parameters import BudgetLike, Purchased
 from .settings import public_seed, unit_name
 from .stage import Stage, bins_of, deal
 
 if TYPE_CHECKING:
     from .parameters import Reading
-    from .vocabulary import PrivateVocabulary
 
 
 class PrivateEstimator(Fitted):
@@ -192,10 +191,7 @@ class PrivateEstimator(Fitted):
             stage = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
             with stage.payment:
                 if stage.forecast is not None and not (partial or resumed):
-                    if on_forecast is None:
-                        tell(stage.forecast, 3)
-                    else:
-                        on_forecast(stage.forecast)
+                    tell(stage.forecast, on_forecast, 3)
                 self.run(stage, writer, folder)
         return self
 
@@ -211,7 +207,7 @@ class PrivateEstimator(Fitted):
         n_records: int | None = None,
         groups: Column | None = None,
         unit: str | None = None,
-        after: PrivateVocabulary | None = None,
+        after: Purchased | None = None,
         backend: Backend | None = None,
         planner: Planner | None = None,
         **extra: Unpack[Reading],

@@ -2,15 +2,21 @@
 
 import logging
 import warnings
+from collections.abc import Callable
 
 from ..engine.request import RunForecast
 
 _log = logging.getLogger(__name__)
 
 
-def tell(forecast: RunForecast, stacklevel: int, of: str = "") -> None:
-    """Log the forecast after ``of``, or warn if the run is hopeless; ``stacklevel`` is that of `warnings.warn`."""
+def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:
+    """Log a forecast with prospects and call ``on_forecast``; without it, warn if the run is hopeless.
+
+    ``stacklevel`` is that of `warnings.warn`, for the caller.
+    """
     if forecast.warning is None:
-        _log.info("%s%s", of, forecast.text)
-    else:
-        warnings.warn(f"{of}{forecast.text}", forecast.warning, stacklevel=stacklevel + 1)
+        _log.info("%s", forecast.text)
+    if on_forecast is not None:
+        on_forecast(forecast)
+    elif forecast.warning is not None:
+        warnings.warn(forecast.text, forecast.warning, stacklevel=stacklevel + 1)

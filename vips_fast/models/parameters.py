@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypedDict
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypedDict
 
 import numpy.typing as npt
 
@@ -17,12 +17,17 @@ from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from ..engine.planner import Planner
 from ..engine.request import RunForecast
+from ..engine.result import FitResult
 
 #: The budget of a data set, or the path of its file; None for no budget.
 BudgetLike: TypeAlias = str | Path | Budget | None
 
-if TYPE_CHECKING:
-    from .vocabulary import PrivateVocabulary
+
+class Purchased(Protocol):
+    """A fit that chose the columns of a later one, such as a `vips_fast.PrivateVocabulary`."""
+
+    def purchase(self, before: FitResult | None = None) -> dict[str, object]:
+        """What the later fit records about it."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -170,7 +175,7 @@ class Rows(TypedDict, total=False):
     unit: str | None
     transcript: str | Path | None
     budget: BudgetLike
-    after: PrivateVocabulary | None
+    after: Purchased | None
     backend: Backend | None
     planner: Planner | None
 

@@ -9,23 +9,39 @@ signature does, as far as its key is trusted.
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from ..checks import missing_package
 from ..engine.ledger import Ledger
+from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
 from ..store.atomic import new_folder, put_in_place, write_file
 from ..store.npz import read_npz, write_npz
 from .privacy_file import PRIVACY_FILE, privacy_json
 
-if TYPE_CHECKING:
-    from .fitted import Fitted
 
-    E = TypeVar("E", bound=Fitted)
+class Saved(Protocol):
+    """An estimator, as its files see it."""
+
+    _result: FitResult | None
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """The estimator with these settings."""
+
+    def _array_specs(self, public: Public) -> dict[str, Any]:
+        """What each published array must be."""
+
+    def _model(self, public: Public) -> Model:
+        """The model, to restore a state."""
+
+
+E = TypeVar("E", bound=Saved)
 
 ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
 _CONTEXT = b"vips_fast model 2\0"
@@ -96,7 +112,7 @@ def _meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def load(cls: "type[E]", path: str | Path, verify: Any = None) -> "E":
+def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
     """Read a model; see `PrivateEstimator.load`. One that is exchanged meanwhile is read again."""
     path = Path(path)
     while True:
@@ -115,7 +131,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def _load(cls: "type[E]", path: Path, verify: Any) -> "E":
+def _load(cls: type[E], path: Path, verify: Any) -> E:
     meta = _meta(path)
     if meta["model"] != cls.__name__:
         raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
@@ -163,7 +179,7 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
     )
 
 
-def _check_arrays(estimator: "Fitted", result: FitResult) -> None:
+def _check_arrays(estimator: Saved, result: FitResult) -> None:
     """Shapes, ranges and finiteness of the published arrays and of the state."""
     specs = estimator._array_specs(result.public)
     if set(specs) != set(result.arrays):

@@ -344,10 +344,7 @@ class PrivateSearch(Generic[E]):
             fewer = replace(seen, n_records=n_fitted)  # what a run is fitted to
             forecasts.append(prospective._forecast(fewer, drawn, stage.model))
         if (forecast := _best_forecast(tried, forecasts)) is not None:
-            if on_forecast is None:
-                tell(forecast, 2)
-            else:
-                on_forecast(forecast)
+            tell(forecast, on_forecast, 2)
         if seen.classes is not None and "classes" in base.get_params(deep=False):
             common["classes"] = seen.classes.tolist()
         facts = self._charge(payer, event, None)

@@ -27,8 +27,8 @@ from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
 from ..store.atomic import new_folder, put_in_place, replace_file, sync_folder, write_file
-from .folder import check_place, kind_in
-from .record import log_to
+from .log import log_to
+from .places import check_place, kind_in
 
 LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS = "log", "room", "model", "result", "words", "columns"
 _log = logging.getLogger(__name__)

@@ -1,0 +1,111 @@
+"""A job from Python is the job of the shell: the same bits, statuses that are true, and a run that goes on."""
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast.cli import main
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.jobs import Job, PurchaseError, Status, TextFile
+from vips_fast.models.estimator import PrivateEstimator
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def notes(tmp_path):
+    rng = np.random.default_rng(0)
+    words = np.array(["cough", "fever", "rash", "sleep", "work", "rent", "letter", "form"])
+    rows = [f"p{i // 2},{' '.join(rng.choice(words[: 4 + 4 * (i % 2)], 12))}" for i in range(3000)]
+    path = tmp_path / "notes.csv"
+    path.write_text("\n".join(["patient,note", *rows, ""]))
+    return path
+
+
+@pytest.fixture
+def keyed(monkeypatch):
+    """Every fit of this process draws from a known key, and says that it is private."""
+    monkeypatch.setattr(PrivateEstimator, "_randomness", lambda self, public: KeyedRandomness(KEY))
+    monkeypatch.setattr("vips_fast.models.estimator.public_seed", lambda random_state: 3)
+
+
+def model(**settings):
+    return LatentDirichletAllocation(2, **{"target_epsilon": 6.0, "target_delta": 1e-5, "random_state": 3} | settings)
+
+
+def quiet(forecast):
+    """Take any forecast."""
+
+
+def test_six_lines_of_python_are_the_line_at_the_shell(notes, tmp_path, keyed):
+    source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+    done = Job(model(), source, tmp_path / "python", on_forecast=quiet).run()
+    line = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
+    line += ["--delta", 1e-5, "--seed", 3, "--max-share", 1, "--out", tmp_path / "shell", "--quiet", "--anyway"]
+    assert main([str(word) for word in line]) == 0
+    folders = [{p.name: p.read_bytes() for p in (tmp_path / one).iterdir()} for one in ("python", "shell")]
+    assert folders[0].keys() == folders[1].keys()
+    for name in folders[0]:
+        assert folders[0][name] == folders[1][name], name
+    assert done.words is not None and done.model.privacy_.unit == "person" and not (tmp_path / "python.run").exists()
+
+
+def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monkeypatch):
+    purchases, real = [], PrivateVocabulary.fit
+    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchases.append(0) or real(self, *a, **k))
+    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7", unit="person")
+
+    def job(**more):
+        source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+        return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
+
+    def stops(progress):
+        if progress.step == 2:
+            raise KeyboardInterrupt
+
+    first = job()
+    first.model.set_params(callback=stops)
+    with pytest.raises(KeyboardInterrupt) as error:
+        first.run()
+    assert first.status is Status.SPENT and "--resume" in "".join(error.value.__notes__)
+    with pytest.raises(ValueError, match="expected --resume"):
+        job().run()
+    again = job(resume=True)
+    done = again.run()
+    assert again.status is Status.PUBLISHED and len(purchases) == 1 and done.model.n_steps_ == 4
+    spent = budget.spent
+    assert job(resume=True).run().note.endswith("nothing was spent.") and budget.spent == spent
+
+
+def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
+    small = Budget.create(tmp_path / "b", 1.0, 1e-5, dataset="ward7", unit="person")
+    source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+    refused = Job(model(), source, tmp_path / "out", budget=small)
+    with pytest.raises(BudgetExceededError):
+        refused.run()
+    assert refused.status is Status.PLANNED and small.spent == 0 and not (tmp_path / "out.run").exists()
+    empty = Job(model(target_epsilon=0.001), source, tmp_path / "empty", on_forecast=quiet)
+    with pytest.raises(PurchaseError, match="no word can be released"):
+        empty.run()
+    assert empty.status is Status.SPENT
+
+    def hopeless(forecast):
+        raise ValueError(forecast.text)
+
+    told = Job(model(), TextFile(notes, text=["note"], vocab="public:en"), tmp_path / "told", on_forecast=hopeless)
+    with pytest.raises(ValueError, match="forecast"):
+        told.run()
+    assert told.status is Status.PLANNED and not (tmp_path / "told.run").exists()
+
+
+def test_a_check_costs_what_the_job_will(notes, tmp_path):
+    job = Job(
+        model(n_records=1500, noise_multiplier=3.0, n_steps=4, target_epsilon=None), TextFile(notes), tmp_path / "m"
+    )
+    cost = job.check(500)
+    assert cost is not None and cost.count == 4 and cost.delta == 1e-5
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "mine.txt").write_text("")
+    with pytest.raises(ValueError, match="not empty"):
+        job.check()

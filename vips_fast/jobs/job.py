@@ -1,0 +1,365 @@
+"""A job: purchase words, fit, write the result into the run folder, publish it.
+
+A job runs once from Python and from the shell alike. Its run folder, ``OUT.run``, is locked before the data are read
+and holds everything that was spent, so a job that was stopped or killed goes on with ``resume=True``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..data.frames import PERSON_COLUMNS, names_persons, repeats
+from ..data.records import column_names, read_batches
+from ..data.shards import bin_count, says_persons
+from ..engine.budget import Budget
+from ..engine.planner import Cost, Planner
+from ..engine.transcript import TranscriptWriter
+from ..models.settings import same
+from . import beside
+from .folder import MODEL, JobFolder, belongs, run_folder, tidy
+from .places import check_place, kind_in
+
+if TYPE_CHECKING:
+    from ..engine.backend import Backend
+    from ..engine.loop import Progress
+    from ..engine.request import RunForecast
+    from ..models.vocabulary import PrivateVocabulary
+
+
+class PurchaseError(ValueError):
+    """A vocabulary purchase left no words. Its epsilon is spent."""
+
+
+class Status(enum.Enum):
+    """How far a job is."""
+
+    PLANNED = "nothing was spent"
+    SPENT = "releases were made"
+    KEPT = "the model is in the run folder, and not at its place"
+    PUBLISHED = "the model is at its place"
+
+
+@dataclass(frozen=True)
+class Material:
+    """The records of a job, and what its source adds to the published folder.
+
+    Attributes
+    ----------
+    data : tuple
+        Arguments of the estimator's ``fit``.
+    files : callable(model) -> mapping of str to str
+        Text files to write beside the fitted model, by name; ``privacy.txt`` is written for every model.
+    shown : callable(model) -> str
+        Lines that show the model.
+    groups : array-like or None
+        Label of the person who owns each record.
+    words : PrivateVocabulary or None
+        The purchase that chose the columns.
+    """
+
+    data: tuple[Any, ...]
+    files: Callable[[Any], Mapping[str, str]] = lambda model: {}
+    shown: Callable[[Any], str] = lambda model: ""
+    groups: Any = None
+    words: PrivateVocabulary | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a source may use while it reads."""
+
+    model: Any
+    #: The run folder; None if nothing is to be kept, as in a search.
+    folder: JobFolder | None
+    planner: Planner
+    budget: Budget | None
+    backend: Backend | None
+    groups: Any
+    unit: str
+    #: Called when a purchase has spent something.
+    on_spent: Callable[[], None]
+
+
+class Source(Protocol):
+    """Where the records of a job come from."""
+
+    @property
+    def path(self) -> str:
+        """Path of the records."""
+
+    @property
+    def person(self) -> str | None:
+        """Column of the persons."""
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """Parameters that the source sets on the model, from public inputs."""
+
+    @property
+    def purchases(self) -> bool:
+        """Whether the source purchases a vocabulary."""
+
+    def read(self, reading: Reading) -> Material:
+        """Read the records; the run folder keeps what a purchase released."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job has done.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    out : Path
+        The published folder.
+    shown : str
+        Lines that show the model; "" if it was fitted by an earlier run of the job.
+    words : PrivateVocabulary or None
+        The vocabulary purchase.
+    budget : Budget or None
+        The budget that paid; None if nothing was spent.
+    note : str
+        What the job did not need to do; "" if it did everything.
+    """
+
+    model: Any
+    out: Path
+    shown: str = ""
+    words: PrivateVocabulary | None = None
+    budget: Budget | None = None
+    note: str = ""
+
+
+@dataclass
+class Job:
+    """From records to a published folder.
+
+    Parameters
+    ----------
+    model : PrivateEstimator
+        Not fitted; `run` fits it.
+    source : Source
+        Such as `vips_fast.jobs.TextFile`.
+    out : path
+        Folder of the published model, which appears whole or not at all. The run folder ``OUT.run`` lies beside it.
+    budget : path, Budget or None
+        The budget of the data set.
+    transcript : path or None
+        New folder for the releases, outside ``out``.
+    groups : array-like or None
+        Label of the person who owns each record, if the source does not say it.
+    unit : str or None
+        Name of a person in the statement; None is "person".
+    resume : bool
+        Whether a job that was stopped goes on; a finished one spends nothing.
+    force : bool
+        Whether a model at ``out`` is replaced.
+    report : bool
+        Whether ``report.html`` is written too.
+    checkpoint_every : int or None
+        Steps between checkpoints.
+    backend : callable() -> context manager, or None
+        Gives the backend for the sums, such as `vips_fast.engine.cluster.connected`.
+    on_forecast : callable(RunForecast) or None
+        Called before anything is spent on topics; may raise. None logs the forecast, or warns.
+    progress : callable() -> context manager, or None
+        Gives the callback of the fit.
+    on_warning : callable(str) or None
+        Called with the text of each warning; None leaves warnings alone.
+
+    Attributes
+    ----------
+    status : Status
+        How far `run` came, also after an error.
+    """
+
+    model: Any
+    source: Source
+    out: str | Path
+    budget: str | Path | Budget | None = None
+    transcript: str | Path | None = None
+    groups: Any = None
+    unit: str | None = None
+    resume: bool = False
+    force: bool = False
+    report: bool = False
+    checkpoint_every: int | None = None
+    backend: Callable[[], AbstractContextManager[Backend | None]] = nullcontext
+    on_forecast: Callable[[RunForecast], None] | None = None
+    progress: Callable[[], AbstractContextManager[Callable[[Progress], None] | None]] = nullcontext
+    on_warning: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.out, self.status = Path(self.out), Status.PLANNED
+        self._own = any(self._owned())
+
+    def _owned(self) -> Iterator[bool]:
+        """What says that records belong to persons."""
+        yield self.groups is not None
+        yield self.source.person is not None
+        yield says_persons(self.source.path)
+
+    @property
+    def unit_name(self) -> str:
+        """What neighbors of this fit differ by."""
+        return (self.unit or "person") if self._own else "record"
+
+    def check(self, n_features: int | None = None) -> Cost | None:
+        """Refuse what public numbers, files and the budget refuse; nothing is read or spent.
+
+        ``n_features`` are the columns of the data, if they are known.
+
+        Returns the cost of the fit, or None if the data decide it. Raises ValueError
+        or OSError as `run`.
+        """
+        self.model._check_parameters()
+        self.check_transcript()
+        check_place(Path(self.out), self.force)
+        budget = None if self.budget is None else Budget.of(self.budget)
+        return self._cost(Planner(), budget, n_features)
+
+    def _cost(self, planner: Planner, budget: Budget | None, n_features: int | None = None) -> Cost | None:
+        known: dict[str, Any] = {"unit": self.unit_name, "n_bins": bin_count(self.source.path)}
+        cost: Cost | None = self.model.cost(n_features, budget=budget, planner=planner, **known)
+        return cost
+
+    def check_transcript(self) -> Path | None:
+        """The folder of the transcript; ValueError or OSError if releases cannot be kept there."""
+        if self.transcript is None:
+            return None
+        path, out = Path(self.transcript).resolve(), Path(self.out)
+        TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
+        for other in (out.resolve(), run_folder(out).resolve()):
+            if path.is_relative_to(other):
+                raise ValueError(f"--transcript {self.transcript}: expected a folder that is not inside --out {other}")
+        return path
+
+    def run(self) -> Outcome:
+        """Run the job, or bring it to its end.
+
+        Raises ValueError, TypeError or OSError if settings, data or places are unusable, BudgetExceededError if the
+        budget does not pay. ``status`` then says what was spent; the notes of the error say how to go on.
+        """
+        out, transcript = Path(self.out), self.check_transcript()
+        kept = run_folder(out)
+        tidy(out)
+        if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
+            self.status = Status.PUBLISHED
+            return Outcome(done, out, note=f"{out} holds the finished model; nothing was spent.")
+        check_place(out, self.force)
+        # The run folder is locked before the data are read: a second job does not begin.
+        with JobFolder(out, resume=self.resume, every=self.checkpoint_every) as folder:
+            try:
+                return self._run(folder, out, kept, transcript)
+            except BaseException as error:
+                error.__notes__ = [advice] if (advice := folder.advice) else []
+                if folder.drawn and self.status is Status.PLANNED:
+                    self.status = Status.SPENT
+                raise
+
+    def _run(self, folder: JobFolder, out: Path, kept: Path, transcript: Path | None) -> Outcome:
+        if belongs(kept / MODEL, kept) and (done := self.finished(kept / MODEL)) is not None:
+            self.status = Status.KEPT
+            folder.publish(out, self.force)
+            self.status = Status.PUBLISHED
+            return Outcome(done, out, note=f"Written to {out}; nothing more was spent.")
+        model, planner = self.model, Planner()
+        budget = None if self.budget is None else Budget.of(self.budget)
+        if budget is not None and not folder.begun and not self.source.purchases:
+            # A fit that the budget refuses does not read the data, if public numbers say so.
+            self._cost(planner, budget)
+        with self.backend() as backend, self._warnings():
+            reading = Reading(model, folder, planner, budget, backend, self.groups, self.unit_name, self._spent)
+            material = self.source.read(reading)
+            groups = material.groups if self.groups is None else self.groups
+            if groups is None and self.source.person is not None:
+                raise ValueError(f"--person {self.source.person}: this input has no columns; expected --groups FILE")
+            if groups is None and model.private:
+                warn_of_persons(self.source.path)
+            with self.progress() as callback:
+                model.set_params(callback=callback or model.callback).fit(
+                    *material.data,
+                    groups=groups,
+                    unit=None if groups is None else self.unit_name,
+                    transcript=transcript,
+                    checkpoint=folder,
+                    budget=budget,
+                    planner=planner,
+                    on_forecast=self.on_forecast,
+                    backend=backend,
+                    **({} if material.words is None else {"after": material.words}),
+                )
+        self.status = Status.KEPT
+        files = {**material.files(model), beside.PRIVACY: beside.statement(model)}
+        folder.store(model, {**files, **(self._report(model, files) if self.report else {})})
+        folder.publish(out, self.force)
+        self.status = Status.PUBLISHED
+        return Outcome(model, out, material.shown(model), material.words, budget)
+
+    def _spent(self) -> None:
+        self.status = Status.SPENT
+
+    def _report(self, model: Any, files: Mapping[str, str]) -> dict[str, str]:
+        """The report beside a fitted model; if it fails, a warning: the model is worth more."""
+        try:
+            return {beside.REPORT: beside.report(model, files)}
+        except Exception as error:
+            text = f"no report ({type(error).__name__}); vips-fast report makes it from the written model"
+            if self.on_warning is None:
+                warnings.warn(text, stacklevel=2)
+            else:
+                self.on_warning(text)
+            return {}
+
+    @contextlib.contextmanager
+    def _warnings(self) -> Iterator[None]:
+        if (on_warning := self.on_warning) is None:
+            yield
+            return
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: on_warning(str(message))
+            yield
+
+    def finished(self, folder: Path) -> Any:
+        """The model in a folder, if it has the settings of this job; None if it has others and may be replaced.
+
+        Raises ValueError, with both values, if it may not. Settings that the data or the budget decide are not
+        compared.
+        """
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return None
+        there = kind_in(folder).load(folder)
+        mine, theirs = ({"model": type(one).__name__, **one.get_params()} for one in (self.model, there))
+        free = {"n_jobs", "callback", "classes", *self.source.sets}
+        if self.budget is not None:
+            free |= {name for name in ("target_delta", "noise_multiplier") if mine[name] is None}
+        for name in sorted(mine.keys() - free):
+            if not same(mine[name], theirs.get(name)):
+                if self.force and folder == Path(self.out):
+                    return None
+                raise ValueError(
+                    f"{folder} holds a finished model with {name} = {theirs.get(name)!r}, this fit has {mine[name]!r}; "
+                    "expected the same with --resume"
+                )
+        return there
+
+
+def warn_of_persons(path: str) -> None:
+    """Warn if a column of a table looks like a person identifier and has repeats."""
+    if not Path(path).is_file() or Path(path).suffix in (".npy", ".npz"):
+        return
+    try:
+        names = column_names(path)
+    except (ValueError, OSError, ImportError):
+        names = list(PERSON_COLUMNS)  # JSON Lines have no header, and counts no names
+    for name in filter(names_persons, names):
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            if repeats(batch[name] for batch in read_batches(path, [name])):
+                warnings.warn(f"column {name!r} repeats: rows of one person? give --person {name}", stacklevel=2)

@@ -1,0 +1,361 @@
+"""Texts as the source of a job: their columns, their words, and the purchase of a vocabulary."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..accounting import SelfComposedEvent
+from ..accounting.printing import rounded_up
+from ..data import (
+    Analyzer,
+    Corpus,
+    Records,
+    ShardedCorpus,
+    holds_records,
+    load_corpus,
+    load_word_vectors,
+    public_vocabulary,
+    stop_words,
+)
+from ..data.shards import is_sharded
+from ..engine.budget import BudgetExceededError
+from ..engine.result import Public
+from ..models.lda import LatentDirichletAllocation, nearest_words, plan
+from ..models.vocabulary import PrivateVocabulary, TokenRows
+from . import beside
+from .beside import READING
+from .job import Material, PurchaseError, Reading
+from .places import kind_in
+
+#: What a vocabulary may be instead of a file.
+PRIVATE, NONE, PUBLIC = "private", "none", "public:"
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """Texts, counts or shards, and how texts become words.
+
+    Parameters
+    ----------
+    path : path
+        CSV, JSON Lines, Parquet, a folder of text files, counts, or shards.
+    text : sequence of str or None
+        Columns of the text, joined with a line break; None is "text".
+    person : str or None
+        Column of the persons.
+    vocab : str or None
+        File of words, "public:LANGUAGE", or "private" for a purchase from the same budget, which None is for texts.
+    vocab_size, vocab_share : int, float or None
+        Most words; share of epsilon for a purchase. None is planned.
+    max_share : float
+        A purchase leaves out words that more than this share of the persons use.
+    analyzer, stop_words, min_length, numbers, ngrams
+        How texts become words; see `vips_fast.data.Analyzer`.
+    format, features, encoding
+        Of the file, if it does not say so itself.
+    invalid : {"raise", "drop"}
+        Whether invalid records are refused or contribute nothing.
+    prior_model, prior_weight, word_vectors
+        A model of public documents and what its words count; a file of public word vectors.
+    n_words : int
+        Words that are shown of a topic.
+    verify : bool
+        Whether the bytes of shards are checked.
+    corpus : callable() -> Corpus, or None
+        Reads another corpus in place of the file.
+    progress : callable(str) -> context manager
+        Gives a callback that is told how far a reading is.
+    """
+
+    path: str
+    text: Sequence[str] | None = None
+    person: str | None = None
+    vocab: str | None = None
+    vocab_size: int | None = None
+    vocab_share: float | None = None
+    max_share: float = 0.3
+    analyzer: str = "unicode"
+    stop_words: str | None = None
+    min_length: int = 1
+    numbers: str | None = None
+    ngrams: int = 1
+    format: str | None = None
+    features: int | None = None
+    encoding: str = "utf-8"
+    invalid: str = "raise"
+    prior_model: str | None = None
+    prior_weight: float | None = None
+    word_vectors: str | None = None
+    n_words: int = 10
+    verify: bool = True
+    corpus: Callable[[], Corpus | None] = lambda: None
+    progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))
+        if self.prior_weight is not None and self.prior_model is None:
+            raise ValueError("--prior-weight: expected with --prior-model only")
+        if self.word_vectors is not None:
+            load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The topics' prior, if public knowledge makes it."""
+        return frozenset() if self.prior_model is self.word_vectors is None else frozenset({"topic_word_prior"})
+
+    @property
+    def purchases(self) -> bool:
+        """Whether the words are purchased."""
+        if self.vocab not in (None, PRIVATE) or self.corpus() is not None:
+            return False
+        return holds_records(self.path, self.format, self.text, self.person)
+
+    def words_analyzer(self) -> Analyzer:
+        """How a text becomes words; with a vocabulary from a file, every word counts."""
+        listed, numbers = self.stop_words, self.numbers
+        if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
+            listed = listed or (self.vocab if self.vocab not in (None, PRIVATE) else "public:en")
+            numbers = numbers or "mixed"
+        left_out = () if listed in (None, NONE) else stop_words(str(listed))
+        return Analyzer(self.analyzer, self.min_length, numbers or "keep", self.ngrams, left_out)
+
+    def public_words(self) -> tuple[str, ...] | None:
+        """The words of a public vocabulary; None if there is none."""
+        if self.vocab in (None, PRIVATE):
+            return None
+        name = str(self.vocab)
+        analyzer = self.words_analyzer() if name.startswith(PUBLIC) else None
+        return public_vocabulary(name, analyzer, size=self.vocab_size or 8000)
+
+    def read(self, reading: Reading) -> Material:
+        """Read the texts, after a purchase of their words if there is one."""
+        given = self.corpus()
+        corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
+        if self.prior_model is not None:
+            reading.model.set_params(topic_word_prior=self._prior(reading.model, corpus))
+        if self.word_vectors is not None:
+            if corpus.vocabulary is None:
+                raise ValueError(f"--word-vectors {self.word_vectors}: the columns have no words; expected --vocab")
+            alike = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
+            reading.model.set_params(topic_word_prior=alike)
+        columns = corpus.vocabulary
+        if columns is not None:
+            kept = {beside.VOCABULARY: "\n".join(columns) + "\n", **kept}
+
+        def files(model: Any) -> dict[str, str]:
+            return beside.written(model, columns, self.n_words)
+
+        return Material(
+            (getattr(corpus, "counts", corpus),),
+            lambda model: {**files(model), **kept},
+            lambda model: "".join(files(model).values()),
+            corpus.groups,
+            words,
+        )
+
+    def _read(self, reading: Reading) -> tuple[Corpus | ShardedCorpus, dict[str, str], PrivateVocabulary | None]:
+        """The documents, the file that says how they were read, and the purchase."""
+        if is_sharded(self.path):
+            shards = ShardedCorpus(self.path, verify=self.verify)
+            said = shards.text(READING)
+            return shards, {} if said is None else {READING: said}, None
+        raw = holds_records(self.path, self.format, self.text, self.person)
+        words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
+        if analyzer is not None and words is None:
+            with self.progress("read for the vocabulary") as line:
+                columns = self.text or ("text",), self.person
+                records = Records(self.path, *columns, self.format, self.encoding, self.invalid, line)
+                after = _Purchase(self, reading, analyzer).words(records)
+            words = tuple(after.get_feature_names_out())
+        with self.progress("read") as line:
+            corpus = load_corpus(
+                self.path,
+                words,
+                self.format,
+                n_features=self.features,
+                text=self.text,
+                person=self.person,
+                analyzer=analyzer,
+                encoding=self.encoding,
+                invalid=self.invalid,
+                progress=line,
+            )
+        return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
+
+    def _prior(self, model: Any, corpus: Corpus | ShardedCorpus) -> Any:
+        """Pseudo-counts from a saved model with the same number of topics and the same words."""
+        folder = str(self.prior_model)
+        kind = kind_in(folder)
+        if not issubclass(kind, LatentDirichletAllocation):
+            raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast fit lda")
+        known = kind.load(folder).components_
+        shape = int(model.n_components), corpus.n_features
+        if known.shape != shape:
+            raise ValueError(f"--prior-model {folder}: {known.shape} topics and words; expected {shape}")
+        words = beside.kept_vocabulary(folder)
+        if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
+            raise ValueError(f"--prior-model {folder}: other words, or another order; expected those of --vocab")
+        return known * (self.prior_weight or 1.0)
+
+
+def reading_file(text: Sequence[str] | None, analyzer: Analyzer) -> dict[str, str]:
+    """The file that says how texts were read, by its name."""
+    said = {"columns": list(text or ["text"]), "analyzer": analyzer.to_dict()}
+    return {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}
+
+
+class _Purchase:
+    """The vocabulary purchase of a job, from a share of the fit's epsilon or of what the budget has left.
+
+    The run folder keeps the purchase, so a job purchases once: a later attempt goes on with the released words.
+    """
+
+    def __init__(self, source: TextFile, reading: Reading, analyzer: Analyzer) -> None:
+        self._source, self._reading, self._analyzer = source, reading, analyzer
+        assert reading.folder is not None, "a search purchases nothing"
+        self._model, self._budget, self._folder = reading.model, reading.budget, reading.folder
+        self._delta = self._model.target_delta
+        if self._delta is None and self._budget is not None:
+            self._delta = self._budget.delta
+
+    def words(self, records: Records) -> PrivateVocabulary:
+        """Purchase the words, or take those that the run folder keeps.
+
+        Raises ValueError before anything is spent if the fit itself would be refused or a kept purchase has other
+        settings; PurchaseError if no word was released.
+        """
+        self._check()
+        words = self._again() if self._folder.words.exists() else self._purchased(records)
+        # The analyzer drops stop words before anything is released, so they are never among these.
+        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
+        if released:
+            words.save(self._folder.words)
+        if not len(words.get_feature_names_out()):
+            raise PurchaseError(self._nothing(words, released))
+        if not self._folder.keep_columns(words.get_feature_names_out()):
+            why = "gives other words than the topics that --resume goes on with"
+            raise ValueError(f"--max-share {self._source.max_share:g}: {why}")
+        return words
+
+    def _check(self) -> None:
+        source, model = self._source, self._model
+        if source.path == "-":
+            raise ValueError("-: standard input can be read once only; expected a file, or a public --vocab")
+        for option, value in (("--features", source.features), ("--prior-model", source.prior_model)):
+            if value is not None:
+                raise ValueError(f"{option} {value}: expected only with a public --vocab")
+        if model.target_epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
+            raise ValueError(
+                "--vocab private: expected --epsilon, or --budget alone, of which it takes a share, or a public --vocab"
+            )
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """Settings of the purchase that are not planned."""
+        return {
+            "analyzer": self._analyzer,
+            "n_records": self._model.n_records,
+            "invalid": self._source.invalid,
+            "max_share": self._source.max_share,
+            "target_delta": self._delta,
+        }
+
+    def _planned(self, n_records: int, epsilon: float) -> tuple[dict[str, Any], SelfComposedEvent]:
+        """Settings of the purchase, and its event."""
+        found = plan(
+            n_records,
+            None,
+            self._model.n_components,
+            doc_length=self._model.doc_length or 500,
+            target_epsilon=epsilon,
+            target_delta=self._delta,
+            vocab_share=self._source.vocab_share,
+            distinct_words=getattr(self._model.options, "distinct_words", None),
+            planner=self._reading.planner,
+        ).vocabulary
+        assert found is not None
+        size = {} if self._source.vocab_size is None else {"max_features": self._source.vocab_size}
+        return {**self._given, **found.parameters(), **size}, found.event
+
+    def _again(self) -> PrivateVocabulary:
+        """The purchase that the run folder keeps."""
+        words = PrivateVocabulary.load(self._folder.words)
+        epsilon = self._model.target_epsilon
+        # How much the budget had left before the purchase cannot be asked any more.
+        wanted = self._given if epsilon is None else self._planned(words.privacy_.n_records, epsilon)[0]
+        # What is done with released words is free.
+        words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
+        if words.get_params() != {**words.get_params(), **wanted}:
+            raise ValueError(f"{self._folder.words}: bought with other settings; expected the same with --resume")
+        return words
+
+    def _purchased(self, records: Records) -> PrivateVocabulary:
+        reading, model, budget = self._reading, self._model, self._budget
+        rows, labels, known = TokenRows(self._analyzer), list[int](), dict[Any, int]()
+        for texts, persons in records.batches():
+            rows.extend(texts)
+            labels += [known.setdefault(label, len(known)) for label in persons or ()]
+        owners = labels if reading.groups is None else reading.groups
+        owned = self._source.person is not None or reading.groups is not None
+        whose: dict[str, Any] = {"groups": owners, "unit": reading.unit} if owned else {}
+        n_records = model.n_records or max(1, len(set(owners)) if owned else rows.n_rows)
+        epsilon = model.target_epsilon
+        if epsilon is None:
+            assert budget is not None
+            epsilon = budget.left
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an empty vocabulary is an error here
+            settings, event = self._planned(n_records, epsilon)
+            self._check_both(settings["max_features"], n_records, event, epsilon)
+            made = PrivateVocabulary(**settings)
+            words = made.fit(rows, budget=budget, backend=reading.backend, planner=reading.planner, **whose)
+        reading.on_spent()
+        return words
+
+    def _check_both(self, most: int, n_records: int, event: SelfComposedEvent, epsilon: float) -> None:
+        """Refuse a fit that cannot follow the purchase."""
+        reading, relation = self._reading, "add_remove"
+        try:
+            # Topics over fewer words may have more steps.
+            for size in (most, 1):
+                public = Public(size, n_records, seed=0, unit=reading.unit)
+                relation = reading.planner.check_after(self._model.request(public), self._budget, event)
+        except BudgetExceededError as refused:
+            less = "less, or --budget alone: words and topics then share what is left"
+            why = f"--epsilon {epsilon:g}: {refused}, with the words reserved before the topics"
+            raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
+        if relation != "add_remove":
+            raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
+
+    def _nothing(self, words: PrivateVocabulary, released: int) -> str:
+        """Why there are no words, and what helps."""
+        budget, target = self._budget, self._model.target_epsilon
+        figure = words.privacy_.epsilon if budget is None else budget.spent
+        spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
+        if released:
+            more = "expected more, with --resume, at no cost"
+            return f"--max-share {self._source.max_share:g}: leaves out all {released} released words; {spent}; {more}"
+        name, part = "an epsilon for the vocabulary", 1.0
+        if target is not None:
+            name, part = "--epsilon", float(words.target_epsilon or 1.0) / target
+        needed = words.needed(name, part)
+        return f"--vocab private: no word can be released; {spent}; expected {needed}, or a public --vocab"
+
+
+def read_settings(folder: str | Path) -> dict[str, Any]:
+    """How the texts of a fitted model were read: "columns" and "analyzer"; empty if its folder does not say."""
+    path = Path(folder) / READING
+    if not path.exists():
+        return {}
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        return {"columns": list(kept["columns"]), "analyzer": Analyzer.from_dict(kept["analyzer"])}
+    except (ValueError, LookupError, TypeError):
+        raise ValueError(f"{path}: not as fit wrote it") from None
