@@ -282,7 +282,7 @@ def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
     types = [PYTHON[arguments[c].removesuffix(" *")] for c in results]
     returns = "int" if first.returns == "int64_t" else types[0] if types else "None"
     head = f"def {kernel['name']}({', '.join([*signature, 'isa=None'])}) -> {returns}:"
-    return ["", "", head, *(f"    {line}" for line in body)]
+    return ["", head, *(f"    {line}" for line in body)]
 
 
 def bindings(d: dict[str, Any]) -> str:
