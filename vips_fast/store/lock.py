@@ -37,8 +37,9 @@ class Lock:
     shared : bool
         Lock for reading: other readers may hold it too, and the file may be read-only.
     create : bool
-        Create a missing file, which only its owner may read (someone who can read a file can lock it), and leave a note
-        of the holder in it. The file stays when the lock is freed: removing it could remove the next holder's lock.
+        Lock a folder by a file in it, which is created if it is missing; messages name the folder. Only its owner can
+        read the file, as someone who can read it can lock it. It has a note of the holder, and stays when the lock is
+        freed: removing it could remove the next holder's lock.
     limit : float
         Seconds to wait. After one second a warning names the holder.
     pause : callable
@@ -56,7 +57,7 @@ class Lock:
         limit: float = 0.0,
         pause: Callable[[], None] = _nothing,
     ) -> None:
-        self.path, self._how = path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        self.path, self._how = path.parent if create else path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._descriptor: int | None = None
         #: The last holder, if it left a note.
         self.before: str | None = None
