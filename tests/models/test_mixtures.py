@@ -175,7 +175,7 @@ def test_a_report_shows_the_components_by_share(tmp_path, capsys):
         folder = tmp_path / str(number)
         model.save(folder)
         dossier = make_dossier(type(model).load(folder))
-        assert dossier.learned.family == "Mixture" and {row[0] for row in dossier.learned.table} == {"1", "2", "3"}
+        assert dossier.title == "Mixture" and {row[0] for row in dossier.learned.table} == {"1", "2", "3"}
         assert "Components by share" in html_report(type(model).load(folder)) and short_report(dossier)
         code, shown = main(["show", str(folder)]), capsys.readouterr().out
         assert code == 0 and "Mixture" in shown

@@ -128,12 +128,12 @@ FAMILIES = (
             verb="predict",
             text="components.csv",
             inputs=inputs,
-            part=f"report.parts.components:{kind}Components",
+            part=f"report.parts.components:{part}",
         )
-        for name, kind, inputs in (
-            ("bernoulli", "Bernoulli", (_SCHEMA,)),
-            ("gaussian", "Gaussian", (_SCHEMA,)),
-            ("vector", "Vector", ()),
+        for name, kind, inputs, part in (
+            ("bernoulli", "Bernoulli", (_SCHEMA,), "BernoulliComponents"),
+            ("gaussian", "Gaussian", (_SCHEMA,), "Components"),
+            ("vector", "Vector", (), "VectorComponents"),
         )
     ),
     Family(

@@ -9,7 +9,6 @@ numpy and SciPy; elsewhere the last bits of the post-processing may differ.
 """
 
 import re
-import sys
 import tempfile
 from dataclasses import dataclass
 from importlib import import_module
@@ -207,15 +206,3 @@ def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
         for file in (persistence.ARRAYS, persistence.META):
             checks.append(VerifyCheck(file, (path / file).read_bytes() == (folder / file).read_bytes()))
     return [*checks, VerifyCheck(PRIVACY_FILE, *compare(path, want))]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """``python -m vips_fast.models.rebuild MODEL TRANSCRIPT [module:Class]``: 0 if equal, else 1."""
-    given = sys.argv[1:] if arguments is None else arguments
-    report = verify(given[0], given[1], cls=given[2] if len(given) > 2 else None)
-    print(report.text())
-    return 0 if report.ok else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

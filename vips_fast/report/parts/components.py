@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,15 +14,12 @@ class Components(Part):
     """The part of a mixture whose components have a mean in each column."""
 
     source, output = "components.csv", "component"
-
-    def means(self, model: Any) -> np.ndarray:
-        """Return the means, shape (K, n_columns)."""
-        means: np.ndarray = model.means_
-        return means
+    #: Attribute of the means, shape (K, n_columns).
+    means: ClassVar[str] = "means_"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by the at most ``n_words`` columns whose means differ most from the means of all."""
-        means, weights = self.means(model), model.weights_
+        means, weights = getattr(model, self.means), model.weights_
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
         best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
@@ -41,7 +38,7 @@ class Components(Part):
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give the head and the rows of ``components.csv`` behind number and weight."""
-        return list(columns or ()), [[f"{number:.6g}" for number in row] for row in self.means(model)]
+        return list(columns or ()), [[f"{number:.6g}" for number in row] for row in getattr(model, self.means)]
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write each component, its weight, and its mean in each column."""
@@ -59,17 +56,10 @@ class Components(Part):
         return names if len(names) == model.n_columns_ else None
 
 
-class GaussianComponents(Components):
-    """The part of a mixture of Gaussians."""
-
-
 class BernoulliComponents(Components):
     """The part of a mixture of rows of 0 and 1."""
 
-    def means(self, model: Any) -> np.ndarray:
-        """Return the probabilities, shape (K, n_columns)."""
-        means: np.ndarray = model.probabilities_
-        return means
+    means = "probabilities_"
 
 
 class VectorComponents(Components):
