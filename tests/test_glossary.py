@@ -59,7 +59,9 @@ TERMS = {
     "privacy unit: owner": Term("privacy unit, person", r"(?i)\b_?own(?:er|ers|s|ed)\b"),
     "word neighbors: used alike": Term("word neighbors", r"\bused\s+alike\b"),
     "plan: prepared": Term("plan", r"\bPrepared\b|\bprepared\b"),
-    "vocabulary purchase: prior": Term("vocabulary purchase", r"\bprior\b", BELOW),
+    "vocabulary purchase: prior": Term(
+        "vocabulary purchase", r"\bprior\b", BELOW, ("vips_fast/engine/assumptions.py",)
+    ),
     "starts_event: charged": Term("starts_event", r"\bcharged\("),
     "unpack_block: opened": Term("unpack", r"\bdef _?opened\b"),
     "resume: go on": Term("resume", r"\b(?:go|goes|going|went|gone) on\b"),

@@ -1,4 +1,4 @@
-"""Checks of arguments, with messages that name the argument, its value and what was expected."""
+"""Checks of arguments, with messages that name the argument, its value and the valid ones."""
 
 import math
 import os
@@ -19,7 +19,7 @@ def check_number(
     high_open: bool = False,
     optional: bool = False,
 ) -> Any:
-    """The number itself, as an int or a float; where it is ``optional``, None is None.
+    """Check a number and give it as an int or a float; ``optional`` permits None.
 
     Raises ValueError if it is no number, or out of its range.
     """
@@ -41,7 +41,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def check_name(name: str, value: Any) -> str:
-    """The name itself; ValueError unless it is a text that can be printed, without space at its ends."""
+    """Check a name; ValueError unless it is printable text without space at its ends."""
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ValueError(f"{name}={value!r}: expected a name")
     return value
@@ -54,15 +54,15 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def missing_package(what: str, package: str, extra: str) -> ImportError:
-    """The error to raise where an optional package is not installed: what needs it, and the line that installs it.
+    """Make the error for a missing optional package, with the line that installs it.
 
-    ``extra`` is the name in pyproject.toml under which the package is found.
+    The first argument names the feature that needs it; ``extra`` is its name in pyproject.toml.
     """
     return ImportError(f'{what} needs the package {package}: pip install "vips_fast[{extra}]"', name=package)
 
 
 def machine_memory() -> float:
-    """Bytes of memory that the machine has; infinity where nobody knows."""
+    """Read the machine's memory in bytes; infinity if it is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -72,7 +72,7 @@ def machine_memory() -> float:
 def check_array(
     name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """A finite C-contiguous float64 array of this shape with entries in [low, high]; ValueError for any other."""
+    """Check a finite array of this shape with entries in [low, high]; give it as C-contiguous float64."""
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}: expected {shape}")

@@ -1,48 +1,48 @@
-"""Filters: what releases add up to when each run may be chosen in view of all results so far.
+"""Filters bound the total of releases if each run may depend on all results so far.
 
-Composition theorems for whole curves want the events fixed beforehand. Across runs they are not: whoever sees a result
-chooses the next run by it. A *filter* is a bound that holds all the same. Three are used here.
+Composition theorems for whole curves need events that are fixed beforehand. Across runs they are not: the choice of a
+run may depend on earlier results. A *filter* is a bound that holds in spite of that. There are three.
 
-Gaussian (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023), where every release is a Gaussian mechanism on all
-the data: the sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B, and the whole is as private as one Gaussian
-mechanism with mu = sqrt(B). Nothing is lost. *Proof.* Let W be a Brownian motion, with drift 1 on one of the two data
-sets and without on the other. A release at mu, chosen by what was seen before, is a function of the increment of W over
-the next mu^2 of time and of fresh coins that know nothing of the data. The times add up to B at most, so everything
-that was seen is a function of W on [0, B] and of coins, and W on [0, B] tells as much as W(B) ~ N(B or 0, B) does.
+Gaussian (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023), if every release is a Gaussian mechanism on all the
+data: the sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B, and the whole is as private as one Gaussian
+mechanism with mu = sqrt(B). The bound is exact. *Proof.* Let W be a Brownian motion, with drift 1 on one of the two
+data sets and without on the other. A release at mu, chosen by earlier results, is a function of the increment of W over
+the next mu^2 of time and of fresh coins, which are independent of the data. The times add up to at most B. So all
+results together are a function of W on [0, B] and of coins, and W on [0, B] is as informative as W(B) ~ N(B or 0, B).
 
 Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand, the sum of the divergences stays within
-a limit, and the whole has that Renyi divergence. *Several orders.* To go on as long as *any* order is within its limit
-is no such filter: which order it will be depends on what was seen. Let b be the event that order alpha_b is the one at
-the end. Only the part of delta in b is bounded by that order's theorem, and the parts add up: with the limits of each
-order for the whole delta the sum may reach (number of orders) * delta; two orders and two releases are enough to pass
-delta by 46 % (in the tests). So the orders *share* delta here: order k has the limit that belongs to w_k * delta, and
-the w_k add up to 1 at most. *Proof.* For each k stop the interaction when order k would pass its limit; what has been
-stopped is (epsilon, w_k delta)-private. On the event that k was within its limit at the end nothing was stopped, and
-every outcome lies in such an event, so for any set S of outcomes P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and
-k) + w_k delta) <= e^epsilon Q(S) + delta, with each outcome assigned to one k. The orders and weights are a function of
-the target alone: half of delta goes to the order that is best for a Gaussian mechanism which just meets the target, the
-rest mostly to smaller ones, which serve strong noise at small sampling rates.
+a limit, and the whole has that Renyi divergence. *Several orders.* Continuing as long as *any* order is within its
+limit is no such filter, since the final order depends on the results. Let b be the event that order alpha_b is the
+final one. That order's theorem bounds only the part of delta in b, and the parts add up. With limits of each order for
+the whole delta, the sum may reach (number of orders) * delta; two orders and two releases are enough to exceed delta by
+46 % (in the tests). So the orders *share* delta here: order k has the limit for w_k * delta, and the w_k add up to at
+most 1. *Proof.* For each k stop the interaction before order k exceeds its limit; the stopped interaction is (epsilon,
+w_k delta)-private. If k is within its limit at the end, nothing was stopped. Every outcome lies in such an event;
+assign each outcome to one k. Then for any set S of outcomes P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and k) +
+w_k delta) <= e^epsilon Q(S) + delta. The orders and weights are a function of only the target: half of delta goes to
+the best order for a Gaussian mechanism that just meets the target, the rest mostly to smaller orders, which serve
+strong noise at small sampling rates.
 
-Declared (`declared_epsilon`): a list of events fixed before any of them is released, in whatever order they are then
-taken and whether or not all are, composes by privacy-loss distributions. *Proof.* Each event has a dominating pair;
-draw one output of each pair beforehand. A release of event i, whatever was chosen to be computed with it, is a function
-of the i-th output and of coins; so all that is seen is a function of the product of the outputs.
+Declared (`declared_epsilon`): a list of events that is fixed before the first of its releases composes by privacy-loss
+distributions. The order of the releases does not matter, nor whether all are made. *Proof.* Each event has a dominating
+pair; draw one output of each pair beforehand. A release of event i, with any choice of its computation, is a function
+of the i-th output and of coins. So all results are a function of the product of the outputs.
 
-Parts (`vips_fast.accounting.parts`): where a run says that it reads one named part of the data only, and a record
-lies in one part only, a filter keeps one account for each part: the releases without a part and its own. A release is
-made if *every* account stays within the limit. *Proof.* Fix neighbours that differ in a record of part p. The
-releases of other parts have one law on both sides, given what was seen: they are coins, by which, as by everything
-seen, the next run may be chosen. All the rest stands in the account of p, which is within the limit; so the filter's
-theorem, which allows choices by outputs and coins, gives its (epsilon, delta) for this pair. That other accounts
-refuse a run too is one more choice by what was seen. The limit, the orders and their shares of delta are the same for
-all parts and were fixed before the first release. So what is spent is the largest of the accounts, and delta is not
-shared among parts. Lists declared ahead count as read from all records, whatever part their runs name.
+Parts (`vips_fast.accounting.parts`): a run may state that it reads only one named part of the data, and a record lies
+in only one part. A filter then has one account for each part, with the releases of the part and those without a part. A
+release is made if *every* account stays within the limit. *Proof.* Fix neighbors that differ in a record of part p.
+Given earlier results, the releases of other parts have the same law on both sides: they are coins, and the next run may
+be chosen by them as by all results. All other releases stand in the account of p, which is within the limit. The
+filter's theorem allows choices by outputs and coins, so it gives its (epsilon, delta) for this pair. A refusal by
+another account is one more choice by results. The limit, the orders and their shares of delta are the same for all
+parts and fixed before the first release. So the total is the largest account, and parts do not share delta. Lists
+declared ahead count as read from all records, whatever part their runs name.
 
-Leaks: a (0, x) event, such as that of a vocabulary's threshold, is taken with the first run outside lists only. What
-all of that run's may let through, summed, is set apart from delta before any of these runs was seen, so that it is one
-number for every course of the runs; the filter holds all else to what is left. *Proof.* Where nothing is let through,
-which fails with at most that probability whatever is seen, each release is dominated by its other parts, for which the
-filter's theorem gives (epsilon, what is left). The two deltas add up.
+Leaks: a (0, x) event, such as the threshold of a vocabulary, is accepted only with the first run outside lists. The sum
+of all x of that run is subtracted from delta before any result of these runs, so it is one number for every course of
+the runs. The filter limits everything else to the remaining delta. *Proof.* Consider the case without a leak, which
+fails with at most that probability for all results. Then each release is dominated by its other parts, and the filter's
+theorem gives (epsilon, remaining delta) for them. The two deltas add up.
 """
 
 import math
@@ -77,7 +77,7 @@ _UP = 1.0 + 1e-10
 
 
 def leaked(counts: Counts) -> float:
-    """Delta that (0, delta) events let through, in all."""
+    """Add up the delta of all (0, delta) events."""
     parts = [
         leaf.delta * repeats * count
         for event, count in counts.items()
@@ -88,7 +88,7 @@ def leaked(counts: Counts) -> float:
 
 
 def without_leaks(counts: Counts) -> Counter[PrivacyEvent]:
-    """The releases without their (0, delta) events."""
+    """Remove the (0, delta) events from releases."""
     out: Counter[PrivacyEvent] = Counter()
     for event, count in counts.items():
         leaves = event.leaves()
@@ -106,13 +106,13 @@ def _is_leak(event: PrivacyEvent) -> TypeGuard[ApproximateDPEvent]:
 
 
 def is_whole_gaussian(event: PrivacyEvent) -> bool:
-    """Whether an event is made of Gaussian mechanisms on all the data."""
+    """Test whether an event consists of Gaussian mechanisms on all the data."""
     return gaussian_mu(event) is not None
 
 
 @lru_cache(maxsize=64)
 def renyi_orders(target_epsilon: float, target_delta: float) -> tuple[tuple[float, float], ...]:
-    """Orders of the Renyi filter, each with its share of delta; a function of the target alone."""
+    """Choose the orders of the Renyi filter and their shares of delta, from only the target."""
     grid = 1.0 + np.geomspace(1e-2, 1e7, 8001)
     # The largest rho with rho * alpha + conversion <= epsilon, at its best order.
     conversion = np.log1p(-1.0 / grid) - np.log(grid * target_delta) / (grid - 1.0)
@@ -127,7 +127,7 @@ def _divergences(event: PrivacyEvent, orders: tuple[float, ...]) -> np.ndarray:
 
 
 def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float, float], ...]) -> float:
-    """Epsilon of releases by the Renyi filter; 0 for none.
+    """Compute epsilon of releases by the Renyi filter; 0 without releases.
 
     ``orders``, each with its share of delta, are fixed before the first release. Raises ValueError if an event has no
     known Renyi divergence.
@@ -150,11 +150,11 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
 
 
 def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
-    """Epsilon of Gaussian releases by the Gaussian filter.
+    """Compute epsilon of Gaussian releases by the Gaussian filter.
 
-    A release from a sample counts as if all the data were used: a mixture of the neighbours' laws is told apart from
-    one of them no better than the other is. An epoch of random allocation counts as one release, since a record is in
-    one of its minibatches, and it is told which.
+    A release from a sample counts as if it used all the data: a mixture of the neighbors' laws is not easier to
+    distinguish from one of them than the other law is. An epoch of random allocation counts as one release, since a
+    record is in one of its minibatches, and the bound reveals which.
 
     Raises ValueError if an event is not Gaussian.
     """
@@ -175,7 +175,7 @@ def _mu_squared(event: PrivacyEvent) -> float:
 
 
 def declared_epsilon(counts: Counts, delta: float) -> float:
-    """Epsilon of releases whose events were all fixed beforehand, by the tightest accountant."""
+    """Compute epsilon of releases with events fixed beforehand, by the tightest accountant."""
     event = composed(counts)
     return 0.0 if event is None else epsilon(event, delta)
 

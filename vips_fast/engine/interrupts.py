@@ -17,7 +17,7 @@ _TOGETHER = 0.1
 
 
 class Stopped(KeyboardInterrupt):
-    """The process was asked to end, by the signal ``signum``."""
+    """A signal asks the process to end: ``signum``."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
@@ -25,7 +25,7 @@ class Stopped(KeyboardInterrupt):
 
 
 _depth = 0
-#: When the first signal came; and which, until `Stopped` has been raised for it.
+#: Time of the first signal; and its number, until `Stopped` is raised for it.
 _since: float | None = None
 _waiting: int | None = None
 
@@ -48,7 +48,7 @@ def _raise() -> None:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let the signals raise `Stopped` in this block. One that is ignored, as nohup has it, stays ignored."""
+    """Let the signals raise `Stopped` in this block; an ignored one, as under nohup, stays ignored."""
     global _since, _waiting
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -65,7 +65,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold `Stopped` back until this block has ended; it is raised then, unless the block failed by itself."""
+    """Delay `Stopped` to the end of this block; a failure of the block comes first."""
     global _depth
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread handles signals

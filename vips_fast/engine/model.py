@@ -1,9 +1,8 @@
 """The contract between the engine and a model.
 
-A model is the mathematics of one family: what a unit contributes, how large that can be, and what follows from the
-released sums. It knows nothing of sampling, noise, accounting or threads, and it never holds records: only
-`Model.contribute` sees them, one block at a time. So everything else that a model computes is a function of released
-numbers and of public ones.
+A model is the mathematics of one family: the contribution of a unit, its bound, and the update from released sums. It
+knows nothing of sampling, noise, accounting or threads, and it never stores records: only `Model.contribute` sees them,
+one block at a time. So all other results of a model are functions of released numbers and of public ones.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +26,7 @@ MAX_RECORDS = 2**31
 
 
 class Records(Protocol):
-    """The private records of one run, as a model's reader prepared them."""
+    """The private records of one run, as a model's reader made them."""
 
     @property
     def n_rows(self) -> int:
@@ -35,20 +34,20 @@ class Records(Protocol):
 
     @property
     def usable(self) -> np.ndarray | None:
-        """False for records that contribute nothing because they hold an invalid value; None where all are usable."""
+        """Whether each record can contribute: False for one with an invalid value; None if all can."""
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""
+        """Divide drawn rows into blocks of about equal work, by boundaries 0, …, len(rows)."""
 
     def block(self, rows: np.ndarray) -> Any:
-        """The block of these rows that `Model.contribute` takes."""
+        """Make a block of these rows for `Model.contribute`."""
 
     def subset(self, rows: np.ndarray) -> "Records":
-        """These rows, in this order, as records of their own, which hold nothing of the others."""
+        """Copy these rows, in this order, to records that contain nothing of the others."""
 
 
 class Model(ABC):
-    """What the engine asks of a model.
+    """Interface of a model to the engine.
 
     Contributions live on a fine integer lattice of the model's choice, so that sums are exact and additive: any split
     of the records into blocks, shards or machines gives the same integers before `round`.
@@ -58,13 +57,13 @@ class Model(ABC):
     shape: tuple[int, ...]
     #: L2 bound of one unit's contribution, in the units of the statistics.
     clip: float
-    #: Units whose contributions fit int64 on the fine lattice.
+    #: Most units with a sum of contributions that fits int64 on the fine lattice.
     capacity: int = MAX_RECORDS
     #: Names of attributes that `contribute` never reads.
     at_root: ClassVar[tuple[str, ...]] = ()
 
     def contributor(self) -> Self:
-        """A copy that can `contribute`, and needs to do nothing else: what another process is sent in each step."""
+        """Make a copy for another process, which only has to `contribute`."""
         other = copy(self)
         for name in self.at_root:
             vars(other).pop(name, None)
@@ -89,38 +88,38 @@ class Model(ABC):
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add the contributions of a block of records to ``out``, int64 of shape ``fine_shape``.
 
-        A record's contribution is a function of that record, its own word and the released parameters alone, bit for
-        bit, and has an L2 norm of at most ``clip``. ``block`` is what `Records.block` gave, ``words`` one uniform
-        random uint64 for each of its records. ``scratch`` belongs to the calling thread and outlives the block: room
-        for buffers, and for nothing else. Where it holds "figures", `diagnose` adds un-noised ones to them.
+        A record's contribution is a function of only that record, its own word and the released parameters, bit for
+        bit, and has an L2 norm of at most ``clip``. ``block`` is a result of `Records.block`, ``words`` one uniform
+        random uint64 for each of its records. ``scratch`` belongs to the calling thread and outlives the block; store
+        only buffers in it. If it contains "figures", `diagnose` adds un-noised diagnostics to them.
         """
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Bring finished sums to the noise lattice of this spacing, once, at the root: int64 of shape ``shape``.
+        """Round finished sums to the noise lattice of this spacing, once, at the root.
 
-        ``fine`` holds the sums over all records, of shape ``fine_shape``, int64 or Python's integers;
-        `vips_fast.engine.lattice.rounded` takes either.
+        ``fine`` contains the sums over all records, of shape ``fine_shape``, int64 or Python's integers;
+        `vips_fast.engine.lattice.rounded` takes either. The result is int64 of shape ``shape``.
         """
         return fine if fine.dtype == np.int64 else fine.astype(np.int64)
 
     @abstractmethod
     def update(self, release: "Release") -> None:
-        """The M-step: parameters of the next step from one more release."""
+        """Compute the parameters of the next step from one more release: the M-step."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All that the next step needs; every array is a function of releases and public numbers."""
+        """Give everything that the next step needs, as functions of releases and public numbers."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`.
+        """Resume from a `state`.
 
-        Raises ValueError if an array is missing, has another shape or is not finite where it must be.
+        Raises ValueError if an array is missing, has another shape or contains an invalid number.
         """
 
     @abstractmethod
     def result(self) -> dict[str, np.ndarray]:
-        """The arrays to publish."""
+        """Give the arrays to publish."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Release:
 
 
 def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """A finite float64 copy of one array of a state, for `Model.restore`.
+    """Copy one finite float64 array of a state, for `Model.restore`.
 
     Raises ValueError if the array is missing, has another shape or is not finite.
     """
@@ -158,7 +157,7 @@ def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] 
 
 
 def steps_of(state: Mapping[str, np.ndarray]) -> int:
-    """Number of steps that a state, as ``step``, says were done; ValueError if it is none."""
+    """Read the number of steps, ``step``, from a state; ValueError if it is no whole number."""
     (steps,) = array_of(state, "step", (1,)).tolist()
     if not (steps >= 0 and steps == int(steps)):
         raise ValueError("state: 'step' is expected to be a whole number")
@@ -166,7 +165,7 @@ def steps_of(state: Mapping[str, np.ndarray]) -> int:
 
 
 def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:
-    """Add to the un-noised figures of a step, where these are kept."""
+    """Add to the un-noised diagnostics of a step, if the run collects them."""
     if (figures := scratch.get("figures")) is not None:
         for name, amount in amounts.items():
             figures[name] = figures.get(name, 0.0) + float(amount)

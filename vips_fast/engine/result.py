@@ -1,7 +1,7 @@
 """The one result of a fit: arrays, ledger and statement, made together.
 
 A fitted estimator holds one `FitResult` and reads everything from it, so that no array can stand beside a statement
-about other numbers. The ledger's last record holds the digest of all that the result publishes.
+about other numbers. The ledger's last record contains the digest of everything that the result publishes.
 """
 
 import hashlib
@@ -16,36 +16,36 @@ from ..store.log import canonical_json, json_digest
 from .ledger import Ledger
 from .statement import Privacy
 
-#: Version of what a digest covers and of the files that hold it.
+#: Version of a digest's contents and of the files that contain it.
 FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Public:
-    """What a model may know of its data: public facts, and no others."""
+    """Everything that a model may know of its data: public facts."""
 
     #: Columns of the data.
     n_features: int
     #: Public number of records.
     n_records: int
-    #: Seeds what is public: a start, and without privacy everything.
+    #: Seeds public randomness: a start, and without privacy everything.
     seed: int
-    #: The labels of a classifier, which are taken as public.
+    #: The labels of a classifier, assumed to be public.
     classes: np.ndarray | None = None
-    #: The largest record. Only without privacy, where nothing is bounded beforehand.
+    #: The largest record. Only without privacy, which needs no bound beforehand.
     scale: float | None = None
-    #: Columns of a record, where a record is not just a row of the data.
+    #: Columns of a record, if a record is not just a row of the data.
     n_columns: int | None = None
     #: Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
     part: str | None = None
-    #: Public number of records of that call, where it was said in the call.
+    #: Public number of records of that call, if the call states it.
     call_records: int | None = None
-    #: What neighbours differ by: "record", or the name of what owns several rows.
+    #: The privacy unit: "record", or the name of a unit with several rows, such as "patient".
     unit: str = "record"
-    #: Names of the columns, where the data were a frame.
+    #: Names of the columns, if the data were a frame.
     feature_names: tuple[str, ...] | None = None
-    #: Bins that shards were written in, which random allocation takes as the minibatches of every epoch; 0 for shards
-    #: without any, None for data in memory.
+    #: Number of bins of the shards, the minibatches of every epoch under random allocation; 0 for shards without bins,
+    #: None for data in memory.
     n_bins: int | None = None
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Public:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the classes, JSON-ready."""
+        """Give everything except the classes, JSON-ready."""
         call: dict[str, Any] = {"part": self.part, "call_records": self.call_records, "n_bins": self.n_bins}
         call["unit"] = None if self.unit == "record" else self.unit
         call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
@@ -69,25 +69,25 @@ class Public:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit gives; made by `make` alone, never changed."""
+    """Result of a fit; only `make` makes it, and nothing changes it."""
 
     #: Name of the estimator's class.
     kind: str
-    #: The constructor's arguments that the fit used: numbers, texts and arrays.
+    #: The constructor's arguments in the fit: numbers, texts and arrays.
     settings: Mapping[str, Any]
     public: Public
-    #: Steps done, with those of earlier runs.
+    #: Steps done, including earlier runs.
     n_steps: int
-    #: What is published, and what a further step would start from; mapping of str to read-only arrays.
+    #: The published arrays, and the state that a further step starts from; mapping of str to read-only arrays.
     arrays: Mapping[str, np.ndarray]
     state: Mapping[str, np.ndarray]
     #: Frozen.
     ledger: Ledger
-    #: Un-noised figures; in no file.
+    #: Un-noised diagnostics; in no file.
     diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
     #: A detached signature of `head`.
     signature: bytes | None = None
-    #: What read-outs have computed of the above; in no file and in no pickle.
+    #: Results of read-outs; in no file and in no pickle.
     derived: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,9 +108,9 @@ class FitResult:
     ) -> "FitResult":
         """Take the arrays over, close the ledger over them and freeze everything.
 
-        ``transcript`` holds the digests of the run's releases, where these are kept.
+        ``transcript`` contains the digests of the run's releases, if the run stores them.
 
-        Raises ValueError if a private result were to hold a figure that only other fits may know.
+        Raises ValueError if a private result contained a figure that is only for fits without privacy.
         """
         if public.scale is not None and ledger.private:
             raise ValueError("public.scale: expected None with privacy")
@@ -147,7 +147,7 @@ def digest(
     arrays: Mapping[str, np.ndarray],
     state: Mapping[str, np.ndarray],
 ) -> str:
-    """SHA-256 over everything that a result publishes."""
+    """Hash everything that a result publishes, by SHA-256."""
     classes = None if public.classes is None else array_digest(public.classes)
     plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     meta = {
@@ -163,7 +163,7 @@ def digest(
 
 
 def array_digest(array: np.ndarray) -> str:
-    """SHA-256 over dtype, shape and bytes of an array."""
+    """Hash dtype, shape and bytes of an array, by SHA-256."""
     array = np.ascontiguousarray(array)
     hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
     hasher.update(array.reshape(-1).view(np.uint8).data)
@@ -171,7 +171,7 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def _frozen(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Read-only arrays; those that own their memory are taken over, as the model is done with them."""
+    """Freeze arrays; take over those that own their memory, since the model no longer needs them."""
     out = {}
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

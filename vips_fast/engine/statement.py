@@ -1,4 +1,4 @@
-"""What a ledger promises, in numbers and in words."""
+"""The guarantee of a ledger, in numbers and in words."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ from .ledger import Ledger
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a fit has spent and what that promises; always computed from a ledger.
+    """The spent privacy of a fit and its guarantee; always computed from a ledger.
 
     Attributes
     ----------
     epsilon, delta : float
-        The guarantee; epsilon is inf where there is none.
+        The guarantee; epsilon is inf without one.
     neighbors : str
-        The neighbouring relation, "add_remove" or "replace_one".
+        The neighboring relation, "add_remove" or "replace_one".
     unit : str
-        What neighbours differ by.
+        The privacy unit.
     accountant : str
-        Name of the accountant that gives epsilon.
+        Name of the accountant of epsilon.
     steps : int
-        Releases made, with those of ``lost`` steps.
+        Releases made, including ``lost`` ones.
     noise_multiplier : float
         Noise standard deviation over the L2 sensitivity, in the last run.
     sampling : str
@@ -31,24 +31,24 @@ class Privacy:
     batch_size : float
         (Expected) size of a minibatch.
     n_records : int
-        Public number of records; those of the last run's part, where there are parts.
+        Public number of records; with parts, of the last run's part.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
     lost : int
-        Releases of steps that were interrupted and done again: spent like all others, and without effect.
+        Releases of steps that were interrupted and done again: spent, but without effect.
     shortened : tuple of two int, or None
-        Steps done and steps planned, where a resumed run could not pay for all that were planned.
+        Steps done and steps planned, if a resumed run could not pay for all of them.
     parts : tuple of str
-        Names of the parts that releases were made from. Epsilon is that of the worst part, and holds if each record
-        lies in one part only, which the program cannot check (`vips_fast.accounting.parts`). Empty where all releases
-        are from all records; then nothing is assumed.
+        Names of the parts behind the releases. Epsilon is the epsilon of the worst part. It holds if each record lies
+        in only one part, which the program cannot check (`vips_fast.accounting.parts`). Empty if all releases are from
+        all records; there is no such assumption then.
     event : PrivacyEvent or None
         All releases in sequence; None for none.
     vocabulary : bool
-        Whether the vocabulary was bought from the same budget, and is included.
+        Whether a vocabulary purchase from the same records is included.
     rows_per_unit : int or None
-        Most rows of a unit in the last run, where rows were drawn one by one; ``n_records``, ``batch_size`` and the
-        noise multiplier are about rows then. None where units were drawn.
+        Most rows of a unit in the last run, if it drew rows one by one; ``n_records``, ``batch_size`` and the noise
+        multiplier are then about rows. None if it drew units.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Privacy:
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
-        """The statement of a ledger, at the delta of its last run.
+        """Compute the statement of a ledger, at the delta of its last run.
 
         Raises ValueError if the ledger has no run, or the numbers of its last run are not usable.
         """
@@ -131,11 +131,11 @@ class Privacy:
         return not self.taints
 
     def for_group(self, size: int, delta: float | None = None) -> float:
-        """Epsilon, rounded up, of somebody who owns up to ``size`` of the records, at ``delta`` or at the statement's.
+        """Compute epsilon, rounded up, for a person with up to ``size`` records.
 
-        All the owner's records are added or removed, or replaced; they were sampled one by one
-        (`vips_fast.accounting.group_event`) and may lie in any parts, which count in sequence here. It is inf where
-        nothing is promised.
+        ``delta`` None is the statement's. All records of the person are added or removed, or replaced. They were
+        sampled one by one (`vips_fast.accounting.group_event`) and may lie in any parts, which count in sequence here.
+        Epsilon is inf without a guarantee.
         """
         if size == 1 and delta is None:
             return self.epsilon
@@ -148,12 +148,12 @@ class Privacy:
 
     @property
     def selections(self) -> tuple[RepeatAndSelectEvent, ...]:
-        """The selections among runs (`vips_fast.models.search`) that are part of it; mostly none."""
+        """The selections among runs (`vips_fast.models.search`) that it includes; mostly empty."""
         leaves = () if self.event is None else self.event.leaves()
         return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
 
     def _owners(self) -> str:
-        """What the guarantee is to owners of several records, as a sentence; empty where it says nothing useful."""
+        """Say the guarantee for several records of a person; empty if that is not useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
         if self.selections and self.neighbors == Relation.REPLACE_ONE:
@@ -165,7 +165,7 @@ class Privacy:
         return " Who owns 2, 5 or 10 of the records: epsilon {}, {} or {}.".format(*map(rounded_up, several))
 
     def statement(self) -> str:
-        """The guarantee in one paragraph; epsilon is never rounded down."""
+        """Say the guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         counted = self.unit if self.rows_per_unit is None else "row"
@@ -174,7 +174,7 @@ class Privacy:
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit, rows=self.rows_per_unit)
         assumed = resumed = ""
         if self.parts:
-            # How many all parts hold together is not known.
+            # The total number of units in all parts is not known.
             same = " by another of the same part" if self.neighbors == Relation.REPLACE_ONE else ""
             relation, how = f"{relation} in the last run{same}", "all of a part, or of the data set, in each step"
             assumed = (
