@@ -2,8 +2,8 @@
 
 Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
 Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
-and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of one
-record, which Numba compiles, a bound on that function's L2 norm, an M-step in Python, and whatever it wants to read
+and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of a block of
+records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and what it wants to read
 out.
 """
 
@@ -26,14 +26,9 @@ from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
-from .model import ConjugateModel, Table, TableShards, check_bound
+from .model import STATISTICS_WARNING, ConjugateModel, Table, TableShards, check_bound
 
-#: Warnings about a statistics function that misbehaves, and about records that are not functions of their rows. Both
-#: are constant: they name no record.
-STATISTICS_WARNING = (
-    "statistics: a contribution raised, was not finite or was longer than norm_bound; "
-    "such contributions are left out or scaled down to the bound"
-)
+#: Warning about records that are not functions of their rows. It is constant: it names no record.
 RECORDS_WARNING = (
     "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
     "row alone, since no guarantee holds otherwise"
@@ -50,18 +45,18 @@ class ConjugateEstimator(PrivateEstimator):
     A subclass defines the members below and takes the parameters below as
     ``**options`` of its constructor, which it hands to ``super().__init__``.
 
-    ``statistics(record, parameters, scratch, out)``
-        A static method that Numba can compile (plain Python or ``@njit``). It reads ``record``, a float64 vector, and
-        ``parameters``, a tuple of read-only float64 arrays, and writes the record's expected sufficient statistics to
-        ``out``, float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is float64, ``n_scratch``
-        entries, 0 before the call. The result must depend on the arguments alone: no random numbers and no BLAS (``@``,
-        ``np.dot``), whose rounding depends on where an array lies.
-        A function without branches and indices that depend on a record runs on eight records at a time, which it need
-        not know (`vips_fast.models.conjugate.lanes` says of which operations it may be made).
-    ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
-        Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
+    ``statistics(records, parameters, out)``
+        A static method that Numba can compile (plain Python or ``@njit``). It reads ``records``, a float64 array
+        (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It writes the expected sufficient
+        statistics of each record to its row of ``out``, a float64 array (n, n_statistics), all 0 before the call. It
+        may use ``records`` as room for its work. A row of ``out`` depends on the same row of ``records`` and on
+        ``parameters``, bit for bit: no random numbers, no sums over records.
+        Columns are contiguous, so put the loop over records inside: `vips_fast.models.conjugate.block` says why, and
+        has an `exp` that such loops vectorize.
+    ``n_statistics(n_columns)``
+        Columns of ``out`` for records of ``n_columns`` numbers.
     ``norm_bound(n_columns)``
-        A proven L2 bound of ``out`` over all records, in [1e-100, 1e100].
+        A proven L2 bound of a row of ``out`` over all records, in [1e-100, 1e100].
     ``start(n_columns, rng)``
         Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
     ``mstep(mean, noise_sd, parameters)``
@@ -117,9 +112,11 @@ class ConjugateEstimator(PrivateEstimator):
     >>> from vips_fast import ConjugateEstimator
     >>> class Mean(ConjugateEstimator):
     ...     @staticmethod
-    ...     def statistics(record, parameters, scratch, out):
-    ...         for j in range(len(record)):
-    ...             out[j] = min(max(record[j], -1.0), 1.0)
+    ...     def statistics(records, parameters, out):
+    ...         n, d = records.shape
+    ...         for j in range(d):
+    ...             for i in range(n):
+    ...                 out[i, j] = min(max(records[i, j], -1.0), 1.0)
     ...     def n_statistics(self, n_columns):
     ...         return n_columns
     ...     def norm_bound(self, n_columns):
@@ -176,10 +173,6 @@ class ConjugateEstimator(PrivateEstimator):
         """Entries of the statistics."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
 
-    def n_scratch(self, n_columns: int) -> int:
-        """Entries of the scratch array."""
-        return 0
-
     def norm_bound(self, n_columns: int) -> float:
         """Proven L2 bound of the statistics of one record."""
         raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
@@ -234,15 +227,17 @@ class ConjugateEstimator(PrivateEstimator):
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)
         steps = self.diagnostics_ or []
-        broken = not self.private and any(step.get("broken") for step in steps)
-        if broken or self._restored().misbehaves():
-            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=3)
+        said = set(self._restored().faults())
+        if not self.private and any(step.get("broken") for step in steps):
+            said.add(STATISTICS_WARNING)
+        for text in sorted(said):
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         return self
 
     def _inspect(self, model: Model) -> None:
         # The compiler comes last: all other refusals are quicker.
-        if cast(ConjugateModel, model).misbehaves():
-            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=5)
+        for text in cast(ConjugateModel, model).faults():
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
@@ -382,7 +377,8 @@ class ConjugateEstimator(PrivateEstimator):
         """
         model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
-        return cast(Matrix, model.evaluate(array)[0])
+        values = model.evaluate(array)
+        return cast(Matrix, np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0))
 
 
 def parameter(index: int, doc: str) -> Attribute[Array]:
