@@ -15,7 +15,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
 from vips_fast.models.conjugate.estimator import RECORDS_WARNING
-from vips_fast.models.conjugate.model import MIXING_WARNING, STATISTICS_WARNING, checked_parameters
+from vips_fast.models.conjugate.model import STATISTICS_WARNING, checked_parameters
 from vips_fast.models.examples import (
     BernoulliMixture,
     BinomialRegression,

@@ -14,13 +14,27 @@ The function promises it; the form of the call makes the promise easy to keep:
   shape, such as a matrix product, gives a row the same bits in a full block and in the last one. Rows that no record
   fills are copies of one that does.
 - ``records`` and ``out`` are written anew before each call.
-- If a call raises, its records are taken one by one. The record that raises contributes zero, its neighbors what they
-  contribute without it.
+- If a call raises, its records are taken one by one. The record that raises contributes zero, and its neighbors do not
+  notice.
 
 A model tries its function on public records in different company (`ConjugateModel.faults`), and layer B of the audit
 does so at length.
 
-*Speed.* TODO
+*Speed.* Statistics, clip and exact sum of a record, in nanoseconds of one AVX-512 core. The last column is the code
+that this one replaces, with vector types of eight records and the same bits:
+
+===================================  =====  =====
+model                                block  eight
+===================================  =====  =====
+GaussianMixture, K = 5, d = 10          93     89
+BernoulliMixture, K = 5, d = 30        140    127
+ProbabilisticPCA, k = 2, d = 10         53     54
+BinomialRegression, d = 10             111    331
+VectorMixture, K = 10, d = 32          297    245
+VectorMixture, the same, 1000 words   8851  15987
+===================================  =====  =====
+
+Plain numpy takes 190 ns for the first, with matrix products on 50,000 records at a time and without a clip.
 
 Numba is imported when a loop is first made: a model that is loaded or rebuilt, and never sees a record, does without.
 """
@@ -40,7 +54,7 @@ from ...kernels.memory import zeros_on_line
 #: that no vector loop has a rest, which might round otherwise.
 _ROWS, _FEW_ROWS, _MANY = 128, 64, 1 << 10
 
-#: Room of one thread: records, statistics, chains of squares, factors, slots and what a unit carries to the next block.
+#: Room of one thread: records, statistics, chains of squares, factors, slots, and sums of a unit that is not complete.
 Room = tuple[np.ndarray, ...]
 
 
@@ -136,7 +150,7 @@ def loop_of(kind: type) -> Callable[..., None]:
     a row for each row, it writes their unclipped statistics there instead: NaN for a record that raised.
 
     Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with an option that lets a
-    result depend on where it is computed; ImportError if Numba is not installed.
+    result depend on its place; ImportError if Numba is not installed.
     """
     function = inspect.getattr_static(kind, "statistics", None)
     function = function.__func__ if isinstance(function, staticmethod) else function
@@ -194,7 +208,7 @@ def _loop(function: Callable[..., None]) -> Any:
 
 @cache
 def _shared() -> tuple[Any, Any]:
-    """Compile what loads a block and what clips and adds it, which know no statistics function and serve all of them.
+    """Compile the functions that load a block, and that clip and add it; all models share them.
 
     Notes
     -----
@@ -225,7 +239,7 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def load(records, rows, first, last, block, out):
-        """Copy records to a block, the last one again and again where there are no more, and clear its statistics."""
+        """Copy records to a block, filled up with the last one, and clear its statistics."""
         for i in range(len(block)):
             row = records[rows[min(first + i, last - 1)]]
             for j in range(len(row)):

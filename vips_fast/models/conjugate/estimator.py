@@ -3,8 +3,7 @@
 Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
 Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
 and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of a block of
-records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and what it wants to read
-out.
+records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and its read-outs.
 """
 
 import inspect
@@ -31,7 +30,7 @@ from .model import STATISTICS_WARNING, ConjugateModel, Table, TableShards, check
 #: Warning about records that are not functions of their rows. It is constant: it names no record.
 RECORDS_WARNING = (
     "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
-    "row alone, since no guarantee holds otherwise"
+    "row, since no guarantee holds otherwise"
 )
 
 #: Rows that are checked for finite numbers at a time.
@@ -67,14 +66,14 @@ class ConjugateEstimator(PrivateEstimator):
         True says that statistics are >= 0; negative ones are then set to 0 and
         replacing a record costs sqrt(2) instead of 2 times the bound.
     ``records(X, y)``
-        The records, one for each row of what `fit` is given; a default is provided. It acts on **each row alone**, bit
-        for bit: it may not center, scale, rank, encode or drop rows by what the other rows hold, nor multiply matrices.
+        The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
+        bit for bit: it may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices.
         A fit tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
     The functions are called on a private copy of the estimator: on ``self.n_records_``, the public number of records,
-    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; what they assign to ``self`` is
+    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; assignments to ``self`` are
     forgotten. All that one step hands to the next is in the parameters.
 
     Parameters
@@ -90,8 +89,8 @@ class ConjugateEstimator(PrivateEstimator):
 
     Notes
     -----
-    What the user's function does cannot break the guarantee, as long as it is a function of its arguments. Its result
-    is replaced by the zero vector where it raises or is not finite, scaled down to the bound C, truncated toward zero
+    The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result
+    is replaced by the zero vector if it raises or is not finite, scaled down to the bound C, truncated toward zero
     to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
     most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
@@ -137,7 +136,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no statistic is ever negative; a class attribute, or a property where settings decide."""
+        """Whether no statistic is ever negative; a class attribute, or a property if settings decide."""
         return False
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
@@ -167,7 +166,7 @@ class ConjugateEstimator(PrivateEstimator):
             mine + [p.replace(kind=p.KEYWORD_ONLY) for p in inherited if p.name not in names and p.name != "self"]
         )
 
-    # ------------------------------------------------- what a model defines
+    # -------------------------------------------- defined by a model
 
     def n_statistics(self, n_columns: int) -> int:
         """Entries of the statistics."""
@@ -205,7 +204,7 @@ class ConjugateEstimator(PrivateEstimator):
     def fit(self, X: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
-        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, where the model has them. A
+        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, if the model has them. A
         record whose statistics are not finite contributes zero. ``keep`` are the keywords of
         `vips_fast.models.parameters.Bookkeeping`.
 
@@ -373,7 +372,7 @@ class ConjugateEstimator(PrivateEstimator):
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
-        (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
+        (n, n_statistics), not clipped; zero if ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
@@ -387,7 +386,7 @@ def parameter(index: int, doc: str) -> Attribute[Array]:
 
 
 def _finite_rows(array: np.ndarray) -> np.ndarray | None:
-    """Which rows hold finite numbers alone; None if all do."""
+    """Find the rows that hold only finite numbers; None if all do."""
     if array.dtype.kind != "f":
         return None
     chunks = range(0, len(array), _CHUNK)
@@ -396,7 +395,7 @@ def _finite_rows(array: np.ndarray) -> np.ndarray | None:
 
 
 def _shape(data: Any) -> tuple[int, ...]:
-    """Shape of what may be an array, a table or a list of anything."""
+    """Return the shape of an array, a table or a list of anything."""
     try:
         return tuple(getattr(data, "shape", None) or np.shape(data))
     except ValueError:
@@ -406,7 +405,7 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
     """n rows of the type and the columns of an array of numbers; None for other things.
 
-    They hold integers below ``largest``, or normal numbers where it is 0 and the type can hold them.
+    They hold integers below ``largest``, or normal numbers if it is 0 and the type can hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":

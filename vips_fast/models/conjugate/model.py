@@ -33,7 +33,7 @@ MIXING_WARNING = (
     "of that record and the parameters, since no guarantee holds otherwise"
 )
 
-#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from what a double can hold.
+#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from the limits of doubles.
 LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 
@@ -47,7 +47,7 @@ def check_bound(name: str, value: Any) -> float:
 
 
 class TableShards:
-    """A `Table` on disk; ``made`` gives the array of some rows by their numbers: what the estimator makes of them."""
+    """A `Table` on disk; ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
 
     def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
         self._corpus, self._made = corpus, made
@@ -68,10 +68,10 @@ class TableShards:
 
 
 class Table:
-    """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
+    """Records as rows of an array, which `ConjugateEstimator` hands to the engine.
 
     ``array``, (n, n_columns) numbers, is C-contiguous and read-only; ``usable``, (n,) bool, says which records hold
-    finite numbers alone, and is None where all do.
+    only finite numbers, and is None if all do.
     """
 
     def __init__(self, array: np.ndarray, usable: np.ndarray | None = None):
@@ -95,7 +95,7 @@ class ConjugateModel(Model):
 
     ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
     nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
-    released statistics per record and the noise in it; ``norm_bound`` is what the user has proven, and ``clip``, the L2
+    released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the L2
     bound of a contribution, is at most this.
 
     Notes
@@ -211,7 +211,7 @@ class ConjugateModel(Model):
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
         mean, noise_sd = self.average
-        # On a copy: what an M-step assigns to self is forgotten, as it would be by a run that is resumed.
+        # On a copy: assignments of an M-step to self are forgotten, as by a run that is resumed.
         returned = self._checked(copy(self.functions).mstep(mean, noise_sd, self.parameters), "mstep")
         shapes, expected = [p.shape for p in returned], [p.shape for p in self.parameters]
         if shapes != expected:
