@@ -10,15 +10,15 @@ Notes
 *Purity.* A record's row of ``out`` has to be a function of its row of ``records`` and of ``parameters``, bit for bit.
 The function promises it; the form of the call makes the promise easy to keep:
 
-- Every call of a run has arrays of the same shape, strides and alignment. So an operation that chooses its order by the
-  shape, such as a matrix product, gives a row the same bits in a full block and in the last one. Rows that no record
-  fills are copies of one that does.
+- Every call of a run has arrays of the same shape, strides and alignment, so nothing depends on how many records are
+  left for the last block. Rows that no record fills are copies of one that does.
 - ``records`` and ``out`` are written anew before each call.
 - If a call raises, its records are taken one by one. The record that raises contributes zero, and its neighbors do not
   notice.
 
-A model tries its function on public records in different company (`ConjugateModel.faults`), and layer B of the audit
-does so at length.
+Matrix products and sums over records break the promise: BLAS rounds a row by its place in the block from about 200
+columns on. A model tries its function on public records in other places and other company, and compares every bit
+(`ConjugateModel.faults`); layer B of the audit looks at the integers that are added, at length.
 
 *Speed.* Statistics, clip and exact sum of a record, in nanoseconds of one AVX-512 core. The last column is the code
 that this one replaces, with vector types of eight records and the same bits:
