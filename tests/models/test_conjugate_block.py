@@ -156,7 +156,8 @@ def test_a_function_that_mixes_records_is_said_before_the_fit_and_caught_by_the_
 
 def test_rounding_that_depends_on_the_place_is_said():
     """A difference in the last bit hardly ever reaches the lattice, where the audit looks."""
-    assert model_of(variant(rounding)(), 3).faults() == [MIXING_WARNING]
+    assert MIXING_WARNING in model_of(variant(rounding)(), 3).faults()
+    assert MIXING_WARNING not in model_of(GaussianMixture(3, radius=2.0), 3).faults()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
