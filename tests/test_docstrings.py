@@ -23,7 +23,6 @@ UNCALLED = {
     "event": "what `fit` charges",
     "get_params": "scikit-learn's",
     "set_unsafe": "is shown where the estimators inherit it",
-    "n_scratch": "a user's model overrides it",
     "records": "a user's model overrides it",
     "check_parameters": "a user's model overrides it",
 }

@@ -124,7 +124,7 @@ class Others(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Others())
 import vips_fast
 for module in pkgutil.walk_packages(vips_fast.__path__, "vips_fast."):
-    if module.name not in {"vips_fast.kernels.numba_types", "vips_fast.models.conjugate.lanes"}:  # numba's own types
+    if module.name != "vips_fast.kernels.numba_types":  # numba's own types
         __import__(module.name)
 from vips_fast.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -14,13 +14,13 @@ from vips_fast.models.examples import GaussianMixture
 SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
 
 
-def randomised(record, parameters, scratch, out):
-    out[0] = 0.5 + 0.4 * np.random.random()
+def randomised(records, parameters, out):
+    for i in range(len(records)):
+        out[i, 0] = 0.5 + 0.4 * np.random.random()
 
 
-def too_long(record, parameters, scratch, out):
-    for j in range(len(out)):
-        out[j] = 1e3 * record[j]
+def too_long(records, parameters, out):
+    out[:] = 1e3 * records
 
 
 def failed(adapter, layers, **sizes):

@@ -11,12 +11,13 @@ class Mean(ConjugateEstimator):
     """Mean of vectors in the unit ball."""
 
     @staticmethod
-    def statistics(record, parameters, scratch, out):
-        norm = 0.0
-        for j in range(len(record)):
-            norm += record[j] * record[j]
-        for j in range(len(record)):
-            out[j] = record[j] / max(1.0, math.sqrt(norm))
+    def statistics(records, parameters, out):
+        for i in range(len(records)):
+            norm = 0.0
+            for j in range(records.shape[1]):
+                norm += records[i, j] * records[i, j]
+            for j in range(records.shape[1]):
+                out[i, j] = records[i, j] / max(1.0, math.sqrt(norm))
 
     def n_statistics(self, n_columns):
         return n_columns

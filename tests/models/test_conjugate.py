@@ -14,8 +14,8 @@ from ball_mean import Mean, variant
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
-from vips_fast.models.conjugate.estimator import RECORDS_WARNING, STATISTICS_WARNING
-from vips_fast.models.conjugate.model import checked_parameters
+from vips_fast.models.conjugate.estimator import RECORDS_WARNING
+from vips_fast.models.conjugate.model import STATISTICS_WARNING, checked_parameters
 from vips_fast.models.examples import (
     BernoulliMixture,
     BinomialRegression,
@@ -222,7 +222,7 @@ def test_the_bound_is_reached_by_the_worst_record(kind):
     if kind is ProbabilisticPCA:
         # Loadings that carry a record of norm R to a latent mean of norm above B.
         model.parameters = checked_parameters(model.functions._parameters(np.eye(3, 2), 0.01))
-    norm = np.linalg.norm(model.evaluate(longest)[0][0])
+    norm = np.linalg.norm(model.evaluate(longest)[0])
     assert model.clip * (1 - 1e-6) < norm <= model.clip
 
 
@@ -251,7 +251,7 @@ def test_the_clip_norm_option_lowers_the_sensitivity():
 def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
     """A bound of 1e-175 once let a record add 1e10 times the bound: its square is 0 in doubles."""
     X = np.full((3, 1), bound * 1e10 if 0 < bound < 1 else 1.0)
-    copying = variant(lambda record, parameters, scratch, out: None, norm_bound=lambda self, n: bound)
+    copying = variant(lambda records, parameters, out: None, norm_bound=lambda self, n: bound)
     with pytest.raises(ValueError, match="norm_bound=.*expected a number in .1e-100, 1e"):
         copying(n_steps=1).fit(X)
     refused = [Mean(clip_norm=bound), GaussianMixture(radius=bound), BinomialRegression(precision=bound)]
@@ -265,9 +265,8 @@ def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
 
 @pytest.mark.parametrize("bound", [1e-100, 0.7, 1e100])
 def test_the_bound_holds_in_integers_at_both_ends_of_what_is_allowed(bound):
-    def copying(record, parameters, scratch, out):
-        for j in range(len(record)):
-            out[j] = record[j]
+    def copying(records, parameters, out):
+        out[:] = records
 
     scales = bound * np.array([1e-80, 0.5, 1.0, 1 + 1e-12, 1 + 5e-7, 1e10, 1e200 / max(bound, 1.0)])
     directions = np.random.default_rng(0).normal(size=(len(scales), 2))
@@ -285,24 +284,28 @@ def test_the_bound_holds_in_integers_at_both_ends_of_what_is_allowed(bound):
 # --------------------------------------------------- functions that misbehave
 
 
-def raising(record, parameters, scratch, out):
-    out[0] = 1.0
-    if record[0] > 0.5:
-        raise ValueError("private")
+def raising(records, parameters, out):
+    for i in range(len(records)):
+        out[i, 0] = 1.0
+        if records[i, 0] > 0.5:
+            raise ValueError("private")
 
 
-def not_finite(record, parameters, scratch, out):
-    out[0] = record[0]
-    if record[0] > 0.5:
-        out[1] = math.nan
+def not_finite(records, parameters, out):
+    for i in range(len(records)):
+        out[i, 0] = records[i, 0]
+        if records[i, 0] > 0.5:
+            out[i, 1] = math.nan
 
 
-def too_long(record, parameters, scratch, out):
-    out[0] = 1e200 if record[0] > 0.5 else 0.5
+def too_long(records, parameters, out):
+    for i in range(len(records)):
+        out[i, 0] = 1e200 if records[i, 0] > 0.5 else 0.5
 
 
-def outside(record, parameters, scratch, out):
-    out[int(record[0] > 0.5) * 10**6] = 0.5
+def outside(records, parameters, out):
+    for i in range(len(records)):
+        out[i, int(records[i, 0] > 0.5) * 10**6] = 0.5
 
 
 @pytest.mark.parametrize("function", [raising, not_finite, too_long, outside])
@@ -324,9 +327,9 @@ def test_what_a_bad_function_does_stays_inside_the_bound_and_is_said(function):
 
 
 def test_a_private_fit_does_not_say_what_training_records_did():
-    def secret(record, parameters, scratch, out):
-        out[0] = 0.5
-        if record[0] == 0.123:
+    def secret(records, parameters, out):
+        out[:] = 0.5
+        if (records[:, 0] == 0.123).any():
             raise ValueError
 
     kind = variant(secret)
@@ -350,12 +353,12 @@ def test_records_that_are_not_finite_end_the_fit_or_contribute_zero():
 
 
 def test_nothing_is_carried_from_one_record_to_the_next():
-    def remembering(record, parameters, scratch, out):
-        out[0] += 0.125 + scratch[0]
-        scratch[0] += 1.0
+    def remembering(records, parameters, out):
+        out += 0.125 + records
+        records += 1.0
 
-    model, table = model_of(variant(remembering, n_scratch=lambda self, n: 1)(), np.zeros((3, 1)))
-    np.testing.assert_array_equal(sums_of(model, table), [3 * 2**17])
+    model, table = model_of(variant(remembering)(), np.zeros((1000, 1)))
+    np.testing.assert_array_equal(sums_of(model, table), [1000 * 2**17])
 
 
 @pytest.mark.parametrize(
@@ -394,8 +397,8 @@ def test_records_that_act_on_each_row_alone_are_not_blamed():
 @pytest.mark.parametrize(
     ("kind", "error", "match"),
     [
-        (variant(lambda record, parameters, scratch, out: record.no_such_attribute), TypeError, "cannot compile"),
-        (variant(lambda record, parameters, scratch, out: parameters[0].fill(1.0)), TypeError, "cannot compile"),
+        (variant(lambda records, parameters, out: records.no_such_attribute), TypeError, "cannot compile"),
+        (variant(lambda records, parameters, out: parameters[0].fill(1.0)), TypeError, "cannot compile"),
         (variant(raising, n_statistics=lambda self, n: 0), ValueError, "n_statistics=0"),
         (variant(raising, start=lambda self, n, rng: None), TypeError, "start: expected a tuple of arrays"),
         (variant(raising, start=lambda self, n, rng: ([math.nan],)), ValueError, "not finite"),

@@ -2,9 +2,8 @@
 
 Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
 Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
-and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of one
-record, which Numba compiles, a bound on that function's L2 norm, an M-step in Python, and whatever it wants to read
-out.
+and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of a block of
+records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and its read-outs.
 """
 
 import inspect
@@ -26,17 +25,12 @@ from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
-from .model import ConjugateModel, Table, TableShards, check_bound
+from .model import STATISTICS_WARNING, ConjugateModel, Table, TableShards, check_bound
 
-#: Warnings about a statistics function that misbehaves, and about records that are not functions of their rows. Both
-#: are constant: they name no record.
-STATISTICS_WARNING = (
-    "statistics: a contribution raised, was not finite or was longer than norm_bound; "
-    "such contributions are left out or scaled down to the bound"
-)
+#: Warning about records that are not functions of their rows. It is constant: it names no record.
 RECORDS_WARNING = (
     "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
-    "row alone, since no guarantee holds otherwise"
+    "row, since no guarantee holds otherwise"
 )
 
 #: Rows that are checked for finite numbers at a time.
@@ -50,18 +44,18 @@ class ConjugateEstimator(PrivateEstimator):
     A subclass defines the members below and takes the parameters below as
     ``**options`` of its constructor, which it hands to ``super().__init__``.
 
-    ``statistics(record, parameters, scratch, out)``
-        A static method that Numba can compile (plain Python or ``@njit``). It reads ``record``, a float64 vector, and
-        ``parameters``, a tuple of read-only float64 arrays, and writes the record's expected sufficient statistics to
-        ``out``, float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is float64, ``n_scratch``
-        entries, 0 before the call. The result must depend on the arguments alone: no random numbers and no BLAS (``@``,
-        ``np.dot``), whose rounding depends on where an array lies.
-        A function without branches and indices that depend on a record runs on eight records at a time, which it need
-        not know (`vips_fast.models.conjugate.lanes` says of which operations it may be made).
-    ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
-        Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
+    ``statistics(records, parameters, out)``
+        A static method that Numba can compile (plain Python or ``@njit``). It reads ``records``, a float64 array
+        (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It writes the expected sufficient
+        statistics of each record to its row of ``out``, a float64 array (n, n_statistics), all 0 before the call. It
+        may use ``records`` as room for its work. A row of ``out`` depends on the same row of ``records`` and on
+        ``parameters``, bit for bit: no random numbers, no sums over records.
+        Columns are contiguous, so put the loop over records inside: `vips_fast.models.conjugate.block` says why, and
+        has an `exp` that such loops vectorize.
+    ``n_statistics(n_columns)``
+        Columns of ``out`` for records of ``n_columns`` numbers.
     ``norm_bound(n_columns)``
-        A proven L2 bound of ``out`` over all records, in [1e-100, 1e100].
+        A proven L2 bound of a row of ``out`` over all records, in [1e-100, 1e100].
     ``start(n_columns, rng)``
         Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
     ``mstep(mean, noise_sd, parameters)``
@@ -72,14 +66,14 @@ class ConjugateEstimator(PrivateEstimator):
         True says that statistics are >= 0; negative ones are then set to 0 and
         replacing a record costs sqrt(2) instead of 2 times the bound.
     ``records(X, y)``
-        The records, one for each row of what `fit` is given; a default is provided. It acts on **each row alone**, bit
-        for bit: it may not center, scale, rank, encode or drop rows by what the other rows hold, nor multiply matrices.
+        The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
+        bit for bit: it may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices.
         A fit tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
     The functions are called on a private copy of the estimator: on ``self.n_records_``, the public number of records,
-    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; what they assign to ``self`` is
+    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; assignments to ``self`` are
     forgotten. All that one step hands to the next is in the parameters.
 
     Parameters
@@ -95,8 +89,8 @@ class ConjugateEstimator(PrivateEstimator):
 
     Notes
     -----
-    What the user's function does cannot break the guarantee, as long as it is a function of its arguments. Its result
-    is replaced by the zero vector where it raises or is not finite, scaled down to the bound C, truncated toward zero
+    The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result
+    is replaced by the zero vector if it raises or is not finite, scaled down to the bound C, truncated toward zero
     to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
     most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
@@ -117,9 +111,11 @@ class ConjugateEstimator(PrivateEstimator):
     >>> from vips_fast import ConjugateEstimator
     >>> class Mean(ConjugateEstimator):
     ...     @staticmethod
-    ...     def statistics(record, parameters, scratch, out):
-    ...         for j in range(len(record)):
-    ...             out[j] = min(max(record[j], -1.0), 1.0)
+    ...     def statistics(records, parameters, out):
+    ...         n, d = records.shape
+    ...         for j in range(d):
+    ...             for i in range(n):
+    ...                 out[i, j] = min(max(records[i, j], -1.0), 1.0)
     ...     def n_statistics(self, n_columns):
     ...         return n_columns
     ...     def norm_bound(self, n_columns):
@@ -140,7 +136,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no statistic is ever negative; a class attribute, or a property where settings decide."""
+        """Whether no statistic is ever negative; a class attribute, or a property if settings decide."""
         return False
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
@@ -170,15 +166,11 @@ class ConjugateEstimator(PrivateEstimator):
             mine + [p.replace(kind=p.KEYWORD_ONLY) for p in inherited if p.name not in names and p.name != "self"]
         )
 
-    # ------------------------------------------------- what a model defines
+    # -------------------------------------------- defined by a model
 
     def n_statistics(self, n_columns: int) -> int:
         """Entries of the statistics."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
-
-    def n_scratch(self, n_columns: int) -> int:
-        """Entries of the scratch array."""
-        return 0
 
     def norm_bound(self, n_columns: int) -> float:
         """Proven L2 bound of the statistics of one record."""
@@ -212,7 +204,7 @@ class ConjugateEstimator(PrivateEstimator):
     def fit(self, X: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
-        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, where the model has them. A
+        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, if the model has them. A
         record whose statistics are not finite contributes zero. ``keep`` are the keywords of
         `vips_fast.models.parameters.Bookkeeping`.
 
@@ -234,15 +226,17 @@ class ConjugateEstimator(PrivateEstimator):
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)
         steps = self.diagnostics_ or []
-        broken = not self.private and any(step.get("broken") for step in steps)
-        if broken or self._restored().misbehaves():
-            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=3)
+        said = set(self._restored().faults())
+        if not self.private and any(step.get("broken") for step in steps):
+            said.add(STATISTICS_WARNING)
+        for text in sorted(said):
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         return self
 
     def _inspect(self, model: Model) -> None:
         # The compiler comes last: all other refusals are quicker.
-        if cast(ConjugateModel, model).misbehaves():
-            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=5)
+        for text in cast(ConjugateModel, model).faults():
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
@@ -378,11 +372,12 @@ class ConjugateEstimator(PrivateEstimator):
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
-        (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
+        (n, n_statistics), not clipped; zero if ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
-        return cast(Matrix, model.evaluate(array)[0])
+        values = model.evaluate(array)
+        return cast(Matrix, np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0))
 
 
 def parameter(index: int, doc: str) -> Attribute[Array]:
@@ -391,7 +386,7 @@ def parameter(index: int, doc: str) -> Attribute[Array]:
 
 
 def _finite_rows(array: np.ndarray) -> np.ndarray | None:
-    """Which rows hold finite numbers alone; None if all do."""
+    """Find the rows that hold only finite numbers; None if all do."""
     if array.dtype.kind != "f":
         return None
     chunks = range(0, len(array), _CHUNK)
@@ -400,7 +395,7 @@ def _finite_rows(array: np.ndarray) -> np.ndarray | None:
 
 
 def _shape(data: Any) -> tuple[int, ...]:
-    """Shape of what may be an array, a table or a list of anything."""
+    """Return the shape of an array, a table or a list of anything."""
     try:
         return tuple(getattr(data, "shape", None) or np.shape(data))
     except ValueError:
@@ -410,7 +405,7 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
     """n rows of the type and the columns of an array of numbers; None for other things.
 
-    They hold integers below ``largest``, or normal numbers where it is 0 and the type can hold them.
+    They hold integers below ``largest``, or normal numbers if it is 0 and the type can hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":

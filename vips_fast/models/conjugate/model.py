@@ -15,15 +15,25 @@ from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, UnitBlock, opened
 from ...mechanisms import GaussianMechanism
-from .compiled import Loops, loops_of
+from .block import Room, loop_of, room
 
 if TYPE_CHECKING:
     from .estimator import ConjugateEstimator
 
-#: Records of one block that is handed to a thread.
+#: Records that a thread takes at a time.
 BLOCK = 2048
 
-#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from what a double can hold.
+#: Warnings about a statistics function. They are constant, and public records decide: they tell of no record.
+STATISTICS_WARNING = (
+    "statistics: a contribution raised, was not finite or was longer than norm_bound; "
+    "such contributions are left out or scaled down to the bound"
+)
+MIXING_WARNING = (
+    "statistics: the result of a record differs with the records beside it or from call to call; expected a function "
+    "of that record and the parameters, since no guarantee holds otherwise"
+)
+
+#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from the limits of doubles.
 LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 
@@ -37,7 +47,7 @@ def check_bound(name: str, value: Any) -> float:
 
 
 class TableShards:
-    """A `Table` on disk; ``made`` gives the array of some rows by their numbers: what the estimator makes of them."""
+    """A `Table` on disk; ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
 
     def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
         self._corpus, self._made = corpus, made
@@ -58,10 +68,10 @@ class TableShards:
 
 
 class Table:
-    """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
+    """Records as rows of an array, which `ConjugateEstimator` hands to the engine.
 
     ``array``, (n, n_columns) numbers, is C-contiguous and read-only; ``usable``, (n,) bool, says which records hold
-    finite numbers alone, and is None where all do.
+    only finite numbers, and is None if all do.
     """
 
     def __init__(self, array: np.ndarray, usable: np.ndarray | None = None):
@@ -85,25 +95,24 @@ class ConjugateModel(Model):
 
     ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
     nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
-    released statistics per record and the noise in it; ``norm_bound`` is what the user has proven, and ``clip``, the L2
+    released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the L2
     bound of a contribution, is at most this.
 
     Notes
     -----
     *Sensitivity.* A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to
     do. Its norm is at most the clip C, whatever the user's function does and however many rows a unit has, whose
-    statistics are added before they are clipped (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a
+    statistics are added before they are clipped (proof in `vips_fast.models.conjugate.block`). Adding or removing a
     record moves the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation
     toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
-    at_root = ("_average", "_loops")
+    at_root = ("_average", "_loop")
     _spacing: float
 
     def __init__(self, functions: "ConjugateEstimator", n_columns: int, seed: int):
         self.functions, self._n_columns = functions, n_columns
         size = check_number("n_statistics", functions.n_statistics(n_columns), 1, 2**31, integer=True)
-        self._n_scratch = check_number("n_scratch", functions.n_scratch(n_columns), 0, 2**31, integer=True)
         self.shape = (int(size),)
         self.norm_bound = check_bound("norm_bound", functions.norm_bound(n_columns))
         self.clip = self.norm_bound
@@ -128,17 +137,11 @@ class ConjugateModel(Model):
     # ------------------------------------------------------------- records
 
     @cached_property
-    def _loops(self) -> Loops:
-        n_numbers = self._n_columns + self._n_scratch + self.shape[0]
-        return loops_of(type(self.functions), self.parameters, n_numbers)
+    def _loop(self) -> Callable[..., None]:
+        return loop_of(type(self.functions))
 
-    @property
-    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
-        """No rows whose statistics are wanted."""
-        return np.zeros((0, *self.shape)), np.zeros(0, dtype=np.bool_)
-
-    def _buffers(self) -> tuple[np.ndarray, ...]:
-        return self._loops.buffers(self._n_columns, self._n_scratch, self.shape[0])
+    def _room(self) -> Room:
+        return room(self._n_columns, self.shape[0])
 
     def contribute(
         self,
@@ -149,63 +152,48 @@ class ConjugateModel(Model):
     ) -> None:
         """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
         (records, rows), _, starts = opened(block, words)
-        if "buffers" not in scratch:
-            scratch["buffers"] = self._buffers()
-        counts = scratch["buffers"][-1]
-        counts[:] = 0
-        self._loops.add(
-            records,
-            rows,
-            np.arange(len(rows) + 1) if starts is None else starts,
-            self.parameters,
-            self._nonnegative,
-            self.clip,
-            self.norm_bound,
-            1.0 / self._spacing,
-            math.floor(self.clip / self._spacing),
-            *self._nothing,
-            *scratch["buffers"],
-            out,
-        )
+        if "room" not in scratch:
+            scratch["room"] = self._room()
+        counts, limit = np.zeros(2, dtype=np.int64), math.floor(self.clip / self._spacing)
+        starts = np.arange(len(rows) + 1) if starts is None else starts
+        bounds = (self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing, limit)
+        values = np.zeros((0, *self.shape))
+        self._loop(records, rows, starts, self.parameters, bounds, scratch["room"], counts, values, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
-    def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Statistics of each record, unclipped, and which are good; the others are zero.
+    def evaluate(self, records: np.ndarray) -> np.ndarray:
+        """Return the statistics of each record, unclipped; NaN if they raised.
 
         Raises TypeError if Numba cannot compile the user's function.
         """
-        values, good = np.zeros((len(records), *self.shape)), np.zeros(len(records), dtype=np.bool_)
-        records = records.view()
-        records.flags.writeable = False  # as in fits: what is compiled knows the difference
-        rows, loops = np.arange(len(records) + 1), self._loops
+        values, rows = np.zeros((len(records), *self.shape)), np.arange(len(records) + 1)
+        records, loop = records.view(), self._loop
+        records.flags.writeable = False  # as in fits: compiled code knows the difference
+        counts, sums = np.zeros(2, dtype=np.int64), np.zeros(self.shape, dtype=np.int64)
+        bounds = (self._nonnegative, 1.0, 1.0, 1.0, 1)
         try:
-            loops.add(
-                records,
-                rows[:-1],
-                rows,
-                self.parameters,
-                self._nonnegative,
-                1.0,
-                1.0,
-                1.0,
-                1,
-                values,
-                good,
-                *self._buffers(),
-                np.zeros(self.shape, dtype=np.int64),
-            )
+            loop(records, rows[:-1], rows, self.parameters, bounds, self._room(), counts, values, sums)
         except Exception as error:
-            # Types alone are at fault here: what the function raises is caught inside the loop.
+            # Types are at fault here: the loop catches what the function raises.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
-        return values, good
+        return np.where(values < 0.0, 0.0, values) if self._nonnegative else values
 
-    def misbehaves(self) -> bool:
-        """Whether a contribution of a public, invented record breaks what the model promises."""
+    def faults(self) -> list[str]:
+        """Try the function on public, invented records, and return the warnings that it deserves."""
         normal = np.random.default_rng(0).standard_normal((16, self._n_columns))
         scaled = [normal * scale for scale in (1e-3, 1.0, 1e3, 1e6)]
-        values, good = self.evaluate(np.concatenate([0 * normal[:1], *scaled, np.sign(normal), abs(np.sign(normal))]))
-        norms = np.sqrt((values * values).sum(axis=1))
-        return not good.all() or bool(norms.max() > self.norm_bound * (1 + 1e-9))
+        records = np.concatenate([0 * normal[:1], *scaled, np.sign(normal), abs(np.sign(normal))])
+        values = self.evaluate(records)
+        with np.errstate(all="ignore"):
+            norms = np.sqrt((values * values).sum(axis=1))
+        warnings = []
+        if not np.isfinite(values).all() or norms.max() > self.norm_bound * (1 + 1e-9):
+            warnings.append(STATISTICS_WARNING)
+        # Half of them again, in other places and without the others.
+        some = np.random.default_rng(1).permutation(len(records))[: len(records) // 2]
+        if not np.array_equal(values[some], self.evaluate(records[some]), equal_nan=True):
+            warnings.append(MIXING_WARNING)
+        return warnings
 
     # -------------------------------------------------------------- M-step
 
@@ -223,7 +211,7 @@ class ConjugateModel(Model):
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
         mean, noise_sd = self.average
-        # On a copy: what an M-step assigns to self is forgotten, as it would be by a run that is resumed.
+        # On a copy: assignments of an M-step to self are forgotten, as by a run that is resumed.
         returned = self._checked(copy(self.functions).mstep(mean, noise_sd, self.parameters), "mstep")
         shapes, expected = [p.shape for p in returned], [p.shape for p in self.parameters]
         if shapes != expected:

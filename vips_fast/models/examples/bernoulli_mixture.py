@@ -8,7 +8,7 @@ from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
 from ...data.types import Array, Matrix, Vector
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from ..conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
 
 
 class BernoulliMixture(ConjugateEstimator):
@@ -71,37 +71,30 @@ class BernoulliMixture(ConjugateEstimator):
         self.pseudocount = pseudocount
 
     @staticmethod
-    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
         constant, slope, scales = parameters[:3]  # log of the weighted probability: constant + slope x
         n_components, d = slope.shape
         center, radius, count_weight = scales[0], scales[1], scales[2]
-        norm = 0.0
+        n = len(records)
+        inverse = np.zeros(n)
         for j in range(d):
-            record[j] = min(max(record[j], 0.0), 1.0)
-            norm += (record[j] - center) * (record[j] - center)
-        inverse = 1.0 / max(math.sqrt(norm), radius)
-        top = -math.inf
+            for i in range(n):
+                records[i, j] = min(max(records[i, j], 0.0), 1.0)
+                inverse[i] += (records[i, j] - center) * (records[i, j] - center)
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(inverse[i]), radius)
+        affine(out, constant, slope, records)
+        softmax(out, n_components)
         for k in range(n_components):
-            s = constant[k]
             for j in range(d):
-                s += slope[k, j] * record[j]
-            scratch[k] = s
-            top = max(top, s)
-        total = 0.0
-        for k in range(n_components):
-            scratch[k] = math.exp(scratch[k] - top)
-            total += scratch[k]
-        for k in range(n_components):
-            r = scratch[k] / total
-            out[k] = count_weight * r
-            for j in range(d):
-                out[n_components + k * d + j] = r * inverse * (record[j] - center)
+                at = n_components + k * d + j
+                for i in range(n):
+                    out[i, at] = out[i, k] * inverse[i] * (records[i, j] - center)
+            for i in range(n):
+                out[i, k] *= count_weight
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns)
-
-    def n_scratch(self, n_columns: int) -> int:
-        return self.n_components
 
     def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(1.0 + self._count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding

@@ -45,29 +45,38 @@ class BinomialRegression(ConjugateEstimator):
         self.n_trials, self.radius, self.precision = n_trials, radius, precision
 
     @staticmethod
-    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
         second_moment, scale = parameters[:2]
         d = len(second_moment)
-        norm = 0.0
+        n = len(records)
+        inverse, xi = np.zeros(n), np.zeros(n)
+        trials, half = records[:, d + 1], records[:, d]
         for j in range(d):
-            norm += record[j] * record[j]
-        inverse = 1.0 / max(math.sqrt(norm), scale[0])
-        trials = min(max(record[d + 1], 0.0), scale[1])
-        y = min(max(record[d], 0.0), trials)
-        square = 0.0
-        for i in range(d):
-            s = 0.0
+            for i in range(n):
+                inverse[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(inverse[i]), scale[0])
+            trials[i] = min(max(trials[i], 0.0), scale[1])
+            half[i] = (min(max(half[i], 0.0), trials[i]) - trials[i] / 2) / scale[1]
+        for a in range(d):
+            moment = np.zeros(n)
             for j in range(d):
-                s += second_moment[i, j] * record[j]
-            square += s * record[i] * (inverse * scale[0]) ** 2
-        c = math.sqrt(max(square, 0.0))
-        xi = trials * (0.25 if c < 1e-4 else math.tanh(c / 2) / (2 * c)) / scale[1]
+                for i in range(n):
+                    moment[i] += second_moment[a, j] * records[i, j]
+            for i in range(n):
+                xi[i] += moment[i] * records[i, a] * ((inverse[i] * scale[0]) * (inverse[i] * scale[0]))
+        for i in range(n):
+            c = math.sqrt(max(xi[i], 0.0))
+            xi[i] = trials[i] * (0.25 if c < 1e-4 else math.tanh(c / 2) / (2 * c)) / scale[1]
         at = d
-        for i in range(d):
-            x = record[i] * inverse
-            out[i] = (y - trials / 2) / scale[1] * x
-            for j in range(i, d):
-                out[at] = xi * x * (record[j] * inverse) * (1.0 if i == j else math.sqrt(2.0))
+        for a in range(d):
+            for i in range(n):
+                out[i, a] = half[i] * (records[i, a] * inverse[i])
+            for j in range(a, d):
+                weight = 1.0 if a == j else math.sqrt(2.0)
+                for i in range(n):
+                    x = records[i, a] * inverse[i]
+                    out[i, at] = xi[i] * x * (records[i, j] * inverse[i]) * weight
                 at += 1
 
     def records(self, X: Data, y: Column | None = None) -> Cells:

@@ -9,7 +9,7 @@ from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
 from ...data.types import Array, Matrix, Vector
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax
 
 
 @dataclass(frozen=True)
@@ -75,42 +75,38 @@ class GaussianMixture(ConjugateEstimator):
         self.n_components, self.radius, self.means_init, self.options = n_components, radius, means_init, options
 
     @staticmethod
-    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
         # The log of the weighted density at R u is constant + linear u + quadratic u^2.
         constant, linear, quadratic, radius = parameters[:4]
         n_components, d = linear.shape
-        norm = 0.0
+        n = len(records)
+        inverse = np.zeros(n)
         for j in range(d):
-            norm += record[j] * record[j]
-        inverse = 1.0 / max(math.sqrt(norm), radius[0])  # 1/R, or 1/||x|| for a record outside
+            for i in range(n):
+                inverse[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(inverse[i]), radius[0])  # 1/R, or 1/||x|| for a record outside
         for j in range(d):
-            record[j] *= inverse
-        top = -math.inf
+            for i in range(n):
+                records[i, j] *= inverse[i]
         for k in range(n_components):
-            s = constant[k]
+            for i in range(n):
+                out[i, k] = constant[k]
             for j in range(d):
-                s += (linear[k, j] + quadratic[k, j] * record[j]) * record[j]
-            scratch[k] = s
-            top = max(top, s)
-        total = 0.0
-        for k in range(n_components):
-            scratch[k] = math.exp(scratch[k] - top)
-            total += scratch[k]
+                for i in range(n):
+                    out[i, k] += (linear[k, j] + quadratic[k, j] * records[i, j]) * records[i, j]
+        softmax(out, n_components)
         second = n_components * d
         for k in range(n_components):
-            r = scratch[k] / total
-            out[k] = r
-            at = n_components + k * d
             for j in range(d):
-                first = r * record[j]
-                out[at + j] = first
-                out[at + second + j] = first * record[j]
+                at = n_components + k * d + j
+                for i in range(n):
+                    first = out[i, k] * records[i, j]
+                    out[i, at] = first
+                    out[i, at + second] = first * records[i, j]
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + 2 * n_columns)
-
-    def n_scratch(self, n_columns: int) -> int:
-        return self.n_components
 
     def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(3.0) * (1 + 1e-12)  # the bound, and rounding

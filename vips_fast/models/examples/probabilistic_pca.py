@@ -73,38 +73,43 @@ class ProbabilisticPCA(ConjugateEstimator):
         self.n_components, self.radius, self.center, self.options = n_components, radius, center, options
 
     @staticmethod
-    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
         project, scale, center = parameters[:3]  # E[z] = project x
         k, d = project.shape
-        norm = 0.0
+        n = len(records)
+        norm, shrink, inverse = np.zeros(n), np.zeros(n), np.zeros(n)
+        latent = np.zeros((k, n))
         for j in range(d):
-            record[j] -= center[j]
-            norm += record[j] * record[j]
-        shrink = scale[0] / max(math.sqrt(norm), scale[0])
-        size = 0.0
+            for i in range(n):
+                records[i, j] -= center[j]
+                norm[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            shrink[i] = scale[0] / max(math.sqrt(norm[i]), scale[0])
         for a in range(k):
-            s = 0.0
             for j in range(d):
-                s += project[a, j] * record[j] * shrink
-            scratch[a] = s
-            size += s * s
-        inverse = 1.0 / max(math.sqrt(size), scale[1])
-        at = 0
+                for i in range(n):
+                    latent[a, i] += project[a, j] * records[i, j] * shrink[i]
+            for i in range(n):
+                inverse[i] += latent[a, i] * latent[a, i]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(inverse[i]), scale[1])
+            shrink[i] /= scale[0]
         for j in range(d):
             for a in range(k):
-                out[at] = record[j] * (shrink / scale[0]) * (scratch[a] * inverse)
-                at += 1
+                for i in range(n):
+                    out[i, j * k + a] = records[i, j] * shrink[i] * (latent[a, i] * inverse[i])
+        at = d * k
         for a in range(k):
             for b in range(a, k):
-                out[at] = scratch[a] * inverse * scratch[b] * inverse * (1.0 if a == b else math.sqrt(2.0))
+                weight = 1.0 if a == b else math.sqrt(2.0)
+                for i in range(n):
+                    out[i, at] = latent[a, i] * inverse[i] * latent[b, i] * inverse[i] * weight
                 at += 1
-        out[at] = norm * (shrink / scale[0]) ** 2
+        for i in range(n):
+            out[i, at] = norm[i] * (shrink[i] * shrink[i])
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * n_columns + self.n_components * (self.n_components + 1) // 2 + 1
-
-    def n_scratch(self, n_columns: int) -> int:
-        return self.n_components
 
     def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(3.0) * (1 + 1e-12)  # the bound, and rounding

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
-from ..conjugate import ConjugateEstimator, parameter
+from ..conjugate import ConjugateEstimator, affine, parameter, softmax
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
 #: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
@@ -89,47 +89,43 @@ class VectorMixture(ConjugateEstimator):
         self.vocabulary, self.max_words = vocabulary, max_words
 
     @staticmethod
-    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
         constant, linear, scales = parameters[:3]  # log of the weighted density at x: constant + linear x, and a term
         count_weight, word_weight, most = scales[0], scales[1], scales[2]
         n_components, d = linear.shape
-        norm = 0.0
+        n, n_columns = records.shape
+        norm, inverse, each = np.zeros(n), np.zeros(n), np.zeros(n)
         for j in range(d):
-            norm += record[j] * record[j]
-        inverse = 1.0 / max(math.sqrt(norm), 1.0)
+            for i in range(n):
+                norm[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(norm[i]), 1.0)
         for j in range(d):
-            record[j] *= inverse
-        held = 0.0
-        for j in range(d, len(record)):
-            record[j] = min(max(record[j], 0.0), 1.0)
-            held += record[j] * record[j]
-        each = word_weight / math.sqrt(max(held, most))
-        top = -math.inf
+            for i in range(n):
+                records[i, j] *= inverse[i]
+        for j in range(d, n_columns):
+            for i in range(n):
+                records[i, j] = min(max(records[i, j], 0.0), 1.0)
+                each[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            each[i] = word_weight / math.sqrt(max(each[i], most))
+        affine(out, constant, linear, records)
+        softmax(out, n_components)
+        first_word, n_words = n_components * (1 + d) + 1, n_columns - d
         for k in range(n_components):
-            s = constant[k]
             for j in range(d):
-                s += linear[k, j] * record[j]
-            scratch[k] = s
-            top = max(top, s)
-        total = 0.0
-        for k in range(n_components):
-            scratch[k] = math.exp(scratch[k] - top)
-            total += scratch[k]
-        first_word, n_words = n_components * (1 + d) + 1, len(record) - d
-        for k in range(n_components):
-            r = scratch[k] / total
-            out[k] = count_weight * r
-            for j in range(d):
-                out[n_components + k * d + j] = r * record[j]
+                for i in range(n):
+                    out[i, n_components + k * d + j] = out[i, k] * records[i, j]
             for j in range(n_words):
-                out[first_word + k * n_words + j] = r * each * record[d + j]
-        out[first_word - 1] = count_weight * norm * inverse * inverse
+                for i in range(n):
+                    out[i, first_word + k * n_words + j] = out[i, k] * each[i] * records[i, d + j]
+            for i in range(n):
+                out[i, k] *= count_weight
+        for i in range(n):
+            out[i, first_word - 1] = count_weight * norm[i] * inverse[i] * inverse[i]
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns) + 1
-
-    def n_scratch(self, n_columns: int) -> int:
-        return self.n_components
 
     def norm_bound(self, n_columns: int) -> float:
         square = 1.0 + 2.0 * self._count_weight(n_columns) ** 2 + (_WORD_SHARE**2 if self._n_words else 0.0)
