@@ -111,7 +111,8 @@ def signature(name: str) -> Signature:
     Raises ValueError if there is no kernel of this name.
     """
     returns, *arguments = _kinds(_checked_name(name), 1)
-    return returns(*arguments)
+    found: Signature = returns(*arguments)
+    return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:

@@ -76,7 +76,7 @@ class Transformer(PrivateEstimator):
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What ``transform`` gives: "default" (an array), "pandas" or "polars"; returns the estimator."""
-        return set_output(self, transform)
+        return cast(Self, set_output(self, transform))
 
     def get_feature_names_out(self, input_features: Any = None) -> Names:
         """Names of ``transform``'s columns."""

@@ -167,7 +167,8 @@ def loop_of(kind: type) -> Callable[..., None]:
         import numba  # noqa: F401
     except ImportError:
         raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
-    return _loop(function)
+    found: Callable[..., None] = _loop(function)
+    return found
 
 
 @cache
@@ -179,7 +180,17 @@ def _loop(function: Callable[..., None]) -> Any:
     statistics = numba.njit(nogil=True, boundscheck=True, error_model="numpy", fastmath=False)(function)
 
     @numba.njit(nogil=True)
-    def loop(records, rows, starts, parameters, bounds, room, counts, values, sums):
+    def loop(
+        records: Any,
+        rows: Any,
+        starts: Any,
+        parameters: Any,
+        bounds: Any,
+        room: Any,
+        counts: Any,
+        values: Any,
+        sums: Any,
+    ) -> Any:
         block, out = room[0], room[1]
         first, single, unit = 0, 0, 0
         while first < len(rows):
@@ -238,7 +249,7 @@ def _shared() -> tuple[Any, Any]:
     compiled = numba.njit(nogil=True, error_model="numpy")
 
     @compiled
-    def load(records, rows, first, last, block, out):
+    def load(records: Any, rows: Any, first: Any, last: Any, block: Any, out: Any) -> Any:
         """Copy records to a block, filled up with the last one, and clear its statistics."""
         for i in range(len(block)):
             row = records[rows[min(first + i, last - 1)]]
@@ -249,7 +260,7 @@ def _shared() -> tuple[Any, Any]:
                 out[i, j] = 0.0
 
     @compiled
-    def shorten(row):
+    def shorten(row: Any) -> Any:
         """Bring a vector whose squares overflow to a norm of about 1e120; its square, or -1 if it is not finite."""
         top, square = 0.0, 0.0
         for j in range(len(row)):
@@ -263,7 +274,7 @@ def _shared() -> tuple[Any, Any]:
         return square
 
     @compiled
-    def measure(values, n, nonnegative, chains):
+    def measure(values: Any, n: Any, nonnegative: Any, chains: Any) -> Any:
         """Write the squared norms of the first n rows to chains[0]: -1, and zeros in the row, if it is not finite."""
         whole = values.shape[1] // 4 * 4
         chains[:] = 0.0
@@ -282,7 +293,7 @@ def _shared() -> tuple[Any, Any]:
                 values[i] = row
 
     @compiled
-    def join(values, first, last, starts, unit, slots, carry):
+    def join(values: Any, first: Any, last: Any, starts: Any, unit: Any, slots: Any, carry: Any) -> Any:
         """Add up the rows of each unit, in place; the unit of the last row, and how many units are complete.
 
         A unit that goes on in the next block is carried there.
@@ -308,7 +319,7 @@ def _shared() -> tuple[Any, Any]:
         return unit, slot + complete, single and complete
 
     @compiled
-    def add(first, last, starts, unit, bounds, room, counts, sums):
+    def add(first: Any, last: Any, starts: Any, unit: Any, bounds: Any, room: Any, counts: Any, sums: Any) -> Any:
         nonnegative, clip, bound, per_one, limit = bounds
         _, values, chains, factors, slots, carry = room
         measure(values, last - first, nonnegative, chains)

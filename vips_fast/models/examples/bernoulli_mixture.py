@@ -100,7 +100,7 @@ class BernoulliMixture(ConjugateEstimator):
         return math.sqrt(1.0 + self._count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding
 
     def _count_weight(self, n_columns: int) -> float:
-        return (4.0 * n_columns) ** -0.25
+        return float((4.0 * n_columns) ** -0.25)
 
     def _radius(self, n_columns: int) -> float:
         # The margin keeps the longest binary records inside when their squares are added up.

@@ -173,7 +173,7 @@ class VectorMixture(ConjugateEstimator):
             largest = abs(vectors).max(axis=1, keepdims=True)
             largest = np.where(largest > 0, largest, 1.0)
             product = np.trunc(vectors / largest * _GRID) @ np.trunc(matrix / unit)
-            return (product * (unit / _GRID) * largest).astype(np.float32)
+            return np.asarray((product * (unit / _GRID) * largest).astype(np.float32))
 
     def _matrix(self, n_columns: int) -> np.ndarray:
         matrix = np.asarray(self.projection)
@@ -194,7 +194,7 @@ class VectorMixture(ConjugateEstimator):
         return 0 if self.vocabulary is None else len(self.vocabulary)
 
     def _count_weight(self, n_columns: int) -> float:
-        return (4.0 * (n_columns - self._n_words)) ** -0.25
+        return float((4.0 * (n_columns - self._n_words)) ** -0.25)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         k, d = self.n_components, n_columns - self._n_words

@@ -259,7 +259,7 @@ class LdaModel(Model):
     @property
     def _starting(self) -> bool:
         """Whether only some topics take part."""
-        return self._average.values.shape[1] < self.n_topics
+        return bool(self._average.values.shape[1] < self.n_topics)
 
     def _go_on(self) -> None:
         """Go on with all topics; each has its share of what was released about the one that it is a copy of."""
@@ -381,7 +381,7 @@ class LdaModel(Model):
         def take(first: int, last: int, worker: int) -> np.ndarray:
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
             table[first:last] = chunk if arithmetic else digamma(chunk)
-            return chunk.sum(axis=0)
+            return np.asarray(chunk.sum(axis=0))
 
         def scale(first: int, last: int, worker: int) -> None:
             elog = table[first:last] - bias

@@ -112,7 +112,9 @@ def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
 
     def stretched(whole: np.ndarray, length: float) -> np.ndarray:
         squares = (whole**2).sum(axis=1)
-        return np.rint(whole * (length / np.sqrt(np.maximum(squares, 1).astype(np.float64)))[:, None]).astype(np.int64)
+        return np.asarray(
+            np.rint(whole * (length / np.sqrt(np.maximum(squares, 1).astype(np.float64)))[:, None]).astype(np.int64)
+        )
 
     entries = np.rint(vectors / np.abs(vectors).max(axis=1, keepdims=True) * _ENTRY).astype(np.int64)
     entries = stretched(entries, _LENGTH)
@@ -181,4 +183,4 @@ class WordNeighbors:
 def foreseen_ratios(sums: np.ndarray, ordinary: np.float32) -> np.ndarray:
     """Ratios from `WordNeighbors.sums` of both kinds of evidence, and what a ratio of 1 counts, one of `ORDINARY`."""
     precision, weighted = sums
-    return np.maximum((ordinary + weighted) / (ordinary + precision), _LEAST)
+    return np.asarray(np.maximum((ordinary + weighted) / (ordinary + precision), _LEAST))

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ...checks import check_choice, check_number
 
@@ -59,7 +59,7 @@ class LdaOptions:
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
-        chosen: dict = dict(topic_mean="arithmetic", mean_change_tol=1e-3)
+        chosen: dict[str, Any] = dict(topic_mean="arithmetic", mean_change_tol=1e-3)
         if plain:
             chosen.update(learning_decay=0.5, mean_change_tol=0.1)
         return replace(self, **{name: value for name, value in chosen.items() if getattr(self, name) is None})

@@ -73,7 +73,8 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
             options = LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         clip = 1.0 if options.word_clip is None else options.word_clip
         mean = options.topic_mean or "geometric"
-        return replace(options, word_clip=clip, word_scale=options.word_scale or 0.0, topic_mean=mean)
+        found: LdaOptions = replace(options, word_clip=clip, word_scale=options.word_scale or 0.0, topic_mean=mean)
+        return found
 
     @property
     def _plain(self) -> bool:

@@ -187,7 +187,7 @@ def whole_epochs(sampler: Sampler, n_steps: int) -> int:
 def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
     """0.48 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
     rows = math.inf if rows_per_group is None else rows_per_group
-    return min(1.0, _CLIP * doc_length**-0.425) * min(_PERSON, rows**0.25)
+    return float(min(1.0, _CLIP * doc_length**-0.425) * min(_PERSON, rows**0.25))
 
 
 def usual_distinct_words(doc_length: int) -> float:

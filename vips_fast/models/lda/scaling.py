@@ -39,7 +39,7 @@ def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
     share = np.maximum(mass / mass.sum(), 1e-24)
     scale = share**exponent
     scale *= np.sqrt(np.sum(share / scale**2))
-    return np.clip(scale, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT)
+    return np.asarray(np.clip(scale, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT))
 
 
 class EntryScales:

@@ -77,7 +77,7 @@ def word_masses(
         # No product of BLAS, whose bits follow its own threads.
         rows = likelihood[first:last]
         shares: np.ndarray = 1.0 / np.einsum("vg,g->v", rows, weight)
-        return np.einsum("v,vg->g", shares, rows)
+        return np.asarray(np.einsum("v,vg->g", shares, rows))
 
     map_chunks(len(total), _CHUNK, n_threads, fill)
     rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
@@ -122,14 +122,14 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
     """
 
     def weights(c: np.ndarray) -> np.ndarray:
-        return np.exp(-c * (grid - grid[0]))
+        return np.asarray(np.exp(-c * (grid - grid[0])))
 
     def heavy(c: np.ndarray) -> np.ndarray:
-        return weights(c) @ grid > weights(c).sum()
+        return np.asarray(weights(c) @ grid > weights(c).sum())
 
     low, high = halve_brackets(heavy, np.array(-100.0 / grid[-1]), np.array(100.0, dtype=grid.dtype), 59)
     found = weights(0.5 * (low + high))
-    return found / found.sum()
+    return np.asarray(found / found.sum())
 
 
 class ProductShrinkage:
@@ -186,7 +186,7 @@ class ProductShrinkage:
     @property
     def mass(self) -> np.ndarray:
         """(V,) posterior means of the words' masses over all topics, in the units of the average; above 0."""
-        return self._mass * self._word_sd
+        return np.asarray(self._mass * self._word_sd)
 
     def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> None:
         """Take the noise of all entries, and that of words."""
@@ -195,11 +195,11 @@ class ProductShrinkage:
 
     def _units(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
         """Entries of words first..last in units of their noise."""
-        return average[first:last] / self._sd[first:last]
+        return np.asarray(average[first:last] / self._sd[first:last])
 
     def _across(self, first: int, last: int) -> np.ndarray:
         """The noise of entries in units of that of their words, (last - first, K)."""
-        return self._sd[first:last] / self._word_sd[first:last, None]
+        return np.asarray(self._sd[first:last] / self._word_sd[first:last, None])
 
     def _foresee(self, average: np.ndarray) -> None:
         """What each entry is expected to be, (V, K), where more is known than the products of shares."""
@@ -304,12 +304,12 @@ class ProductShrinkage:
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Posterior means of words first..last, shape (last - first, K), in the room of one of the threads."""
-        return self._means(average, 0.0, first, last, worker) * self._sd[first:last]
+        return np.asarray(self._means(average, 0.0, first, last, worker) * self._sd[first:last])
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
         high, low = (self._means(average, shift, first, last, worker) for shift in (step, -step))
-        return (high - low) / (2.0 * step)
+        return np.asarray((high - low) / (2.0 * step))
 
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
         """Posterior quantiles of the statistics of words first..last at ``levels``, shape (last - first, K, levels).
@@ -346,7 +346,7 @@ class ProductShrinkage:
 
             low, high = halve_brackets(below, np.zeros_like(top), top, _HALVINGS)
             out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
-        return out * self._sd[first:last, :, None]
+        return np.asarray(out * self._sd[first:last, :, None])
 
     def _likely_masses(self, average: np.ndarray) -> np.ndarray:
         """(3, V) masses that are equally likely for each word."""

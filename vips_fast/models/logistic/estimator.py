@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -275,12 +275,12 @@ class BayesianLogisticRegression(PrivateEstimator):
     @property
     def prior_shape_(self) -> np.float64 | Vector:
         """a_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return self._fitted().arrays["prior"].T[0]
+        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[0])
 
     @property
     def prior_rate_(self) -> np.float64 | Vector:
         """b_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return self._fitted().arrays["prior"].T[1]
+        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[1])
 
     @property
     def prior_precision_(self) -> np.float64 | Vector:
@@ -322,7 +322,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
-        return (np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T
+        return np.asarray((np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T)
 
     @by_pieces(np.concatenate)
     def decision_variance(self, X: Data) -> Array:
@@ -331,14 +331,14 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
         if self._spherical:
-            return self.covariance_[0] * _row_products(matrix, matrix) * scale**2
+            return np.asarray(self.covariance_[0] * _row_products(matrix, matrix) * scale**2)
         d, shape = matrix.shape[1], self.covariance_.shape[:-2]
         result = np.empty((math.prod(shape), matrix.shape[0]))
         for first in range(0, matrix.shape[0], 4096):
             part = matrix[first : first + 4096]
             for row, covariance in zip(result, self.covariance_.reshape(-1, d, d), strict=True):
                 row[first : first + 4096] = _row_products(part, part @ covariance)
-        return (np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T
+        return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:

@@ -49,7 +49,7 @@ def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.nda
         k, m = rows[first : first + _PAIRS], columns[first : first + _PAIRS]
 
         def short(angle: np.ndarray, k: np.ndarray = k, m: np.ndarray = m) -> np.ndarray:
-            return joint_excess(h[k], h[m], angle) < covariance[k, m]
+            return np.asarray(joint_excess(h[k], h[m], angle) < covariance[k, m])
 
         low, high = halve_brackets(short, np.full(len(k), -_WIDEST), np.full(len(k), _WIDEST), _HALVINGS)
         angles[first : first + _PAIRS] = 0.5 * (low + high)

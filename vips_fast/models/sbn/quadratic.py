@@ -271,7 +271,7 @@ class QuadraticModel(NetworkModel):
             factor = np.minimum(1.0, self.visible_bound / np.maximum(norms, self.visible_bound))
         native.sbn_clip(z, self.zeta, factor, clip, self.unit("mean"), v, lengths)
         diagnose(scratch, clipped=0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip)))
-        return v
+        return np.asarray(v)
 
     def _add(
         self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]

@@ -233,12 +233,12 @@ class PrivateVocabulary(PrivateEstimator):
     @property
     def weights_(self) -> Vector:
         """Noised sum of the weights of each token; (n_tokens,) float64."""
-        return self._fitted().arrays["weights"][self._chosen()[1]]
+        return np.asarray(self._fitted().arrays["weights"][self._chosen()[1]])
 
     @property
     def shares_(self) -> Vector:
         """Noised share of the persons that hold each token; (n_tokens,) float64."""
-        return self._fitted().arrays["shares"][self._chosen()[1]]
+        return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
 
     def plot(self, most: int = 40) -> "Figure":
         """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""

@@ -14,6 +14,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
 from ...checks import check_number
@@ -67,7 +68,7 @@ class VocabularyPlan:
     token_share: float
     extra_noise: float
 
-    def parameters(self) -> dict:
+    def parameters(self) -> dict[str, Any]:
         """Keyword arguments for the estimator."""
         return {name: getattr(self, name) for name in ("target_epsilon", "n_steps", "max_tokens", "max_features")}
 
