@@ -86,6 +86,9 @@ class RunForecast:
     text: str
     warning: type[Warning] | None = None
 
+    def __str__(self) -> str:
+        return self.text
+
 
 @dataclass(frozen=True)
 class Design:
