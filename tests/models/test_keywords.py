@@ -1,17 +1,25 @@
-"""The keywords that type checkers know of, beside those that the code takes: they are written in two places."""
+"""Keywords of the estimators' methods: what type checkers, readers of a signature and the code know of them."""
+
+from __future__ import annotations
 
 import inspect
+import pickle
+import pydoc
 from dataclasses import fields
+from typing import Any, Self
 
+import numpy as np
 import pytest
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+import vips_fast
+from vips_fast import BayesianLogisticRegression, GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.models.estimator import PrivateEstimator
-from vips_fast.models.lda.paper import PaperParameters as OfTopics
+from vips_fast.models.lda.estimator import PaperParameters as OfTopics
+from vips_fast.models.logistic.estimator import PaperParameters as OfCoefficients
 from vips_fast.models.logistic.paper import PaperOptions
-from vips_fast.models.logistic.paper import PaperParameters as OfCoefficients
-from vips_fast.models.parameters import Call, Common, Parameters
-from vips_fast.models.sbn.paper import PaperParameters as OfPictures
+from vips_fast.models.parameters import Bookkeeping, Call, Common, Parameters
+from vips_fast.models.sbn.estimator import PaperParameters as OfPictures
+from vips_fast.models.vocabulary.estimator import Purchase
 
 
 def test_the_common_keywords_are_the_fields():
@@ -37,3 +45,70 @@ def test_prepare_takes_what_a_call_takes():
     taken = inspect.signature(PrivateEstimator.prepare).parameters.values()
     named = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
     assert set(Call.__annotations__) - {"transcript", "groups"} <= named
+
+
+ESTIMATORS = [
+    kind
+    for kind in (getattr(vips_fast, name) for name in vips_fast.__all__)
+    if isinstance(kind, type) and issubclass(kind, PrivateEstimator)
+]
+
+
+def _methods() -> list[tuple[type, str]]:
+    names = ("fit", "partial_fit", "fit_transform", "paper", "prepare")
+    return [(kind, name) for kind in ESTIMATORS for name in names if hasattr(kind, name)]
+
+
+@pytest.mark.parametrize("kind, name", _methods(), ids=lambda value: getattr(value, "__name__", value))
+def test_every_signature_names_its_keywords(kind, name):
+    signature = inspect.signature(getattr(kind, name))
+    parameters = signature.parameters.values()
+    assert inspect.Parameter.VAR_KEYWORD not in {p.kind for p in parameters}
+    assert all(isinstance(p.annotation, str) for p in parameters if p.name != "self") and "'" not in str(signature)
+    if name in ("fit", "partial_fit", "fit_transform"):
+        known = Call if name == "partial_fit" else Bookkeeping
+        known = Purchase if issubclass(kind, vips_fast.PrivateVocabulary) else known
+        named = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        assert named.keys() == set(known.__annotations__)
+        assert all(p.default is (False if p.name == "resume" else None) for p in named.values())
+        assert len(str(signature)) <= 700
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_constructors_show_aliases(kind):
+    signature = inspect.signature(kind)
+    assert all(isinstance(p.annotation, str) for p in signature.parameters.values())
+    assert len(str(signature)) <= 800
+
+
+def test_help_shows_them_and_methods_stay_what_they_are():
+    text = pydoc.plain(pydoc.render_doc(LatentDirichletAllocation.fit))
+    assert "groups: Column | None = None" in text and "resume: bool = False" in text and "**" not in text
+    paper = str(inspect.signature(BayesianLogisticRegression.paper))
+    assert paper.startswith("(*, sampling: str = ..., ") and "Ellipsis" not in paper
+    assert LatentDirichletAllocation.fit.__qualname__ == "LatentDirichletAllocation.fit"
+    assert pickle.loads(pickle.dumps(LatentDirichletAllocation.fit)) is LatentDirichletAllocation.fit
+    signature = inspect.signature(SigmoidBeliefNetwork.paper)
+    assert pickle.loads(pickle.dumps(signature)) == signature
+
+
+def test_a_subclass_shows_what_it_hands_on():
+    class Own(GaussianMixture):
+        def __init__(self, width: float = 1.0, **options: Any) -> None:
+            super().__init__(**options)
+            self.width = width
+
+        def fit(self, X: Any, y: Any = None, **keep: Any) -> Self:
+            return super().fit(X, y, **keep)
+
+    assert [*inspect.signature(Own.fit).parameters] == [*inspect.signature(GaussianMixture.fit).parameters]
+    names = {*inspect.signature(GaussianMixture).parameters} | {"width"}
+    assert {*inspect.signature(Own).parameters} == names == Own().get_params().keys()
+
+
+@pytest.mark.parametrize("method, known", [("fit", "part"), ("partial_fit", "other")])
+def test_another_keyword_is_refused_in_the_methods_name(method, known):
+    model = LatentDirichletAllocation(2, noise_multiplier=3.0)
+    with pytest.raises(TypeError, match=rf"^LatentDirichletAllocation\.{method}\(\) got an unexpected .* '{known}'$"):
+        getattr(model, method)(np.ones((4, 3), dtype=int), **{known: "a"})
+    assert model.noise_multiplier == 3.0 and not hasattr(model, "n_steps_")

@@ -7,11 +7,7 @@ requests follow from the parameters and from what the user says.
 import inspect
 from typing import Any, Self
 
-from .parameters import Bookkeeping, Call
 from .repeats import Repeatable
-
-#: Keywords that a method takes where its signature ends in ``**keep`` or ``**call``.
-_NAMED = {"fit": Bookkeeping, "partial_fit": Call}
 
 
 class Conventions(Repeatable):
@@ -19,11 +15,7 @@ class Conventions(Repeatable):
 
     def _keywords(self, method: str) -> list[str]:
         """What a method takes beside the data, in the order of its signature."""
-        parameters = list(inspect.signature(getattr(self, method)).parameters.values())
-        found = [p.name for p in parameters[1:] if p.kind is not p.VAR_KEYWORD and p.name != "y"]
-        if method in _NAMED and any(p.kind is p.VAR_KEYWORD for p in parameters):
-            found += [name for name in _NAMED[method].__annotations__ if name not in found]
-        return found
+        return [name for name in [*inspect.signature(getattr(self, method)).parameters][1:] if name != "y"]
 
     def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
         known = self._keywords(method)

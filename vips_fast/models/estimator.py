@@ -7,13 +7,14 @@ A subclass says how its data are read (`_read`) and which `Model` goes with its 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 
@@ -38,12 +39,9 @@ from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from .fitted import Fitted
 from .forecast import tell
-from .parameters import BudgetLike, Purchased
+from .parameters import BudgetLike, Purchased, Reading
 from .settings import public_seed, unit_name
 from .stage import Stage, bins_of, deal
-
-if TYPE_CHECKING:
-    from .parameters import Reading
 
 
 class PrivateEstimator(Fitted):
@@ -182,6 +180,9 @@ class PrivateEstimator(Fitted):
         ``on_forecast`` is called with the forecast of a new run before anything is spent on it, and may raise; None
         logs it, or warns if the run is hopeless.
         """
+        method = "partial_fit" if partial else "fit"
+        if unknown := call.keys() - inspect.signature(getattr(self, method)).parameters.keys():
+            raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         counts = bool(self.private) and budget is None and not (partial or resume or self._unsafe_taints())

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypedDict
+from types import FunctionType
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypedDict, get_args, is_typeddict
 
 import numpy.typing as npt
 
@@ -28,6 +29,52 @@ class Purchased(Protocol):
 
     def purchase(self, before: FitResult | None = None) -> dict[str, object]:
         """What the later fit records about it."""
+
+
+class Words(str):
+    """What a signature shows as it is written, without quotes."""
+
+    __repr__ = str.__str__
+
+
+def spell(function: FunctionType, parent: Callable[..., object] | None) -> None:
+    """Name in a function's signature each keyword that it takes as ``**``.
+
+    They are the fields of the TypedDict in ``Unpack``, or the parameters of ``parent`` without one. Type checkers read
+    the source, where nothing changes.
+    """
+    signature = inspect.signature(function)
+    *own, rest = signature.parameters.values()
+    said: Any = rest.annotation
+    name = said[len("Unpack[") : -1] if isinstance(said, str) else ""
+    kind = function.__globals__.get(name) if name else next(iter(get_args(said)), None)
+    if is_typeddict(kind):
+        more = _fields(kind)
+    elif parent is not None:
+        more = [*inspect.signature(parent).parameters.values()]
+    else:
+        return
+    names = {"self", *(p.name for p in own)}
+    own += [p.replace(kind=max(p.kind, p.KEYWORD_ONLY)) for p in more if p.name not in names]
+    own = [p.replace(annotation=_words(p.annotation)) for p in own]
+    returned = _words(signature.return_annotation)
+    vars(function)["__signature__"] = inspect.Signature(own, return_annotation=returned)
+
+
+def _words(annotation: Any) -> Any:
+    return Words(annotation) if isinstance(annotation, str) else annotation
+
+
+def _fields(kind: Any) -> list[inspect.Parameter]:
+    known = kind.__annotations__
+    # The defaults of ``paper`` are those of a class that is imported later.
+    of_paper = known.keys() >= Common.__annotations__.keys()
+    found = []
+    for name, annotation in known.items():
+        text = Words(getattr(annotation, "__forward_arg__", annotation))
+        default = Words("...") if of_paper else False if text == "bool" else None
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=text))
+    return found
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -95,6 +142,14 @@ class Parameters:
 
     #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
     _options_type: ClassVar[type | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Show the keywords behind ``**`` by name in the signatures of a subclass."""
+        super().__init_subclass__(**options)
+        for name, thing in [*vars(cls).items()]:
+            function = getattr(thing, "__func__", thing)
+            if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
+                spell(function, getattr(super(cls, cls), name, None))
 
     @property
     def _options(self) -> Any:

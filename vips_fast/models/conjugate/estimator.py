@@ -6,7 +6,8 @@ and an M-step on that mean. `ConjugateEstimator` is the part that does not chang
 records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and its read-outs.
 """
 
-import inspect
+from __future__ import annotations
+
 import warnings
 from copy import copy
 from dataclasses import dataclass, field
@@ -150,22 +151,6 @@ class ConjugateEstimator(PrivateEstimator):
     learning_decay: float = 0.7
     clip_norm: float | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Show the inherited parameters in the signature of a constructor that takes **options."""
-        super().__init_subclass__(**options)
-        own: Any = cls.__dict__.get("__init__")
-        if own is None:
-            return
-        parameters = list(inspect.signature(own).parameters.values())
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return
-        mine = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-        names = {p.name for p in mine}
-        inherited = inspect.signature(super(cls, cls).__init__).parameters.values()
-        own.__signature__ = inspect.Signature(
-            mine + [p.replace(kind=p.KEYWORD_ONLY) for p in inherited if p.name not in names and p.name != "self"]
-        )
-
     # -------------------------------------------- defined by a model
 
     def n_statistics(self, n_columns: int) -> int:
@@ -205,7 +190,7 @@ class ConjugateEstimator(PrivateEstimator):
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
         ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, if the model has them. A
-        record whose statistics are not finite contributes zero. ``keep`` are the keywords of
+        record whose statistics are not finite contributes zero. The keywords are those of
         `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers

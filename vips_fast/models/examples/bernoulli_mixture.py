@@ -1,5 +1,7 @@
 """Mixture of products of Bernoulli distributions (latent classes)."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, cast
 

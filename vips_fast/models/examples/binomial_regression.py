@@ -1,5 +1,7 @@
 """Binomial regression with a logit link."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Mixture of Gaussians with diagonal covariances."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast

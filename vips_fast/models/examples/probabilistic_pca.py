@@ -1,5 +1,7 @@
 """Probabilistic principal component analysis."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,5 +1,7 @@
 """Mixture over sentence vectors, with the words of each component."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, cast

@@ -1,5 +1,7 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
@@ -19,7 +21,7 @@ from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
-from ..parameters import Bookkeeping, Call
+from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .forecast import HopelessWarning
 from .model import LdaModel
@@ -43,7 +45,19 @@ from .records import Documents
 from .start import start_steps
 
 if TYPE_CHECKING:
-    from .paper import PaperLatentDirichletAllocation, PaperParameters
+    from .paper import PaperLatentDirichletAllocation
+
+
+class PaperParameters(Common, total=False):
+    """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
+
+    doc_topic_prior: float | None
+    topic_word_prior: float | Matrix | Neighbors | None
+    doc_length: int | None
+    clip: float | None
+    options: LdaOptions | None
+    sensitivity: str
+    update: str
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -146,7 +160,7 @@ class LatentDirichletAllocation(TopicQuality):
     options: LdaOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 10, **parameters: Unpack["PaperParameters"]) -> "PaperLatentDirichletAllocation":
+    def paper(cls, n_components: int = 10, **parameters: Unpack[PaperParameters]) -> PaperLatentDirichletAllocation:
         """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
         from .paper import PaperLatentDirichletAllocation
 
@@ -158,7 +172,7 @@ class LatentDirichletAllocation(TopicQuality):
         """Fit the topics to documents.
 
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
-        `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; ``keep`` are the keywords of
+        `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; the keywords are those of
         `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
         overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then. Warns with
         `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will

@@ -1,15 +1,15 @@
 """Algorithm 3 with the article's own constants: what ours is compared with."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...checks import check_choice
-from ...data.types import Matrix, Neighbors
 from ...engine.model import Model, Release
 from ...engine.request import RunSchedule
 from ...engine.result import Public
-from ..parameters import Common
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
 from .neighbors import is_neighbors
@@ -30,18 +30,6 @@ class PaperLdaModel(LdaModel):
 
     def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
         return self._eta[first:last] + self.n_records * self._average.values[first:last]
-
-
-class PaperParameters(Common, total=False):
-    """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
-
-    doc_topic_prior: float | None
-    topic_word_prior: float | Matrix | Neighbors | None
-    doc_length: int | None
-    clip: float | None
-    options: LdaOptions | None
-    sensitivity: str
-    update: str
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

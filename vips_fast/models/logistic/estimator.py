@@ -1,5 +1,7 @@
 """Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +22,7 @@ from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
-from ..parameters import Bookkeeping, Call
+from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
@@ -34,7 +36,29 @@ from .spherical import MAX_COLUMNS, SphericalModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .paper import PaperLogisticRegression, PaperParameters
+    from .paper import PaperLogisticRegression
+
+
+class PaperParameters(Common, total=False):
+    """Keywords of `vips_fast.BayesianLogisticRegression.paper`: its parameters, and the fields of `PaperOptions`."""
+
+    row_norm: float
+    fit_intercept: bool
+    classes: npt.ArrayLike | None
+    n_trials: float
+    covariance: str
+    intercept_scaling: float | None
+    prior_shape: float
+    prior_rate: float
+    linear_share: float | Sequence[float] | None
+    residual_clip: float
+    noise_aware: bool
+    learning_decay: float
+    learning_offset: float
+    update: str
+    center: bool
+    form: str
+    sensitivity: str
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -121,7 +145,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     options: LogisticOptions | None = None
 
     @classmethod
-    def paper(cls, **parameters: Unpack["PaperParameters"]) -> "PaperLogisticRegression":
+    def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
         """The paper's Algorithm 5, and ablations between it and this class.
 
         Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
@@ -140,7 +164,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers; ``y``, shape (n,),
         two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials], and None stands
         for the labels of the shards; ``trials``, shape (n,), numbers of trials, at most ``n_trials``, None for
-        ``n_trials`` of all. ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`.
+        ``n_trials`` of all. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
@@ -395,7 +419,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
 
-    def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> "Figure":
+    def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
         """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.
 
         ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises

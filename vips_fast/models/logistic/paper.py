@@ -1,20 +1,20 @@
 """The paper's own form of private logistic regression (Algorithm 5 of Park et al. 2020), and ablations of ours."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ...checks import check_choice, check_flag
 from ...engine.model import Model, Release
 from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project
-from ..parameters import Common
-from .estimator import BayesianLogisticRegression
+from .estimator import BayesianLogisticRegression, PaperParameters
 from .model import LogisticModel
 from .options import LINEAR_SHARE, LogisticOptions
 from .spectrum import inverse
@@ -65,28 +65,6 @@ class PaperOptions(LogisticOptions):
         return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTRED
 
 
-class PaperParameters(Common, total=False):
-    """Keywords of `vips_fast.BayesianLogisticRegression.paper`: its parameters, and the fields of `PaperOptions`."""
-
-    row_norm: float
-    fit_intercept: bool
-    classes: npt.ArrayLike | None
-    n_trials: float
-    covariance: str
-    intercept_scaling: float | None
-    prior_shape: float
-    prior_rate: float
-    linear_share: float | Sequence[float] | None
-    residual_clip: float
-    noise_aware: bool
-    learning_decay: float
-    learning_offset: float
-    update: str
-    center: bool
-    form: str
-    sensitivity: str
-
-
 class PaperLogisticRegression(BayesianLogisticRegression):
     """`BayesianLogisticRegression` in the paper's form; `BayesianLogisticRegression.paper` makes one."""
 
@@ -95,7 +73,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _covariances: ClassVar[tuple[str, ...]] = ("full",)
 
     @classmethod
-    def paper(cls, **parameters: Unpack[PaperParameters]) -> "PaperLogisticRegression":
+    def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
         """See `BayesianLogisticRegression.paper`."""
         names = [field.name for field in fields(PaperOptions)]
         given = cast(dict[str, Any], parameters)

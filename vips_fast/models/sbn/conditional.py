@@ -1,5 +1,7 @@
 """Belief networks of labelled records, one for each class: parameters and read-outs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack
@@ -109,7 +111,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         """Fit to binary records and their labels.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
-        (n,), their labels, numbers or strings, and None stands for the labels of the shards; ``keep`` are the keywords
+        (n,), their labels, numbers or strings, and None stands for the labels of the shards; the keywords are those
         of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError, TypeError or MemoryError if a parameter or the
         data are out of range, the run would pass ``target_epsilon``, or the statistics would not fit the memory.
         Nothing is spent then.

@@ -1,5 +1,7 @@
 """Private sigmoid belief networks: parameters and read-outs."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -18,7 +20,7 @@ from ...engine.result import Public
 from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
-from ..parameters import Bookkeeping, Call
+from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from ..settings import check_memory, public_seed
@@ -31,7 +33,16 @@ from .records import BinaryRecords
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .paper import PaperParameters, PaperSigmoidBeliefNetwork
+    from .paper import PaperSigmoidBeliefNetwork
+
+
+class PaperParameters(Common, total=False):
+    """Keywords of `vips_fast.SigmoidBeliefNetwork.paper`: the fields of `PaperSigmoidBeliefNetwork`."""
+
+    weight_prior: str
+    options: NetworkOptions | None
+    sensitivity: str
+    clip: float
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -111,7 +122,7 @@ class SigmoidBeliefNetwork(Transformer):
     options: NetworkOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 50, **parameters: Unpack["PaperParameters"]) -> "PaperSigmoidBeliefNetwork":
+    def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:
         """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
 
         Parameters are those of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
@@ -126,7 +137,7 @@ class SigmoidBeliefNetwork(Transformer):
         """Fit to binary records.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
-        ignored; ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
+        ignored; the keywords are those of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
         MemoryError if a parameter or the data are out of range, the run would pass ``target_epsilon``, or the
         statistics would not fit the memory. Nothing is spent then.
         """
@@ -260,7 +271,7 @@ class SigmoidBeliefNetwork(Transformer):
         arrays, threads = self._fitted().arrays, resolve_n_threads(self.n_jobs)
         return float(record_bounds(Y, arrays, self._options.dtype, threads).sum())
 
-    def plot(self, shape: tuple[int, int] | None = None) -> "Figure":
+    def plot(self, shape: tuple[int, int] | None = None) -> Figure:
         """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
 
         ``shape`` is height and width, None for square images. Raises ImportError without matplotlib; ValueError if the

@@ -1,5 +1,7 @@
 """Algorithm 6 of Park et al. (2020), as an estimator."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 
@@ -9,19 +11,9 @@ from ...checks import check_choice, check_number
 from ...engine.model import Model
 from ...engine.request import RunSchedule
 from ...engine.result import Public
-from ..parameters import Common
 from .estimator import SigmoidBeliefNetwork
-from .network import NetworkModel, NetworkOptions, Settings
+from .network import NetworkModel, Settings
 from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
-
-
-class PaperParameters(Common, total=False):
-    """Keywords of `vips_fast.SigmoidBeliefNetwork.paper`: the fields of `PaperSigmoidBeliefNetwork`."""
-
-    weight_prior: str
-    options: NetworkOptions | None
-    sensitivity: str
-    clip: float
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

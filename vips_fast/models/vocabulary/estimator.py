@@ -1,5 +1,7 @@
 """Vocabularies bought from the privacy budget."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
@@ -101,17 +103,7 @@ class PrivateVocabulary(PrivateEstimator):
     max_features: int | None = None
     order: str = "share"
 
-    def fit(
-        self,
-        X: Iterable[str | None] | TokenRows,
-        y: object = None,
-        *,
-        groups: Column | None = None,
-        unit: str | None = None,
-        budget: BudgetLike = None,
-        backend: Backend | None = None,
-        planner: Planner | None = None,
-    ) -> Self:
+    def fit(self, X: Iterable[str | None] | TokenRows, y: object = None, **call: Unpack[Purchase]) -> Self:
         """Buy the vocabulary of some texts.
 
         X are texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
@@ -122,7 +114,7 @@ class PrivateVocabulary(PrivateEstimator):
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
         """
-        self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend, planner=planner)
+        self._fit(X, **call)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
@@ -240,7 +232,7 @@ class PrivateVocabulary(PrivateEstimator):
         """Noised share of the persons that hold each token; (n_tokens,) float64."""
         return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
 
-    def plot(self, most: int = 40) -> "Figure":
+    def plot(self, most: int = 40) -> Figure:
         """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
