@@ -5,7 +5,6 @@
 
 import math
 import tempfile
-from collections.abc import MutableSequence, Sequence
 from pathlib import Path
 from typing import assert_type
 
@@ -54,14 +53,8 @@ class Mean(ConjugateEstimator):
     mean_ = parameter(0, "(d,) the mean.")
 
     @staticmethod
-    def statistics(
-        record: Sequence[float],
-        parameters: tuple[Sequence[float]],
-        scratch: Sequence[float],
-        out: MutableSequence[float],
-    ) -> None:
-        for j in range(len(record)):
-            out[j] = min(max(record[j], -1.0), 1.0)
+    def statistics(records: Matrix, parameters: tuple[Vector], out: Matrix) -> None:
+        out[:] = np.clip(records, -1.0, 1.0)
 
     def n_statistics(self, n_columns: int) -> int:
         return n_columns
