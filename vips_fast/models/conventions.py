@@ -1,7 +1,7 @@
-"""What scikit-learn's tools ask of an estimator: tags, and where the keywords of its methods are routed.
+"""Answers to scikit-learn's tools: an estimator's tags, and the routes of its methods' keywords.
 
 scikit-learn is imported when one of its tools asks, and never before. Nothing here is learned from data: tags and
-requests follow from the parameters and from what the user says.
+requests follow from the parameters and from the user's requests.
 """
 
 import inspect
@@ -33,8 +33,8 @@ class Conventions(Repeatable):
 
         With scikit-learn's metadata routing, a pipeline, a search or cross-validation hands ``groups``, ``budget`` or
         another keyword on if it is True (or the name that it has there), and keeps it for itself if it is False. None,
-        as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises TypeError for what
-        is no keyword, ValueError for another request.
+        as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises TypeError for an
+        unknown keyword, ValueError for another request.
 
         >>> from vips_fast import LatentDirichletAllocation
         >>> model = LatentDirichletAllocation(2).set_fit_request(groups=True, budget=True)

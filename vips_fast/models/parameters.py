@@ -1,4 +1,4 @@
-"""What the estimators' constructors and fits take in common, said once."""
+"""Parameters and keywords that all estimators share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _words(annotation: Any) -> Any:
 
 def _fields(kind: Any) -> list[inspect.Parameter]:
     known = kind.__annotations__
-    # The defaults of ``paper`` are those of a class that is imported later.
+    # The defaults of ``paper`` stand in a class that is imported later.
     of_paper = known.keys() >= Common.__annotations__.keys()
     found = []
     for name, annotation in known.items():
@@ -81,7 +81,7 @@ def _fields(kind: Any) -> list[inspect.Parameter]:
 class Parameters:
     """Constructor arguments of every estimator, stored unchanged under their own names.
 
-    A model's own parameters are fields of its class, beside these; a field said again has another default.
+    A model's own parameters are fields of its class, beside these; a field that it repeats has another default.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Parameters:
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
-        Public number of records; None takes the number of rows as public. With "rows", those that are kept.
+        Public number of records; None takes the number of rows as public. With "rows", the number of rows in use.
     target_epsilon, target_delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
         min(1e-5, 1/(10 n_records)).
@@ -111,7 +111,7 @@ class Parameters:
         False fits without clipping and noise.
     invalid : {"raise", "drop"}
         What happens to a record with values that its model cannot take: the fit is refused before anything is spent,
-        or the record contributes nothing and nobody is told. A refusal says something about that record; unattended
+        or the record contributes nothing, without a word. A refusal says something about that record; unattended
         jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
@@ -207,8 +207,8 @@ class Rows(TypedDict, total=False):
     groups : array-like of shape (n_rows,), or None
         Whose each row is: any hashable labels, private like the rows themselves. The guarantee is then about adding or
         removing a person with all rows: persons are sampled, and the sum of a person's rows is clipped once, jointly,
-        so that who has more rows than the clip has room for is heard less. ``n_records`` is the public number of
-        persons. None: each row is a record of its own.
+        so that a person with many rows has no more influence than the clip allows. ``n_records`` is the public number
+        of persons. None: each row is a record of its own.
     unit : str or None
         What the statement calls them, such as "patient"; None is "person".
     transcript : path or None
@@ -236,7 +236,7 @@ class Rows(TypedDict, total=False):
 
 
 class Bookkeeping(Rows, total=False):
-    """Keywords of every ``fit``: those of `Rows`, and how far the run is.
+    """Keywords of every ``fit``: `Rows`, and how far the run is.
 
     Attributes
     ----------
@@ -258,18 +258,18 @@ class Bookkeeping(Rows, total=False):
 
 
 class Call(Rows, total=False):
-    """Keywords of every ``partial_fit``: those of `Rows`, and which records the call is about.
+    """Keywords of every ``partial_fit``: `Rows`, and the records of the call.
 
     Attributes
     ----------
     part : str or None
         Name of the part of the data set that the rows are, "2026-11-20", say, if each record lies in one part only.
         Calls about different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and
-        those without a part, which are about all records, compose in sequence. That no record lies in two parts is
+        calls without a part, which are about all records, compose in sequence. That no record lies in two parts is
         not checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
     n_records : int or None
-        Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is None
-        too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
+        Public number of records of this call, the scale of its sums. None takes ``batch_size``; if that is None
+        too, the estimator's ``n_records`` for each part, or without it the number of rows.
     """
 
     part: str | None
