@@ -28,11 +28,11 @@ class Purchased(Protocol):
     """A fit that chose the columns of a later one, such as a `vips_fast.PrivateVocabulary`."""
 
     def purchase(self, before: FitResult | None = None) -> dict[str, object]:
-        """What the later fit records about it."""
+        """The facts that the later fit records about it."""
 
 
 class Words(str):
-    """What a signature shows as it is written, without quotes."""
+    """Text that a signature shows without quotes."""
 
     __repr__ = str.__str__
 
@@ -87,8 +87,8 @@ class Parameters:
     ----------
     sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
         How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
-        "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, in each of which every record is
-        once; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was written in
+        "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once in each
+        epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was written in
         are its minibatches, in every epoch. None is "without_replacement" where ``neighbors`` is "replace_one", else
         "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory; the statement says
         which it was.
@@ -120,7 +120,7 @@ class Parameters:
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
-        Seeds what is public, such as a random start; and, only without privacy, the minibatches.
+        Seeds the public choices, such as a random start; and, only without privacy, the minibatches.
     callback : callable(Progress) or None
         Called after each step with `vips_fast.engine.loop.Progress`, which is public.
     """
@@ -140,7 +140,7 @@ class Parameters:
     random_state: RandomState = None
     callback: Callable[[Progress], None] | None = None
 
-    #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
+    #: Class of the ``options`` parameter, a frozen dataclass, if the class has one.
     _options_type: ClassVar[type | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -212,12 +212,12 @@ class Rows(TypedDict, total=False):
     unit : str or None
         What the statement calls them, such as "patient"; None is "person".
     transcript : path or None
-        New folder that keeps the releases, from which the model can be made again without the data
+        New folder that keeps the releases: they make the model again without the data
         (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
     after : fitted PrivateVocabulary, or None
-        What the columns were bought with, from the same persons. It is a part of this model's ledger and statement,
+        The purchase of the columns, from the same persons. It is a part of this model's ledger and statement,
         and a target is for both together.
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
