@@ -272,9 +272,9 @@ def test_a_release_of_no_epoch_is_not_written():
     """Releases after an epoch's first bring nothing; alone they would be private at no price."""
     event, ledger = RandomAllocationEvent(3, 1, GaussianEvent(1.0)), Ledger()
     nothing = SelfComposedEvent(event, 0)
-    with pytest.raises(ValueError, match="no epoch that was recorded"):
+    with pytest.raises(ValueError, match="must belong to an epoch that is already recorded"):
         ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0)
     ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
     ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0)
-    with pytest.raises(ValueError, match="no epoch that was recorded"):
+    with pytest.raises(ValueError, match="must belong to an epoch that is already recorded"):
         ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0, part="other")

@@ -94,7 +94,7 @@ def test_a_signal_anywhere_in_a_step_loses_no_step_that_was_done(name, place, tm
     with monkeypatch.context() as patch:
         if place == "update":
             make = type(model)._model
-            patch.setattr(type(model), "_model", lambda self, public: updating(make(self, public), at_second, patch))
+            patch.setattr(type(model), "_model", lambda self, *how: updating(make(self, *how), at_second, patch))
         elif place == "sum":
             model._backend = lambda: EndsInSum(2, send)
         elif place == "noise_key":

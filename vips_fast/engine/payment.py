@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
-from typing import Protocol, Self
+from typing import Self
 
-from ..accounting import PrivacyEvent
 from .budget import Budget, BudgetExceededError, Reservation
 from .ledger import Ledger
 from .plan import RunPlan
+from .request import KeptRun
 from .sampling import n_events
-
-
-class Progress(Protocol):
-    """A run that goes on, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
-
-    begun: bool
-
-    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Steps that were kept, and events that are left and that the target can pay for."""
 
 
 class Payment:
@@ -31,7 +22,7 @@ class Payment:
         self.budget, self._what = budget, what
         self._reservation: Reservation | None = None
 
-    def reserve(self, plan: RunPlan, run: Progress | None = None, target: float | None = None) -> None:
+    def reserve(self, plan: RunPlan, run: KeptRun | None = None, target: float | None = None) -> None:
         """Reserve the releases of a plan; of a ``run`` that goes on, those that are left below ``target``.
 
         Raises BudgetExceededError if they do not fit. A run that has kept steps may go on without a reservation: it

@@ -21,7 +21,7 @@ from .budget import Budget
 from .filters import LARGEST_NOISE
 from .model import Model
 from .plan import RunPlan, make_plan
-from .request import Request, RunForecast, RunSchedule, Terms
+from .request import KeptRun, Request, RunForecast, RunSchedule, Terms
 from .sampling import Sampler, check_steps, n_events
 
 
@@ -156,10 +156,11 @@ class Planner:
                 settings["noise_multiplier"] = z
         return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
 
-    def cost(self, request: Request, budget: Budget | None = None) -> Cost | None:
-        """The releases of a run, from public numbers; None if they depend on the columns of data that are not read yet.
+    def cost(self, request: Request, budget: Budget | None = None, run: KeptRun | None = None) -> Cost | None:
+        """Compute the releases of a run from public numbers; None if they depend on columns that are not known yet.
 
-        Raises as `plan`. A budget also refuses a run that does not fit it now.
+        Raises as `plan`. A budget also refuses a run that does not fit it now; of a ``run`` that goes on and has kept
+        no step, it refuses one that cannot have another.
         """
         terms, schedule = self._scheduled(request, budget)
         if schedule is None or not terms.noised:
@@ -167,8 +168,12 @@ class Planner:
         sampler, delta = schedule.sampler, terms.delta(request.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
         event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
-        if budget is not None:
-            budget.check(event, count, request.public.part)
+        kept, least = 0, count
+        if run is not None:
+            kept, count = run.progress(event, terms.target_epsilon)
+            least = min(count, 1)
+        if budget is not None and least and not kept:
+            budget.check(event, least, request.public.part)
         return Cost(event, count, delta)
 
     def check_terms(self, request: Request, budget: Budget | None) -> None:

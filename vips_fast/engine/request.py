@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ..accounting import PrivacyEvent, event_from_dict
 from .ledger import Ledger
@@ -88,6 +88,15 @@ class RunForecast:
 
     def __str__(self) -> str:
         return self.text
+
+
+class KeptRun(Protocol):
+    """A run that goes on, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
+
+    begun: bool
+
+    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+        """Steps that were kept, and events that are left and that the target can pay for."""
 
 
 @dataclass(frozen=True)

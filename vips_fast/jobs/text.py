@@ -27,7 +27,8 @@ from ..data import (
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.result import Public
-from ..models.lda import LatentDirichletAllocation, nearest_words, plan
+from ..models.family import family_of
+from ..models.lda import nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
 from .beside import READING
@@ -194,9 +195,10 @@ class TextFile:
         """Pseudo-counts from a saved model with the same number of topics and the same words."""
         folder = str(self.prior_model)
         kind = kind_in(folder)
-        if not issubclass(kind, LatentDirichletAllocation):
+        if family_of(kind).name != "lda":
             raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast fit lda")
-        known = kind.load(folder).components_
+        prior: Any = kind.load(folder)
+        known = prior.components_
         shape = int(model.n_components), corpus.n_features
         if known.shape != shape:
             raise ValueError(f"--prior-model {folder}: {known.shape} topics and words; expected {shape}")

@@ -181,7 +181,9 @@ class PrivateEstimator(Fitted):
         logs it, or warns if the run is hopeless.
         """
         method = "partial_fit" if partial else "fit"
-        if unknown := call.keys() - inspect.signature(getattr(self, method)).parameters.keys():
+        known = inspect.signature(getattr(self, method)).parameters
+        unknown = call.keys() - known.keys()
+        if unknown and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
@@ -234,9 +236,10 @@ class PrivateEstimator(Fitted):
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
         how["purchase"] = None if after is None else after.purchase(before)
         known = self.n_records or n_records
-        if payer is not None and known is not None and how["purchase"] is None and not (folder and folder.begun):
+        if payer is not None and known is not None and how["purchase"] is None:
             # A fit that the budget refuses does not touch the data, if public numbers say so.
-            planner.cost(self.request(Public(n_features=0, n_records=int(known), seed=0, **call), **how), payer)
+            unread = self.request(Public(n_features=0, n_records=int(known), seed=0, **call), **how)
+            planner.cost(unread, payer, folder if folder is not None and folder.begun else None)
         names = named_columns(X if before is None else self._held(X))
         call["feature_names"] = names or (before and before.public.feature_names)
         if groups is None and self.private:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
-    doc_topic_prior: float | None
     topic_word_prior: float | Matrix | None
     word_neighbors: Neighbors | None
     doc_length: int | None
