@@ -81,7 +81,7 @@ def runs(n):
     yield from ((n, topics, epsilon) for topics in (5, 20, 50) for epsilon in (1.0, 4.0, 8.0))
 
 
-def outcome(train, test, topics, length, distinct, epsilon, prior):
+def outcome(train, test, topics, length, distinct, epsilon, near):
     """The gain of a fit, and its readable words a topic."""
     model = LatentDirichletAllocation(
         topics,
@@ -89,7 +89,7 @@ def outcome(train, test, topics, length, distinct, epsilon, prior):
         target_epsilon=epsilon,
         target_delta=DELTA,
         random_state=0,
-        topic_word_prior=prior,
+        word_neighbors=near,
         options=LdaOptions(distinct_words=distinct),
     ).fit(train)
     given, asked = split_words(test, 0)
@@ -109,14 +109,14 @@ def fits(names, alike):
             table.writerow(COLUMNS)
         for name in names:
             train, test = corpus(name)
-            prior = neighbors(WORDS[name]) if alike else None
+            near = neighbors(WORDS[name]) if alike else None
             train = train[np.random.default_rng(0).permutation(train.shape[0])][: MOST.get(name)]
             for n, topics, epsilon in runs(train.shape[0]):
                 if (name, n, topics, epsilon, alike) in known:
                     continue
                 X = sp.csr_array(train[:n])
                 distinct = float(np.median(np.diff(X.indptr)))
-                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon, prior)
+                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon, near)
                 row = (
                     name,
                     n,

@@ -64,12 +64,12 @@ def run(cell: dict) -> dict:
     topics = K if part == "simulated" else plan(*X.shape, None, **private).n_components
     name = "reuters" if part == "reuters" else "wiki"
     if setting in ARTICLES:
-        prior = neighbors_of_articles(ARTICLES[setting])
+        near = neighbors_of_articles(ARTICLES[setting])
     else:
-        prior = None if setting == "plan" else neighbors(name, setting != "vectors")
-    model = LatentDirichletAllocation(
-        topics, topic_word_prior=prior, n_jobs=1, random_state=cell["seed"], **private
-    ).fit(X)
+        near = None if setting == "plan" else neighbors(name, setting != "vectors")
+    model = LatentDirichletAllocation(topics, word_neighbors=near, n_jobs=1, random_state=cell["seed"], **private).fit(
+        X
+    )
     return dict(perplexity=model.perplexity(Y[:2000]), topics=topics)
 
 

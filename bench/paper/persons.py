@@ -141,7 +141,7 @@ def topics(arguments, corpus):
         row(f"persons, {topics} topics", epsilon, X, topics, persons)
         if VECTORS.is_file():
             alike = neighbors("people" if arguments.corpus == "people" else "wiki")
-            row("persons, words alike", epsilon, X, topics, persons, topic_word_prior=alike)
+            row("persons, words alike", epsilon, X, topics, persons, word_neighbors=alike)
         for most in limits:
             row(f"rows, at most {most}", epsilon, X, topics, persons, sampling="rows", rows_per_group=most)
         for times in (1,) if large else (1, 2, 5):

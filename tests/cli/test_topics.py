@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.models.lda.options import LdaOptions
 from vips_fast.models.lda.paper import PaperLatentDirichletAllocation
 
 
@@ -90,8 +91,8 @@ def test_settings_reach_the_estimator(run, files):
         clip=0.2,
         n_records=60,
         batch_size=20,
-        doc_topic_prior=0.3,
         topic_word_prior=2.0,
+        word_neighbors=None,
         n_jobs=2,
         n_steps=5,
         doc_length=30,
@@ -99,7 +100,7 @@ def test_settings_reach_the_estimator(run, files):
         private=True,
         invalid="drop",
         callback=None,
-        options=None,
+        options=LdaOptions(doc_topic_prior=0.3),
         rows_per_group=None,
     )
     assert params == expected
@@ -249,8 +250,10 @@ def test_words_that_are_used_alike(run, refused, files):
     more = ["--epsilon", 5, "--delta", 1e-3, "--quiet", "--word-vectors", vectors]
     code, _, err = run(*files.fit(*more))
     assert code == 0 and "warning: 1 of 6 words have no vector" in err
-    prior = LatentDirichletAllocation.load(files.model).topic_word_prior
-    assert prior.shape == (6, 20) and (prior[5] == -1).all() and ((prior[:5] >= 0).sum(axis=1) == 4).all()
+    model = LatentDirichletAllocation.load(files.model)
+    near = model.word_neighbors
+    assert model.topic_word_prior is None
+    assert near.shape == (6, 20) and (near[5] == -1).all() and ((near[:5] >= 0).sum(axis=1) == 4).all()
     vectors.write_text("le 1 2\nla 2 1\n")
     code, _, err = run(*files.fit(*more, "--force"))
     assert code == 0 and "6 of 6 words have no vector" in err
@@ -265,7 +268,7 @@ def test_vectors_of_public_documents(run, refused, files):
     code, said, _ = run("vectors", files.docs, "--vocab", files.vocab, "--dimensions", 3, "--out", out)
     assert code == 0 and said == f"Written to {out}: vectors of 6 of 6 words, from 60 documents.\n"
     assert run(*files.fit("--epsilon", 5, "--quiet", "--word-vectors", out))[0] == 0
-    assert (LatentDirichletAllocation.load(files.model).topic_word_prior[:, :5] >= 0).all()
+    assert (LatentDirichletAllocation.load(files.model).word_neighbors[:, :5] >= 0).all()
     public = files.folder / "public.csv"
     public.write_text("text\n" + "\n".join(" ".join(files.words[k : k + 2]) for k in (0, 2, 4)) + "\n")
     code, said, _ = run("vectors", public, "--text", "text", "--vocab", files.vocab, "--dimensions", 2, "--out", out)

@@ -22,6 +22,7 @@ from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.fitted import NotFittedError
+from vips_fast.models.lda import LdaOptions
 from vips_fast.models.rebuild import verify
 from vips_fast.store import atomic
 
@@ -587,7 +588,8 @@ def test_the_loop_writes_the_ledger_before_the_key_is_drawn(call, spent):
     assert len(ledger) == spent
 
 
-EDGES = [("lda", dict(clip=c, doc_topic_prior=p)) for c in (1e-30, 1e-12, 1.0) for p in (1e-30, 1e6)]
+PRIORS = [LdaOptions(doc_topic_prior=p) for p in (1e-30, 1e6)]
+EDGES = [("lda", dict(clip=c, options=p)) for c in (1e-30, 1e-12, 1.0) for p in PRIORS]
 EDGES += [(n, dict(row_norm=r)) for n in ("logistic", "logistic-paper") for r in (1e-12, 1e5, 1e12)]
 EDGES += [(n, {}) for n in ("network", "network-paper", "own")]
 

@@ -359,8 +359,12 @@ def _prior(which):
         make, data = EVERY["lda"]
         plain = make(noise_multiplier=None, private=False).fit(*data())
         near = np.array([[(v + 1) % 12, (v + 5) % 12 if v % 2 else -1] for v in range(12)])
-        prior = {"public": plain.components_, "neighbors": near, "number": 0.7}[which]
-        return _unsafe(make(topic_word_prior=prior)).fit(*data())
+        priors = {
+            "public": dict(topic_word_prior=plain.components_),
+            "neighbors": dict(word_neighbors=near),
+            "number": dict(topic_word_prior=0.7),
+        }
+        return _unsafe(make(**priors[which])).fit(*data())
 
     return path
 

@@ -161,7 +161,7 @@ class PrivateNeighbors(LatentDirichletAllocation):
     """Neighbours that are the words of the same documents."""
 
     def _read(self, X, y=None, **extra):
-        self.topic_word_prior = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
+        self.word_neighbors = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
         return super()._read(X, y, **extra)
 
 

@@ -148,9 +148,9 @@ def test_more_is_expected_where_the_neighbours_of_words_are_known(caplog):
     X, near = corpus(4000), (np.arange(V)[:, None] + np.arange(1, 4)) % V
     few = np.where(np.arange(V)[:, None] < 0.4 * V, near, -1)
     for prior, known in ((near, True), (few, False), (None, False)):
-        model = LatentDirichletAllocation(K, doc_length=N, topic_word_prior=prior, **PUBLIC)
+        model = LatentDirichletAllocation(K, doc_length=N, word_neighbors=prior, **PUBLIC)
         assert model.plan(4000, V).word_neighbors is known and model.plan(4000, V, word_neighbors=True).word_neighbors
-        assert fitted(X, caplog, topic_word_prior=prior)[2] == [model.plan(4000, V).forecast()]
+        assert fitted(X, caplog, word_neighbors=prior)[2] == [model.plan(4000, V).forecast()]
 
 
 def test_no_forecast_where_there_is_none(caplog):

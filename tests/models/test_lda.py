@@ -247,7 +247,7 @@ def test_bad_data_spends_nothing(X, words):
         (dict(clip=0.0), "clip"),
         (dict(clip=1.5), "clip"),
         (dict(options=LdaOptions(dtype="float16")), "dtype"),
-        (dict(doc_topic_prior=0.0), "doc_topic_prior"),
+        (dict(options=LdaOptions(doc_topic_prior=0.0)), "doc_topic_prior"),
         (dict(topic_word_prior=-1.0), "topic_word_prior"),
         (dict(topic_word_prior=np.ones(2)), "topic_word_prior has shape"),
         (dict(topic_word_prior=np.ones((3, 60))), "topic_word_prior has shape"),
@@ -297,6 +297,16 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
         assert paper.fit(X).privacy_.taints == ("fitted with private=False",)
         assert paper._model_settings(paper._result.public)["options"].topic_mean == "geometric"
         assert paper._model_settings(paper._result.public)["doc_length"] == 500
+
+
+def test_a_prior_of_the_documents_topics_leaves_the_articles_numerics():
+    X, options = corpus(), dict(n_steps=2, noise_multiplier=2.0, random_state=0, batch_size=50)
+    left, same_prior, other = (
+        LatentDirichletAllocation.paper(4, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X).components_
+        for more in ({}, *(dict(options=LdaOptions(doc_topic_prior=alpha)) for alpha in (0.25, 3.0)))
+    )
+    np.testing.assert_array_equal(left, same_prior)
+    assert not np.array_equal(left, other)
 
 
 def test_a_fit_without_privacy_takes_whole_documents_in_epochs():

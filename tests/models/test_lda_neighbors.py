@@ -249,13 +249,13 @@ def corpus(seed=0):
 def test_a_fit_is_saved_verified_and_continued(tmp_path):
     X, prior = corpus(), BLOCKS
     settings = dict(doc_length=30, noise_multiplier=1.0, n_steps=8, random_state=1)
-    model = LatentDirichletAllocation(8, topic_word_prior=prior, **settings).fit(X, transcript=tmp_path / "transcript")
+    model = LatentDirichletAllocation(8, word_neighbors=prior, **settings).fit(X, transcript=tmp_path / "transcript")
     plain = LatentDirichletAllocation(8, **settings).fit(X)
     assert model.privacy_.statement() == plain.privacy_.statement()
     model.save(tmp_path / "model")
     assert verify(tmp_path / "model", tmp_path / "transcript").ok
     again = LatentDirichletAllocation.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.topic_word_prior, prior)
+    np.testing.assert_array_equal(again.word_neighbors, prior)
     np.testing.assert_array_equal(again.components_interval(), model.components_interval())
     assert again.partial_fit(X).n_steps_ == 9
 
@@ -266,7 +266,7 @@ def test_a_fit_goes_by_the_neighbours():
 
     def perplexity(prior):
         keys = [bytes([k]) * 32 for k in range(6)]
-        models = [LatentDirichletAllocation(5, topic_word_prior=prior, **settings).set_unsafe(test_key=k) for k in keys]
+        models = [LatentDirichletAllocation(5, word_neighbors=prior, **settings).set_unsafe(test_key=k) for k in keys]
         return np.mean([model.fit(X).perplexity(new) for model in models])
 
     alone, alike, nobody = (perplexity(prior) for prior in (None, BLOCKS, np.full((60, 2), -1)))
@@ -277,22 +277,37 @@ def test_a_fit_goes_by_the_neighbours():
 @pytest.mark.parametrize(
     "prior, message",
     [
-        (np.zeros((3, 0), dtype=int), "integers of shape"),
-        (np.array([[1], [2], [3]]), "integers from 1 to 3; expected neighbours, columns from 0 to 2"),
+        (np.zeros((3, 0), dtype=int), r"int64 of shape \(3, 0\); expected integers of shape \(V, k\)"),
+        (np.array([1, 2, 0]), r"int64 of shape \(3,\)"),
+        (np.array([[1.0], [2.0], [0.0]]), r"float64 of shape \(3, 1\); expected integers"),
+        (5, r"int64 of shape \(\)"),
+        ("near", "expected integers"),
+        (np.array([[1], [2], [3]]), "integers from 1 to 3; expected columns from 0 to 2"),
         (np.array([[1], [-2], [0]]), "integers from -2 to 1"),
-        (np.array([[1, 2], [0, 0], [0, 1]]), "the neighbours of column 1"),
-        (np.array([[1, 2], [0, 2], [0, 2]]), "the neighbours of column 2"),
-        (np.arange(8).reshape(4, 2) % 3, "the neighbours of column 0|has neighbours of 4 words"),
-        (np.array([[1], [2], [3], [0]]), "has neighbours of 4 words: expected 3"),
+        (np.array([[1, 2], [0, 0], [0, 1]]), "the neighbors of column 1"),
+        (np.array([[1, 2], [0, 2], [0, 2]]), "the neighbors of column 2"),
+        (np.arange(8).reshape(4, 2) % 3, "the neighbors of column 0|has 4 rows"),
+        (np.array([[1], [2], [3], [0]]), "has 4 rows: expected 3"),
     ],
 )
 def test_neighbours_that_are_none(prior, message):
     X = sparse.csr_array(np.ones((20, 3), dtype=int))
-    with pytest.raises(ValueError, match=f"topic_word_prior.*({message})"):
-        LatentDirichletAllocation(2, topic_word_prior=prior, noise_multiplier=1.0, n_steps=2).fit(X)
+    with pytest.raises(ValueError, match=f"word_neighbors.*({message})"):
+        LatentDirichletAllocation(2, word_neighbors=prior, noise_multiplier=1.0, n_steps=2).fit(X)
 
 
 def test_the_papers_form_has_no_read_out_for_them():
-    with pytest.raises(ValueError, match="topic_word_prior: integers; expected a number or floats"):
-        LatentDirichletAllocation.paper(2, topic_word_prior=BLOCKS).fit(corpus())
+    with pytest.raises(ValueError, match="word_neighbors: an array; expected None with update='paper'"):
+        LatentDirichletAllocation.paper(2, word_neighbors=BLOCKS).fit(corpus())
     check_neighbors(BLOCKS)
+
+
+@pytest.mark.parametrize("prior, shown", [(0.5, "0.5"), (np.ones((2, 60)), "an array")])
+def test_a_prior_and_word_neighbors_exclude_each_other(prior, shown):
+    with pytest.raises(ValueError, match=f"topic_word_prior={shown}: expected None with word_neighbors"):
+        LatentDirichletAllocation(2, topic_word_prior=prior, word_neighbors=BLOCKS).fit(corpus())
+
+
+def test_a_prior_of_integers_is_refused():
+    with pytest.raises(ValueError, match=r"topic_word_prior: int64 of shape \(60, 11\); .* as word_neighbors="):
+        LatentDirichletAllocation(2, topic_word_prior=BLOCKS).fit(corpus())

@@ -61,6 +61,8 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
 
     informed = found(make(topic_word_prior=np.full((3, 12), 0.5)).fit(*data()))
     assert "public documents" in informed["parameters"].why
+    near = (np.arange(12)[:, None] + [1, 2]) % 12
+    assert "public text" in found(make(word_neighbors=near).fit(*data()))["parameters"].why
 
     part = LatentDirichletAllocation(3, noise_multiplier=2.0, target_delta=1e-5, doc_length=30, random_state=0)
     part.partial_fit(counts()[0], part="ward 1").partial_fit(counts(seed=1)[0], part="ward 2")

@@ -89,7 +89,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     assert_type(vectors, Matrix)
     alike = nearest_words(vectors, 2)
     assert_type(alike, Neighbors)
-    helped = LatentDirichletAllocation(2, topic_word_prior=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
+    helped = LatentDirichletAllocation(2, word_neighbors=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
     assert_type(helped.fit(counts).components_, Matrix)
     printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, update="average", clip=0.2)
     assert_type(printed.fit(counts).components_, Matrix)

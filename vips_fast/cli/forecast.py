@@ -46,8 +46,8 @@ def foreseen(args: Namespace, model: Any, words: int | None) -> list[tuple[str, 
         return []
     if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
         return []
-    alike = None if args.word_vectors is None else True
-    planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=alike)
+    known = None if args.word_vectors is None else True
+    planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=known)
     if planned.hopeless and not args.anyway:
         raise _refusal(planned.warning())
     return [("expect", planned.forecast().partition(": ")[2])]

@@ -66,10 +66,9 @@ def _labels(result: FitResult) -> tuple[bool, str]:
 
 
 def _parameters(result: FitResult) -> tuple[bool, str]:
-    prior = result.settings.get("topic_word_prior")
-    if isinstance(prior, np.ndarray):
-        what = "counts public documents" if prior.dtype.kind == "f" else "says what public text says of words"
-        return False, f"The topics' prior is an array: somebody has to vouch that it {what}."
+    for name, source in (("topic_word_prior", "public documents"), ("word_neighbors", "public text")):
+        if isinstance(result.settings.get(name), np.ndarray):
+            return False, f"`{name}` is an array: somebody has to vouch that it was made from {source} only."
     return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
 
 

@@ -107,8 +107,9 @@ class TextFile:
 
     @property
     def sets(self) -> frozenset[str]:
-        """The topics' prior, if public knowledge makes it."""
-        return frozenset() if self.prior_model is self.word_vectors is None else frozenset({"topic_word_prior"})
+        """The settings that public files make: the topics' prior, word neighbors."""
+        made = {"topic_word_prior": self.prior_model, "word_neighbors": self.word_vectors}
+        return frozenset(name for name, file in made.items() if file is not None)
 
     @property
     def purchases(self) -> bool:
@@ -143,8 +144,8 @@ class TextFile:
         if self.word_vectors is not None:
             if corpus.vocabulary is None:
                 raise ValueError(f"--word-vectors {self.word_vectors}: the columns have no words; expected --vocab")
-            alike = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
-            reading.model.set_params(topic_word_prior=alike)
+            neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
+            reading.model.set_params(word_neighbors=neighbors)
         columns = corpus.vocabulary
         if columns is not None:
             kept = {beside.VOCABULARY: "\n".join(columns) + "\n", **kept}

@@ -25,7 +25,7 @@ from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .forecast import HopelessWarning
 from .model import LdaModel
-from .neighbors import check_neighbors, is_neighbors, knows_most
+from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
-    doc_topic_prior: float | None
-    topic_word_prior: float | Matrix | Neighbors | None
+    topic_word_prior: float | Matrix | None
+    word_neighbors: Neighbors | None
     doc_length: int | None
     clip: float | None
     options: LdaOptions | None
@@ -73,14 +73,15 @@ class LatentDirichletAllocation(TopicQuality):
     ----------
     n_components : int
         Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
-    doc_topic_prior : float or None
-        Dirichlet prior α of a document's topic proportions; None is 1/K.
-    topic_word_prior : float, float64 array of shape (K, V), int array of shape (V, k) or None
-        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows something; nothing in it may come
-        from the private records. Floats are words that were counted in public documents, such as the ``components_`` of
-        a model fitted to them without noise and with the same ``doc_length``, or a multiple; the run then starts from
-        these topics. Integers are columns of words that are used like that of row v, -1 for none
-        (`vips_fast.nearest_words`): η is 1/K, and what the noise hides of a word is foreseen from these.
+    topic_word_prior : float, float64 array of shape (K, V) or None
+        Dirichlet prior η of the topics; None is 1/K. An array is an informative prior: words counted in public
+        documents, such as the ``components_`` of a model fitted to them without noise and with the same
+        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
+        records.
+    word_neighbors : int array of shape (V, k) or None
+        Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
+        like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it. Not together
+        with ``topic_word_prior``.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -153,8 +154,8 @@ class LatentDirichletAllocation(TopicQuality):
     _options_type: ClassVar[type] = LdaOptions
 
     n_components: int = field(default=10, kw_only=False)
-    doc_topic_prior: float | None = None
-    topic_word_prior: float | Matrix | Neighbors | None = None
+    topic_word_prior: float | Matrix | None = None
+    word_neighbors: Neighbors | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
@@ -194,18 +195,20 @@ class LatentDirichletAllocation(TopicQuality):
 
     @property
     def _informed(self) -> bool:
-        """Whether the topics' prior are words of public documents."""
-        return np.ndim(cast(Any, self.topic_word_prior)) > 0 and not is_neighbors(self.topic_word_prior)
+        """Whether the topics' prior is an array, of words counted in public documents."""
+        return np.ndim(cast(Any, self.topic_word_prior)) > 0
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
-        if is_neighbors(self.topic_word_prior):
-            check_neighbors(np.asarray(self.topic_word_prior))
-        elif self._informed:
+        if self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
-        elif self.topic_word_prior is not None:
-            check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
+        else:
+            check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
+        if self.word_neighbors is not None:
+            check_neighbors(self.word_neighbors)
+            if self.topic_word_prior is not None:
+                shown = "an array" if self._informed else self.topic_word_prior
+                raise ValueError(f"topic_word_prior={shown}: expected None with word_neighbors; give one of the two")
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
@@ -333,15 +336,15 @@ class LatentDirichletAllocation(TopicQuality):
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
             target_epsilon=terms.target,
             target_delta=terms.delta(public.n_records),
-            **{"clip": given, "word_neighbors": knows_most(self.topic_word_prior), **more},
+            **{"clip": given, "word_neighbors": knows_most(self.word_neighbors), **more},
         )
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """What a private fit with these settings would do and give, from public numbers alone.
 
         ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come;
-        ``word_neighbors`` says whether it will know of most words which are used alike, None whether
-        ``topic_word_prior`` says so already. Without a target and a noise multiplier it is for epsilon = 1. Raises
+        ``word_neighbors`` says whether most words will have word neighbors; None goes by the parameter of that name.
+        Without a target and a noise multiplier it is for epsilon = 1. Raises
         ValueError if a parameter is out of its range.
         """
         self._check_parameters()
@@ -382,12 +385,13 @@ class LatentDirichletAllocation(TopicQuality):
 
     @property
     def _alpha(self) -> float:
-        return 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
+        given = self._options.doc_topic_prior
+        return 1.0 / self.n_components if given is None else float(given)
 
     def _eta(self, n_words: int) -> np.ndarray:
         """The prior as a (V, K) array, which takes no memory where it is one number."""
         if not self._informed:
-            given = None if is_neighbors(self.topic_word_prior) else self.topic_word_prior
+            given = self.topic_word_prior
             eta = 1.0 / self.n_components if given is None else float(np.asarray(given))
             return np.broadcast_to(eta, (n_words, int(self.n_components)))
         prior = np.asarray(self.topic_word_prior, dtype=np.float64)
@@ -396,12 +400,12 @@ class LatentDirichletAllocation(TopicQuality):
         return np.ascontiguousarray(prior.T)
 
     def _neighbors(self, n_words: int) -> np.ndarray | None:
-        """Words that are used alike, where the prior says it."""
-        if not is_neighbors(self.topic_word_prior):
+        """The word neighbors, if there are any; ValueError unless they are of the words of X."""
+        if self.word_neighbors is None:
             return None
-        neighbors = np.asarray(self.topic_word_prior)
+        neighbors = np.asarray(self.word_neighbors)
         if len(neighbors) != n_words:
-            raise ValueError(f"topic_word_prior has neighbours of {len(neighbors)} words: expected {n_words}, as X")
+            raise ValueError(f"word_neighbors has {len(neighbors)} rows: expected {n_words}, the words of X")
         return neighbors
 
     # ------------------------------------------------------------ read-outs
@@ -531,6 +535,9 @@ class LatentDirichletAllocation(TopicQuality):
 def _check_prior(prior: Any, n_topics: int) -> None:
     """Refuse an array that is no (K, V) prior; its width is compared with X later."""
     prior = np.asarray(prior)
+    if prior.dtype.kind in "iu":
+        why = "expected a number or floats; give word neighbors as word_neighbors=, and counts as floats"
+        raise ValueError(f"topic_word_prior: {prior.dtype} of shape {prior.shape}; {why}")
     if prior.ndim != 2 or prior.shape[0] != n_topics or prior.shape[1] == 0:
         raise ValueError(f"topic_word_prior has shape {prior.shape}: expected a number or ({n_topics}, V)")
     if prior.dtype.kind != "f" or not np.isfinite(prior).all() or not (prior > 0).all():

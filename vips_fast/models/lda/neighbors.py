@@ -9,6 +9,7 @@ import warnings
 from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ...checks import check_number
@@ -30,7 +31,7 @@ _BLOCK = 256
 
 
 def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
-    """The nearest words of each word by vectors of words, a ``topic_word_prior`` of `LatentDirichletAllocation`.
+    """Find the nearest words of each word, ``word_neighbors`` of `LatentDirichletAllocation`.
 
     Parameters
     ----------
@@ -122,33 +123,31 @@ def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     return stretched(entries, _UNITS).astype(np.float32)
 
 
-def is_neighbors(prior: object) -> bool:
-    """Whether a ``topic_word_prior`` says which words are used alike: an array of integers."""
-    return np.ndim(cast(np.ndarray, prior)) > 0 and np.asarray(prior).dtype.kind in "iu"
+def knows_most(neighbors: Neighbors | None) -> bool:
+    """Tell whether most words have word neighbors."""
+    return neighbors is not None and bool((np.asarray(neighbors) >= 0).any(axis=1).mean() > 0.5)
 
 
-def knows_most(prior: object) -> bool:
-    """Whether a ``topic_word_prior`` says of most words which are used alike."""
-    return is_neighbors(prior) and bool((np.asarray(prior) >= 0).any(axis=1).mean() > 0.5)
+def check_neighbors(given: ArrayLike) -> None:
+    """Refuse an array that holds no word neighbors.
 
-
-def check_neighbors(neighbors: np.ndarray) -> None:
-    """Refuse an array that is not one of neighbours: (V, k), other columns or -1, none twice. ValueError."""
-    what = "topic_word_prior"
-    if neighbors.ndim != 2 or 0 in neighbors.shape:
-        raise ValueError(f"{what}: integers of shape {neighbors.shape}; expected the words' neighbours, (V, k)")
+    Raises ValueError unless it holds integers, is of shape (V, k), and each row names other columns once, or -1.
+    """
+    what, neighbors = "word_neighbors", np.asarray(given)
+    if neighbors.dtype.kind not in "iu" or neighbors.ndim != 2 or 0 in neighbors.shape:
+        raise ValueError(f"{what}: {neighbors.dtype} of shape {neighbors.shape}; expected integers of shape (V, k)")
     n_words = len(neighbors)
     if neighbors.min() < -1 or neighbors.max() >= n_words:
         raise ValueError(
-            f"{what}: integers from {neighbors.min()} to {neighbors.max()}; expected neighbours, columns from 0 to "
-            f"{n_words - 1} or -1 for none (counts of public words are floats)"
+            f"{what}: integers from {neighbors.min()} to {neighbors.max()}; expected columns from 0 to {n_words - 1}, "
+            "or -1 for none"
         )
     ordered = np.sort(neighbors, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     own = neighbors == np.arange(n_words)[:, None]
     if twice.any() or own.any():
         word = int(np.flatnonzero(twice.any(axis=1) | own.any(axis=1))[0])
-        raise ValueError(f"{what}: the neighbours of column {word} name it or another one twice; expected others, once")
+        raise ValueError(f"{what}: the neighbors of column {word} name it or another one twice; expected others, once")
 
 
 class WordNeighbors:

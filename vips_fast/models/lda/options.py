@@ -9,7 +9,7 @@ from ...checks import check_choice, check_number
 
 @dataclass(frozen=True)
 class LdaOptions:
-    """Numerics of `LatentDirichletAllocation` that few users need to touch.
+    """Settings of `LatentDirichletAllocation` that few users need to touch.
 
     Attributes
     ----------
@@ -44,6 +44,8 @@ class LdaOptions:
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.
+    doc_topic_prior : float or None
+        Dirichlet prior α of a document's topic proportions; None is 1/K.
     """
 
     learning_decay: float | None = None
@@ -56,6 +58,7 @@ class LdaOptions:
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
     mean_change_tol: float | None = None
+    doc_topic_prior: float | None = None
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
@@ -76,3 +79,4 @@ class LdaOptions:
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)
+        check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)

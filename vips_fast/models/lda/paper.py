@@ -12,7 +12,6 @@ from ...engine.request import RunSchedule
 from ...engine.result import Public
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
-from .neighbors import is_neighbors
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS
 
@@ -57,8 +56,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     @property
     def _options(self) -> LdaOptions:
         options = super()._options
-        if self.options is None and self.update == "paper":
-            options = LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
+        # A prior is no choice of numerics: beside it, the article's own stay.
+        if self.update == "paper" and replace(options, doc_topic_prior=None) == LdaOptions():
+            options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         clip = 1.0 if options.word_clip is None else options.word_clip
         mean = options.topic_mean or "geometric"
         found: LdaOptions = replace(options, word_clip=clip, word_scale=options.word_scale or 0.0, topic_mean=mean)
@@ -72,8 +72,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_choice("update", self.update, ("paper", "average"))
-        if self.update == "paper" and is_neighbors(self.topic_word_prior):
-            raise ValueError("topic_word_prior: integers; expected a number or floats, as the article has no read-out")
+        if self.update == "paper" and self.word_neighbors is not None:
+            why = "the article reads nothing out by them; use update='average'"
+            raise ValueError(f"word_neighbors: an array; expected None with update='paper': {why}")
         super()._check_parameters()
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
