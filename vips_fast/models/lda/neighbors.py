@@ -1,8 +1,8 @@
-"""Words that are used alike, from public sources, as a prior of the read-out.
+"""Word neighbors, from public sources, as a prior of the read-out.
 
-Most entries of a released (V, K) matrix are below their noise. Words of like meaning are used by like topics, so what
-a topic does with a word can be foreseen from what was released of the word's neighbours. Which words are neighbours is
-public: vectors of words that were learned from public text say it, a thesaurus, or the tree of a classification.
+Most entries of a released (V, K) matrix are below their noise. Topics use words of similar meaning in similar ways. So
+the released weights of a word's neighbors predict the word's own weight. The neighbors are public: they come from
+vectors that were learned from public text, from a thesaurus, or from the tree of a classification.
 """
 
 import warnings
@@ -16,16 +16,16 @@ from ...checks import check_number
 from ...data.counts import documents
 from ...data.types import Cells, Data, Matrix, Neighbors
 
-#: How much neighbours differ: the variance of a word's ratio about that of a neighbour.
+#: How much neighbors differ: the variance of the difference between a word's ratio and its neighbor's.
 _DIFFERENCE = 1.0
-#: What the ratio 1, that of a topic that uses a word as the corpus does, may count beside each neighbour: chosen by how
-#: well what is foreseen fits; the last leaves nothing of the neighbours.
+#: Weights that the ratio 1 may have beside each neighbor. A topic with the ratio 1 uses a word as the corpus does. The
+#: weight is chosen by how well the predictions fit; the last one ignores the neighbors.
 ORDINARY = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e9], dtype=np.float32)
-#: The least ratio that is foreseen: what neighbours are not used for may yet be used.
+#: The least ratio that is predicted: a topic may use a word although it uses none of its neighbors.
 _LEAST = 0.1
-#: Vectors of length 1 in these units; their products are whole numbers below 2^24, exact in float32.
+#: Units of vectors of length 1; the products are whole numbers below 2^24, exact in float32.
 _UNITS = 2048.0
-#: The largest entry of a vector as it is given, and the length of one before it is centred, as whole numbers.
+#: A given vector's largest entry, and its length before it is centred, as whole numbers.
 _ENTRY, _LENGTH = 2.0**16, 2.0**20
 _BLOCK = 256
 
@@ -36,20 +36,21 @@ def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
     Parameters
     ----------
     vectors : float array of shape (V, d)
-        Row v is the vector of the word of column v, from **public** text alone, of any length; d is at most 65,536. A
+        Row v is the vector of the word of column v, from **public** text only, of any length; d is at most 65,536. A
         row that is not finite or is 0 is a word without a vector.
     n_words : int
-        k >= 1, the neighbours of a word.
+        Number of neighbors k of a word, at least 1.
 
     Returns
     -------
     int32 array of shape (V, k)
-        Columns of the words with the largest cosines of the centred vectors, the smaller column where two are as
-        near, in ascending order; -1 where there are fewer. A word without a vector has no neighbours and is none.
+        Columns of the words with the largest cosines of the centred vectors, in ascending order; -1 if there are
+        fewer. Of two words with the same cosine, the smaller column comes first. A word without a vector has no
+        neighbors and is nobody's neighbor.
 
-    Warns, with their number, if there are words without a vector; raises ValueError for another shape or type. All of
-    it is arithmetic of whole numbers or rounded alike everywhere, so that each machine finds the same words. The cost
-    is V²d multiplications.
+    Warns, with their number, if there are words without a vector; raises ValueError for another shape or type. Every
+    machine finds the same words, because the arithmetic is exact or rounds identically everywhere. The cost is V²d
+    multiplications.
 
     >>> import numpy as np
     >>> from vips_fast import nearest_words
@@ -63,7 +64,7 @@ def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
     known = np.flatnonzero(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1))
     if len(known) < len(vectors):
         missing = len(vectors) - len(known)
-        warnings.warn(f"{missing} of {len(vectors)} words have no vector: nothing is foreseen of them", stacklevel=2)
+        warnings.warn(f"{missing} of {len(vectors)} words have no vector, so they have no neighbors", stacklevel=2)
     n, k = len(known), min(n_words, len(known) - 1)
     out = np.full((len(vectors), n_words), -1, dtype=np.int32)
     if k < 1:
@@ -72,7 +73,7 @@ def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
     order = np.arange(n, 0, -1)
     for first in range(0, n, _BLOCK):
         rows = np.arange(first, min(first + _BLOCK, n))
-        # Whole numbers that no two words share: the product, and behind it the smaller column first.
+        # Whole numbers, different for each word: the product decides, then the smaller column.
         near = (unit[rows] @ unit.T).astype(np.float64) * (n + 1) + order
         near[np.arange(len(rows)), rows] = -np.inf
         found = np.sort(np.argpartition(-near, k - 1, axis=1)[:, :k], axis=1)
@@ -81,12 +82,13 @@ def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
 
 
 def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
-    """Vectors of words from **public** documents, by latent semantic analysis (Deerwester et al. 1990).
+    """Make word vectors from **public** documents.
 
-    X_public, a sparse matrix or array of counts (D, V), are documents of the kind that topics are wanted of, a thousand
-    or more; log(1 + count), each document of length 1, is cut to its ``n_features`` largest singular values, in [1,
-    min(D, V)). Returns float64 of shape (V, n_features) for `nearest_words`; a word of no document has a row of 0.
-    Raises ValueError if X_public are no counts, or n_features is out of its range.
+    The method is latent semantic analysis (Deerwester et al. 1990). X_public is a sparse matrix or array of counts,
+    (D, V): a thousand or more documents that resemble the private ones. The logarithms log(1 + count), each document
+    scaled to length 1, are reduced to their ``n_features`` largest singular values, in [1, min(D, V)). Returns float64
+    of shape (V, n_features) for `nearest_words`; a word that no document has gets a row of 0. Raises ValueError if
+    X_public holds no counts, or n_features is out of its range.
 
     >>> import numpy as np
     >>> from vips_fast import nearest_words, word_vectors
@@ -109,7 +111,10 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
 
 
 def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Centred vectors of length 1, float32 whole numbers of `_UNITS`; the same bits by any library and order."""
+    """Centre vectors and scale them to length 1, as float32 whole numbers of `_UNITS`.
+
+    The bits do not depend on the library or the order of its sums.
+    """
 
     def stretched(whole: np.ndarray, length: float) -> np.ndarray:
         squares = (whole**2).sum(axis=1)
@@ -151,11 +156,11 @@ def check_neighbors(given: ArrayLike) -> None:
 
 
 class WordNeighbors:
-    """How much more a topic uses a word than the corpus does, as the word's neighbours foresee it.
+    """A prediction, from a word's neighbors, of how much more a topic uses it than the corpus does.
 
-    With x = b r + N(0, 1), b being the statistic that a ratio r = 1 would have, each neighbour's x/b is the word's own
-    ratio but for its noise, 1/b², and what neighbours differ by. The foreseen ratio is the mean of these, each weighed
-    by its precision, and of 1.
+    A statistic is x = b r + N(0, 1), and b is its value at the ratio r = 1. Each neighbor's x/b estimates the word's
+    ratio, with the noise variance 1/b² and the variance between neighbors. The prediction is the mean of these
+    estimates and of 1, weighted by their precisions.
     """
 
     def __init__(self, neighbors: np.ndarray):
@@ -167,12 +172,12 @@ class WordNeighbors:
 
     @staticmethod
     def evidence(x: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Precision of each entry's ratio as a neighbour's, and ratio times precision."""
+        """Compute each entry's precision as a neighbor, and its ratio times the precision."""
         spread = 1.0 / (1.0 + _DIFFERENCE * base * base)
         return base * base * spread, base * x * spread
 
     def sums(self, evidence: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Sums of (V, K) float32 numbers over the neighbours of words first..last."""
+        """Sum (V, K) float32 numbers over the neighbors of words first..last."""
         matrix, ends = self._matrix, self._matrix.indptr[first : last + 1]
         part = slice(int(ends[0]), int(ends[-1]))
         rows = (matrix.data[part], matrix.indices[part], ends - ends[0])
@@ -180,6 +185,9 @@ class WordNeighbors:
 
 
 def foreseen_ratios(sums: np.ndarray, ordinary: np.float32) -> np.ndarray:
-    """Ratios from `WordNeighbors.sums` of both kinds of evidence, and what a ratio of 1 counts, one of `ORDINARY`."""
+    """Predict ratios from `WordNeighbors.sums` of both kinds of evidence.
+
+    ``ordinary``, one of `ORDINARY`, is the weight of the ratio 1.
+    """
     precision, weighted = sums
     return np.asarray(np.maximum((ordinary + weighted) / (ordinary + precision), _LEAST))
