@@ -91,7 +91,10 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
 
 
 def set_output(owner: Any, transform: str | None) -> Any:
-    """What ``owner.transform`` gives from now on, see `framed`; None leaves it. ValueError for another name."""
+    """Set the output of ``transform``, see `framed`; None leaves it.
+
+    Raises ValueError for another name.
+    """
     if transform not in (None, "default", "pandas", "polars"):
         raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
     if transform is not None:
@@ -100,8 +103,10 @@ def set_output(owner: Any, transform: str | None) -> Any:
 
 
 def framed(owner: Any, values: Any, X: Any) -> Any:
-    """Values as ``owner.set_output`` asks for them, or else scikit-learn's configuration where that is in use, with the
-    owner's names and the index of X."""
+    """Convert values to the format of ``set_output``, or of scikit-learn's configuration.
+
+    Names of columns are the estimator's; the index comes from X.
+    """
     scikit = sys.modules.get("sklearn")
     output = getattr(owner, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
     if output == "default":

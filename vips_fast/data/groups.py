@@ -12,7 +12,7 @@ _MISSING = "groups: expected a label for each row of X; some are missing"
 
 @dataclass(frozen=True)
 class Runs:
-    """Persons whose rows follow each other: person u owns rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+    """Persons whose rows follow each other: person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
 
     starts: np.ndarray
 

@@ -116,9 +116,9 @@ def put(folder: Path, out: Path, force: bool) -> None:
 class JobFolder(RunFolder):
     """Run folder of a job, locked while this object is open.
 
-    It belongs to the job that writes ``out``, and stays until the model has its place, unless it is closed before anything was spent. ``resume`` and ``every`` are
-    as for `RunFolder`. Raises BlockingIOError if another fit is writing to the same place. Raises ValueError if a run
-    has not ended and ``resume`` is False.
+    The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
+    anything was spent. ``resume`` and ``every`` are as for `RunFolder`. Raises BlockingIOError if another fit
+    is writing to the same place. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS}

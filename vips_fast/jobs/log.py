@@ -11,8 +11,8 @@ class LogFile(logging.Handler):
     """Handler that adds a line for each event to a file.
 
     A line has the time (UTC), process, level, logger and text. It is one write to the end of the file, so lines of
-    several jobs do not mix. A line that cannot be written is
-    dropped: no fit ends because of its log. Only opening the file, before anything is spent, raises OSError.
+    several jobs do not mix. A line that cannot be written is dropped: no fit ends because of its log. Only opening
+    the file, before anything is spent, raises OSError.
     """
 
     def __init__(self, path: str) -> None:

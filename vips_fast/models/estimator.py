@@ -325,7 +325,7 @@ class PrivateEstimator(Fitted):
         )
 
     def run(self, stage: Stage, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
-        """Run a stage, and take the result over when all is done; with a folder, go on where the run stopped."""
+        """Run a stage, and take its result; a run folder may resume it."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
         kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
         with payment:

@@ -1,4 +1,4 @@
-"""``privacy.json``: what a saved model promises, for programs. Its JSON schema is ``privacy.schema.json``.
+"""``privacy.json``: guarantee of a saved model, with schema ``privacy.schema.json``.
 
 The groups and their names are modelled on the registry of deployments of differential privacy (Nanayakkara, Ghazi &
 Vadhan 2025): flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the model's

@@ -41,7 +41,7 @@ class Stage:
     partial: bool = False
     #: Steps done in earlier runs.
     n_steps: int = 0
-    #: Head of the ledger that the run goes on from.
+    #: Head of the ledger that the run continues.
     follows: str | None = None
     #: Epsilon that the noise was calibrated for or held against; None for neither.
     target: float | None = None

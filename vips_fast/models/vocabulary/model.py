@@ -1,4 +1,4 @@
-"""The mathematics of a vocabulary that is bought from the budget."""
+"""Mathematics of a vocabulary purchase."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class VocabularyModel(Model):
     sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
     persons who seem to hold it. A person serves the tokens by wanted weight, least first, with at most 1/4 each, as far
     as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
-    So common words, which need little from each, leave room for rare ones, and hopeless ones take nothing from those.
+    So common words, which need little from each, leave norm for rare ones, and hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
     mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with

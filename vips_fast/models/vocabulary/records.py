@@ -227,7 +227,7 @@ class TokenRows:
 
 
 def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Places of the first of each owner's equal ids, in order; an owner's stand together."""
+    """Find the first of each person's equal ids, in order; a person's stand together."""
     bits = len(ids).bit_length()
     keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
     places = keys & ((1 << bits) - 1)
