@@ -32,7 +32,7 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
+    """Required shape (-1: any length), closed range and type of a published array."""
 
     shape: tuple[int, ...]
     low: float = -math.inf

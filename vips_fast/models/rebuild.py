@@ -1,8 +1,8 @@
 """Verification: rebuild a published model without data, and compare all bits.
 
 A model is a function of its releases and of public numbers. With its transcript, anyone can run the same
-post-processing in a process that never saw a record. If every array and every file comes out the same, then only the
-releases depend on the data, and the ledger accounts for these.
+post-processing in a process that never saw a record. If every array and every file comes out the same, nothing
+that depends on the data left except by the releases. The ledger accounts for these.
 
 Expect equal bits on the same instruction set with the same versions of numpy and SciPy. Elsewhere the last bits of the
 post-processing may differ.

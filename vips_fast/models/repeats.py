@@ -1,4 +1,4 @@
-"""Warn once if private fits to the same data add up without budget."""
+"""Warn once if repeated private fits have no budget to count them."""
 
 import copy
 import warnings
