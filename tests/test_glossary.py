@@ -18,7 +18,7 @@ STORED = Path(__file__).with_name("glossary.json")
 PACKAGE = ("vips_fast/", "csrc/")
 PAGES = ("docs/", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 EVERYWHERE = (*PACKAGE, *PAGES, "bench/", "tests/", ".ci/", "Makefile", "CHANGELOG.md")
-#: Engine, store and jobs know no Bayesian prior.
+#: Engine, store and jobs know no Bayesian prior, except two files: assumptions, and texts with their --prior-model.
 BELOW = ("vips_fast/engine/", "vips_fast/store/", "vips_fast/jobs/")
 TEXT = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".toml", ".json", ".md", ".html", ".css", ".yml", ".mk", "Makefile")
 
@@ -60,7 +60,7 @@ TERMS = {
     "word neighbors: used alike": Term("word neighbors", r"\bused\s+alike\b"),
     "plan: prepared": Term("plan", r"\bPrepared\b|\bprepared\b"),
     "vocabulary purchase: prior": Term(
-        "vocabulary purchase", r"\bprior\b", BELOW, ("vips_fast/engine/assumptions.py",)
+        "vocabulary purchase", r"\bprior\b", BELOW, ("vips_fast/engine/assumptions.py", "vips_fast/jobs/text.py")
     ),
     "starts_event: charged": Term("starts_event", r"\bcharged\("),
     "unpack_block: opened": Term("unpack", r"\bdef _?opened\b"),

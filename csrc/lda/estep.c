@@ -59,7 +59,7 @@
 
 /* The longest step of an extrapolation, in last rounds. With b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
  * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]; rounds
- * without a stop go on where rounding is all that is left, and take no longer ones. With a stop longer ones save rounds:
+ * without a stop continue where only rounding is left, and take no longer ones. With a stop longer ones save rounds:
  * the bound guards what they do to other errors. */
 #define LONGEST_STEP 12.0
 #define ENDLESS_STEP 4.0
@@ -166,7 +166,7 @@ static int32_t check(const vf_lda_params *params, const vf_rows_f64 *docs, const
     if (sums) {
         if (!vf_is_spacing(params->spacing, VF_LDA_MIN_SPACING, VF_LDA_MAX_SPACING)) return VF_ERR_PARAMETER;
         /* Below 2^31 a sum of squares fits 64 bits and the check is exact; the total must
-         * stay inside int64 with room for noise. */
+         * stay inside int64 with the noise. */
         const double units = params->clip_norm / params->spacing;
         if (clip && !(units >= 1.0 && units < 0x1p31)) return VF_ERR_PARAMETER;
         if (clip && units * (double)n_docs > 0x1p62) return VF_ERR_SIZE;

@@ -75,7 +75,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
 
 #include "lda/rounds_body.h"
 
-/* Workspace of one document: arrays over topics (with room for a padded block),
+/* Workspace of one document: arrays over topics (long enough for a padded block),
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
@@ -139,7 +139,7 @@ static double LOCAL(bound_words)(const LOCAL(document) * e, double bound) {
     return sqrt(square);
 }
 
-/* lattice = trunc(factor * contribution), or, without room for all of it, one topic after the other in the room of the
+/* lattice = trunc(factor * contribution), or, without space for all of it, one topic after the other in the place of the
  * first; its sum of squares, exact: a value is below 2^31 and a document's sum of squares below 2^63. */
 static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
                                     int keep, int32_t *lattice) {

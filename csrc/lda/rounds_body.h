@@ -18,7 +18,7 @@ typedef struct {
     int32_t *lattice, *topic, *word;
 } LOCAL(document);
 
-/* The tile comes first and on a cache line: whole vectors then never straddle two. Arrays have room for a vector of any
+/* The tile comes first and on a cache line: whole vectors then never straddle two. Arrays have space for a vector of any
  * instruction set after their last entry, or for four sums. */
 static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, const REAL *table,
                            void *workspace) {

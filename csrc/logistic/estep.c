@@ -36,8 +36,8 @@
  * bits.
  *
  * At the end of a pass the caller turns the sum of a a^T into coordinates on the lattice g, in exact integers. Two
- * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate. The caller leaves room for
- * that in its bound.
+ * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate. The caller leaves a margin
+ * for that in its bound.
  *
  * A record whose numbers are not finite, or whose row's norm is outside [1e-140, 1e150], is the zero contribution:
  * nothing below overflows then, and a factor times an entry is below 2^31 up to rounding.

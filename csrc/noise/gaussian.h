@@ -19,7 +19,7 @@
 
 /* The 128 elements of one group, for the other kernels: at `scale`, or where scales is not NULL at scales[128], none
  * above `scale`; with `add`, for which scales is NULL, they are added to what out holds. key[8] in host order.
- * words[128] is room for the key's words, which the caller wipes. */
+ * words[128] is a buffer for the key's words, which the caller wipes. */
 int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales, int add,
                                  uint64_t *words, uint64_t *out);
 

@@ -169,7 +169,7 @@ static void ball_div(int n, const ball *a, const ball *b, ball *out) {
     uint32_t rest[MAX_LIMBS];
     memcpy(rest, a->w, (size_t)n * sizeof(uint32_t));
     memset(out->w, 0, (size_t)n * sizeof(uint32_t));
-    for (int bit = 32 * (n - 1); bit >= 0; --bit) { /* rest < 2 b < 8: the integer limb has room */
+    for (int bit = 32 * (n - 1); bit >= 0; --bit) { /* rest < 2 b < 8: the integer limb holds it */
         if (!less(n, rest, b->w)) {
             sub_from(n, rest, b->w);
             out->w[bit / 32] |= (uint32_t)1 << (bit % 32);
@@ -327,7 +327,7 @@ static int64_t round_scaled(int n, double scale, const ball *x) {
     const uint32_t m[2] = {(uint32_t)mantissa, (uint32_t)(mantissa >> 32)};
     const uint32_t r[2] = {(uint32_t)radius, (uint32_t)(radius >> 32)};
     const int fraction = 32 * (n - 1) + 53 - exponent; /* bits after the point of mantissa * w */
-    const int size = n + 6;                            /* 53 - exponent <= 59: room to spare */
+    const int size = n + 6;                            /* 53 - exponent <= 59: more than enough */
     uint32_t low[MAX_LIMBS + 6] = {0}, high[MAX_LIMBS + 6], error[MAX_LIMBS + 6] = {0}, half[MAX_LIMBS + 6] = {0};
     multiply(n, x->w, 2, m, low);
     multiply(2, r, 2, m, error);

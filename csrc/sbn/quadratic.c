@@ -19,7 +19,7 @@ int64_t VF_FN(vf_sbn_quadratic_workspace)(int64_t n_visible, int64_t n_hidden) {
     return VF_LINE + (int64_t)sizeof(double) * (2 * n_hidden * Q_BLOCK + kp) + (int64_t)sizeof(int32_t) * n_visible;
 }
 
-/* sum = linear + the rows of w where y is not 0, in their order. on has room for n_visible numbers. */
+/* sum = linear + the rows of w where y is not 0, in their order. on has space for n_visible numbers. */
 static void input(int64_t n_visible, int64_t n_hidden, const uint8_t *y, const double *w, const double *linear,
                   int32_t *on, double *sum) {
     int64_t n_on = 0, k = 0;

@@ -39,7 +39,7 @@ class Integers:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the path in front of what a ValueError or a MemoryError says."""
+    """Put the path in front of the message of a ValueError or MemoryError."""
     try:
         yield
     except ValueError as error:

@@ -17,25 +17,25 @@ Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def aligned(array: Any, dtype: Any = None) -> np.ndarray:
-    """The array itself if it is C-contiguous, aligned and in the machine's byte order, or a copy that is."""
+    """Make an array C-contiguous, aligned and of native byte order."""
     array = np.asarray(array)
     return np.require(array, array.dtype.newbyteorder("=") if dtype is None else dtype, ["C", "A"])
 
 
 def consecutive(rows: np.ndarray) -> bool:
-    """Whether rows, at least one, follow each other."""
+    """Tell whether rows, at least one, follow each other."""
     return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
 def selected(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Entries of an array by their numbers; a view where they follow each other."""
+    """Take entries of an array by number; a view if they are adjacent."""
     if len(rows) and consecutive(rows):
         return array[int(rows[0]) : int(rows[-1]) + 1]
     return np.asarray(array[rows])
 
 
 def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
-    """Data, indices and indptr (int64) of some rows, in their order; views where they follow each other."""
+    """Take data, indices and indptr (int64) of rows; views if adjacent."""
     data, indices, indptr = parts
     if len(rows) and consecutive(rows):
         low, high = int(indptr[rows[0]]), int(indptr[rows[-1] + 1])
@@ -48,7 +48,7 @@ def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
 
 
 def check_invalid(invalid: str) -> bool:
-    """Whether rows that hold invalid values are to be dropped; ValueError if `invalid` is not "raise" or "drop"."""
+    """Tell whether to drop invalid rows; ValueError for an unknown `invalid`."""
     if invalid not in ("raise", "drop"):
         raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'drop'")
     return bool(invalid == "drop")
@@ -57,7 +57,7 @@ def check_invalid(invalid: str) -> bool:
 def check_shape(
     shape: tuple[int, ...], n_features: int | None, name: str, owner: str | None = None, least_rows: int = 1
 ) -> None:
-    """Refuse what is not a matrix with a column and a row, or has another width than `n_features`.
+    """Refuse all but matrices with a row and `n_features` columns.
 
     With `least_rows=0` no rows are fine: where the number of records is public and given, how many there are is not.
     The messages are in scikit-learn's words, which its own tests of estimators look for.
@@ -79,7 +79,7 @@ def check_shape(
 
 
 def dense_array(X: Any, name: str) -> np.ndarray:
-    """An array of whatever is not sparse."""
+    """Make an array of any dense input."""
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
     try:
@@ -136,7 +136,7 @@ def csr_arrays(X: Any, name: str) -> Parts:
 
 
 def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
-    """Whether the indices of every row rise strictly."""
+    """Tell whether the indices of every row rise strictly."""
     for first in range(0, len(indices) - 1, CHUNK):
         part = indices[first : first + CHUNK + 1]
         falls = np.flatnonzero(part[1:] <= part[:-1]) + (first + 1)
@@ -147,7 +147,7 @@ def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
 
 
 def _compressed_arrays(X: Any, name: str) -> Parts:
-    """The arrays of a CSR or CSC matrix, once they are known to describe one."""
+    """Check the arrays of a CSR or CSC matrix."""
     major, minor = X.shape if X.format == "csr" else X.shape[::-1]
     indptr = _index_array(X.indptr, name, "indptr")
     indices = _index_array(X.indices, name, "indices")

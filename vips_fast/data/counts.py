@@ -1,6 +1,6 @@
 """Matrices of counts: the checks that each one goes through, and their canonical form.
 
-Messages raised here name the argument and what is wrong with it. They never show an entry of the matrix: counts are
+Messages raised here name the argument and its fault. They never show an entry of the matrix: counts are
 private, and messages end up in logs.
 """
 
@@ -14,7 +14,7 @@ from .arrays import CHUNK, INT32_MAX, Parts, aligned, check_invalid, check_shape
 
 
 class _Limits(NamedTuple):
-    """Exponents of two that a count, and the sum of a row, must stay below."""
+    """Bounds of a count and of a row's sum, as exponents of two."""
 
     entry: int
     row: int
@@ -68,7 +68,7 @@ def documents(
     owner: str = "LatentDirichletAllocation",
     least_rows: int = 1,
 ) -> sparse.csr_array:
-    """Counts of words in the types that the kernels read: as `check_counts`, but for what follows.
+    """Check counts as `check_counts`, in the types that the kernels read.
 
     The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
     int64; where `X` is canonical and has whole numbers, its data and indices are not copied and keep their types, which
@@ -97,7 +97,7 @@ def _checked(
     owner: str | None,
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
-    """Arrays of the canonical CSR matrix (indptr int64) and its shape."""
+    """Make the arrays of the canonical CSR matrix (indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     if not is_sparse:
@@ -130,7 +130,7 @@ def _check_kind(dtype: np.dtype, name: str) -> None:
 
 
 def _nonzero(dense: np.ndarray) -> Parts:
-    """CSR arrays of a dense matrix, made from a few rows at a time."""
+    """Make CSR arrays of a dense matrix, a few rows at a time."""
     n_rows, width = dense.shape
     step = max(1, CHUNK // width)
     indptr = np.zeros(n_rows + 1, np.int64)
@@ -149,7 +149,7 @@ def _nonzero(dense: np.ndarray) -> Parts:
 
 
 def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
-    """Rows with an entry that is not a count below 2**bits. Without `drop`, the error that says what is wrong."""
+    """Find rows with an entry that is no count below 2**bits; raise without `drop`."""
     data, _, indptr = parts
     found = []
     for first in range(0, len(data), CHUNK):
@@ -185,7 +185,7 @@ def _complaint(bad: np.ndarray, bits: int) -> str:
 
 
 def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:
-    """Rows whose counts sum to 2**bits or more; without `drop`, an error instead."""
+    """Find rows whose counts sum to 2**bits or more; raise without `drop`."""
     data, _, indptr = parts
     longest = int(np.diff(indptr).max(initial=0))
     if longest == 0 or float(data.max()) * longest < 2**bits:
@@ -205,7 +205,7 @@ def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray
 
 
 def _row_blocks(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with about CHUNK entries each, and a row at least."""
+    """Find ranges of rows with about CHUNK entries, at least a row."""
     first, n_rows = 0, len(indptr) - 1
     while first < n_rows:
         last = int(np.searchsorted(indptr, indptr[first] + CHUNK, side="right")) - 1
@@ -215,14 +215,14 @@ def _row_blocks(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _rows_at(found: list[np.ndarray], indptr: np.ndarray) -> np.ndarray:
-    """Rows of the entries at the given positions."""
+    """Find the rows of the entries at the given positions."""
     if not found:
         return np.empty(0, np.int64)
     return np.unique(np.searchsorted(indptr, np.concatenate(found), side="right") - 1)
 
 
 def _without(parts: Parts, rows: np.ndarray) -> Parts:
-    """The matrix with the given rows made empty."""
+    """Make the given rows of a matrix empty."""
     if not len(rows):
         return parts
     data, indices, indptr = parts
@@ -245,7 +245,10 @@ def _with_dtype(parts: Parts, allow_float: bool) -> Parts:
 
 
 def _summed(parts: Parts, shape: tuple[int, int]) -> Parts:
-    """Sorted indices, repeated ones summed. Sums are int64 or float64, which no row that was let through overflows."""
+    """Sort indices and sum repeated ones.
+
+    Sums are int64 or float64; no row that passed the checks overflows them.
+    """
     # A fresh copy: a flag "sorted" that came with the input may not be true.
     matrix = sparse.csr_array(parts, shape=shape, copy=True)
     matrix.sort_indices()

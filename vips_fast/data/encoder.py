@@ -69,7 +69,7 @@ class ColumnEncoder:
 
     @property
     def schema_(self) -> Schema:
-        """The schema, read from its file where it is a path."""
+        """The schema, read from its file if it is a path."""
         return self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
 
     @property

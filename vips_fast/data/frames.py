@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and pyarrow: the names of their columns, held from a fit to what follows it."""
+"""Frames of pandas, polars and pyarrow: names of columns, checked after a fit."""
 
 import re
 import sys
@@ -32,7 +32,7 @@ PERSON_COLUMNS = (
 
 
 def named_columns(X: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a frame, a pyarrow table or a mapping; None for what has none, or not texts."""
+    """Find the columns' names of a frame, table or mapping, if they are texts."""
     names = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
     if names is None or isinstance(X, np.ndarray) or sparse.issparse(X):
         return None
@@ -45,7 +45,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 
 
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
-    """X, whose columns are held against those of the fit.
+    """Compare the columns of X with the columns of the fit; return X.
 
     Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
     """
@@ -65,7 +65,7 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def warn_of_repeats(X: Any) -> None:
-    """Say that a frame's index repeats, or a column of `PERSON_COLUMNS` does, which people's rows often do."""
+    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
     if getattr(getattr(X, "index", None), "is_unique", True) is False:
         warnings.warn(REPEATS, stacklevel=5)
     for name in filter(names_persons, named_columns(X) or ()):
@@ -75,7 +75,7 @@ def warn_of_repeats(X: Any) -> None:
 
 
 def names_persons(column: str) -> bool:
-    """Whether a column is called after persons; a matter of its name alone."""
+    """Tell whether a column's name is a person identifier."""
     return re.sub(r"[ _-]?id$", "", column.strip().lower()) in PERSON_COLUMNS
 
 
@@ -91,7 +91,10 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
 
 
 def set_output(owner: Any, transform: str | None) -> Any:
-    """What ``owner.transform`` gives from now on, see `framed`; None leaves it. ValueError for another name."""
+    """Set the output of ``transform``, see `framed`; None leaves it.
+
+    Raises ValueError for another name.
+    """
     if transform not in (None, "default", "pandas", "polars"):
         raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
     if transform is not None:
@@ -100,8 +103,10 @@ def set_output(owner: Any, transform: str | None) -> Any:
 
 
 def framed(owner: Any, values: Any, X: Any) -> Any:
-    """Values as ``owner.set_output`` asks for them, or else scikit-learn's configuration where that is in use, with the
-    owner's names and the index of X."""
+    """Convert values to the format of ``set_output``, or of scikit-learn's configuration.
+
+    Names of columns are the estimator's; the index comes from X.
+    """
     scikit = sys.modules.get("sklearn")
     output = getattr(owner, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
     if output == "default":

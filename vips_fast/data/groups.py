@@ -1,4 +1,4 @@
-"""Which rows belong to whom."""
+"""Persons and their rows."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ _MISSING = "groups: expected a label for each row of X; some are missing"
 
 @dataclass(frozen=True)
 class Runs:
-    """Persons whose rows follow each other: person u owns rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+    """Persons whose rows follow each other: person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
 
     starts: np.ndarray
 
 
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:
-    """Number the labels of rows, `Runs` or integers, texts or any hashable values, by first appearance.
+    """Number the labels of rows by first appearance.
 
-    Returns int64 of shape (n_rows,), codes 0, 1, … in the order in which labels first appear. Raises ValueError if
+    Labels are `Runs`, integers, texts or any hashable values. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
+    first appearance of labels. Raises ValueError if
     there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
     hashable.
     """
@@ -48,7 +49,7 @@ def check_whole(blocks: Sequence[Any]) -> None:
 
 
 def _distinct(labels: np.ndarray) -> tuple[str, set[Hashable]]:
-    """Kind and distinct labels of a column: equal labels of one kind are equal in all sets."""
+    """Find kind and distinct labels; labels of one kind compare across columns."""
     dtype = labels.dtype
     # One time in two units, or one number in two precisions, need not give equal values.
     kind = "integer" if dtype.kind in "biu" else str(dtype.kind if dtype.kind in "OSTU" else dtype)
@@ -56,7 +57,7 @@ def _distinct(labels: np.ndarray) -> tuple[str, set[Hashable]]:
 
 
 def _coded(labels: np.ndarray) -> tuple[np.ndarray, list[Hashable]]:
-    """Codes of a column of labels by first appearance, and the distinct labels in any order."""
+    """Code labels by first appearance; give the distinct labels in any order."""
     if labels.dtype.kind in "fcmM":
         missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels)
         if missing.any():
@@ -81,7 +82,7 @@ def _coded(labels: np.ndarray) -> tuple[np.ndarray, list[Hashable]]:
 
 
 def _column(values: Any) -> np.ndarray:
-    """Labels as an array; a list as a column of objects where numpy would make a table or texts of it."""
+    """Make labels an array; of objects if numpy would change a list."""
     if not isinstance(values, (list, tuple)) or all(type(value) is int for value in values):
         return np.asarray(values)
     out = np.empty(len(values), dtype=object)

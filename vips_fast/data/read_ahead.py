@@ -1,4 +1,4 @@
-"""Files read ahead of their turn, so that who computes does not wait for the disk."""
+"""Read files ahead, so that computation does not wait for the disk."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ Places = Callable[[np.ndarray], Iterator[tuple[Path, np.ndarray, np.ndarray]]]
 
 
 class ReadAhead:
-    """Asks the system for the files' pages of the rows that come next, ``window`` at a time, on a thread of its own."""
+    """Thread that requests the pages of the next rows, ``window`` at a time."""
 
     def __init__(self, places: Places, window: int):
         self._places, self._window = places, window
@@ -23,7 +23,7 @@ class ReadAhead:
         self._rows, self._asked = np.empty(0, np.int64), 0
 
     def expect(self, rows: np.ndarray) -> None:
-        """Which rows come next, in ascending order."""
+        """Announce the next rows, in ascending order."""
         with self._lock:
             self._rows, self._asked = rows, 0
         self.reached(int(rows[0]))

@@ -187,7 +187,7 @@ class _Rows:
 def _rows(
     batches: Iterable[Batch], kind: str, invalid: str, width: int | None, persons: _Persons, size: int
 ) -> Iterator[_Rows]:
-    """Checked batches, in pieces of so many bytes."""
+    """Yield checked batches, in pieces of this size."""
     form: Any = None
     for batch in batches:
         X, labels, whose = batch
@@ -308,7 +308,7 @@ def _write(
 
 
 def _shard(folder: Path, number: int, pieces: list[_Rows]) -> dict[str, Any]:
-    """Write a shard; what the manifest says of it."""
+    """Write a shard; return its entry in the manifest."""
     place, arrays = folder / f"{number:06d}", dict[str, np.ndarray]()
     place.mkdir()
     columns: dict[str, None] = {}

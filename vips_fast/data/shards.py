@@ -57,7 +57,7 @@ class Mapped(NamedTuple):
         return cls(path, array.view(np.ndarray), array.base, array.offset)
 
     def drop(self, first: int, last: int) -> None:
-        """Give back the memory of some entries; they are mapped again where they are touched again."""
+        """Give back the memory of some entries; later use maps them again."""
         if self.pages is None or last <= first or not hasattr(mmap, "MADV_DONTNEED"):
             return
         size = self.array.itemsize * (self.array.shape[1] if self.array.ndim > 1 else 1)
@@ -151,7 +151,7 @@ class ShardedCorpus:
                     raise ValueError(f"{path}: altered, or of another corpus; expected the digest in the manifest")
 
     def _check_persons(self) -> None:
-        """Refuse persons whose rows do not all follow each other: what is clipped would not be all of theirs."""
+        """Refuse persons with scattered rows: clipping would miss some of them."""
         place = np.full(self.shape[0], -1, np.int32)
         for k in range(len(self._shards)):
             codes = self._open(k)["persons"].array
@@ -196,11 +196,11 @@ class ShardedCorpus:
 
     @cached_property
     def schema(self) -> Schema | None:
-        """What the columns were made of, if the shards were made of a table."""
+        """Origin of the columns, if the shards were made of a table."""
         return Schema.load(self.path / SCHEMA) if SCHEMA in self._files else None
 
     def text(self, name: str) -> str | None:
-        """A text file that was kept beside the rows, or None."""
+        """Read a text file beside the rows, or None."""
         return (self.path / name).read_text("utf-8") if name in self._files else None
 
     def _has(self, name: str) -> bool:
@@ -278,7 +278,7 @@ class ShardedCorpus:
         return out
 
     def take(self, rows: np.ndarray) -> Any:
-        """Some rows, in their order.
+        """Take some rows, in their order.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class ShardedCorpus:
         return found if not self.sparse else csr_of(found, self.n_features)
 
     def pieces(self) -> Iterator[tuple[slice, Any]]:
-        """All rows, a few megabytes at a time: where they stand, and a matrix of them."""
+        """Yield all rows by a few megabytes: their places, and a matrix."""
         for first in range(0, self.n_rows, self._rows_at_once):
             last = min(first + self._rows_at_once, self.n_rows)
             rows = np.arange(first, last)
@@ -350,12 +350,12 @@ class ShardedCorpus:
             yield slice(first, last), self.matrix(rows)
 
     def expect(self, rows: np.ndarray) -> None:
-        """Say which rows will be taken from now on; they are read ahead of their turn, on a thread of its own."""
+        """Announce the rows to take; another thread reads them ahead."""
         if len(rows):
             self._ahead.expect(rows if _ascends(rows) else np.sort(rows))
 
     def _places(self, rows: np.ndarray) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
-        """Files, and the first bytes and the ends of what they hold of rows."""
+        """List files, with first bytes and ends of their rows."""
         for k, _, local in self._split(rows):
             arrays = self._open(k)
             low, high = local, local + 1
@@ -369,7 +369,7 @@ class ShardedCorpus:
 
 
 def csr_of(parts: Parts, n_features: int) -> sparse.csr_array:
-    """A canonical CSR array of checked parts, none of which is copied."""
+    """Make a canonical CSR array of checked parts, without a copy."""
     data, indices, indptr = parts
     matrix = sparse.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
@@ -378,22 +378,22 @@ def csr_of(parts: Parts, n_features: int) -> sparse.csr_array:
 
 
 def is_sharded(path: Any) -> bool:
-    """Whether a path is that of a folder of shards."""
+    """Tell whether a path is a folder of shards."""
     return isinstance(path, (str, os.PathLike)) and (Path(path) / MANIFEST).is_file()
 
 
 def bin_count(path: Any) -> int | None:
-    """How many bins a path's shards were written in, 0 for none; None for what is no folder of shards."""
+    """Count the bins of a path's shards; None if it is no folder of shards."""
     return len(_read_manifest(Path(path) / MANIFEST)["bins"] or [0]) - 1 if is_sharded(path) else None
 
 
 def says_persons(path: Any) -> bool:
-    """Whether a path is that of a folder of shards that say whose their rows are."""
+    """Tell whether a path is a folder of shards with persons."""
     return is_sharded(path) and any("persons" in s["arrays"] for s in _read_manifest(Path(path) / MANIFEST)["shards"])
 
 
 def manifest_digest(said: Mapping[str, Any]) -> str:
-    """Digest of what a manifest says beside its digest."""
+    """Compute the digest of a manifest without its digest."""
     rest = {name: value for name, value in said.items() if name != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 

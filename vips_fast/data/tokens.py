@@ -132,14 +132,14 @@ class Analyzer:
         return list(self.with_ngrams(self.unigrams(text)))
 
     def with_ngrams(self, words: list[str]) -> Iterator[str]:
-        """A text's words, and what ``ngrams`` makes of them."""
+        """Yield a text's words, then their n-grams."""
         return chain(
             words,
             *(map(" ".join, zip(*(words[k:] for k in range(n)), strict=False)) for n in range(2, self.ngrams + 1)),
         )
 
     def unigrams(self, text: str) -> list[str]:
-        """The words of a text, less those that the settings leave out."""
+        """Find the words of a text, without excluded ones."""
         pieces = self.pieces([text]).removesuffix(_END).split(_APART)
         return [token for piece in pieces for token in self.tokens_of(piece)]
 
@@ -175,7 +175,7 @@ class Analyzer:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The analyzer of some settings; raises ValueError for what are none."""
+        """Make the analyzer of some settings; ValueError for other objects."""
         known = {field.name for field in fields(cls)}
         if not isinstance(settings, Mapping) or set(settings) != known:
             raise ValueError(f"analyzer: expected settings named {', '.join(sorted(known))}")

@@ -53,8 +53,8 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
 def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> int:
     """Write a file that `load_word_vectors` reads, and replace one that is there; the number of words that are in it.
 
-    ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, for which the
-    format has no room, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
+    ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, which the
+    format cannot store, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
     if the file cannot be written.
     """
     if vectors.ndim != 2 or len(vectors) != len(words) or vectors.shape[1] < 1:

@@ -461,7 +461,7 @@ class Reservation:
             self._made += 1
 
     def close(self) -> None:
-        """Give back the releases that were not drawn; in a forked child do nothing, as the parent's run may go on."""
+        """Give back the releases that were not drawn; in a forked child do nothing, as the parent may still run."""
         if self._closed or os.getpid() != self._pid:
             return
         with self.budget._locked(write=True) as state:

@@ -1,4 +1,4 @@
-"""Keep checkpoints: a run that is killed goes on from its last one, and pays for the steps it lost.
+"""Keep checkpoints: a killed run resumes at its last one, and pays for lost steps.
 
 The folder of a run holds
 
@@ -153,8 +153,8 @@ def settled(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
 class RunFolder:
     """The folder of one run, locked while this object is open.
 
-    With ``resume`` its run goes on. ``every`` is the number of steps between checkpoints; None spaces them so that they
-    take less than 2 % of the time.
+    With ``resume`` its run is resumed. ``every`` is the number of steps between checkpoints; None spaces them so that
+    they take less than 2 % of the time.
 
     Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
     False, or there are other files.
@@ -469,8 +469,8 @@ def affordable(
 ) -> int:
     """Return how many of the wanted times of an event a target can still pay for, after the spent ones.
 
-    The noise was calibrated for ``planned`` times after the vocabulary purchase ``prior``. If releases were lost, a few
-    fewer may remain: the accountant finds out how many from the events.
+    The noise was calibrated for ``planned`` times after the vocabulary purchase, if there was one. If releases were
+    lost, a few fewer may remain: the accountant finds out how many from the events.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted

@@ -45,7 +45,7 @@ class Ledger:
 
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised release, written before its
     noise is drawn), "taint" (a reason why the stated guarantee does not cover the model), "budget" (which budget of the
-    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of a
+    data set pays for the run), "resume" (an interrupted run resumes at an earlier step) and "close" (the digest of a
     run's result). Appending is safe from several threads. A fitted model's ledger is frozen; `copy` gives one that can
     go on.
 
@@ -113,7 +113,7 @@ class Ledger:
         return last["digest"] if last["kind"] == "close" else None
 
     def copy(self) -> "Ledger":
-        """Return a ledger with the same records, which can go on."""
+        """Return a ledger with the same records, to add more."""
         with self._lock:
             other = Ledger()
             other._chain = self._chain.copy()
@@ -157,7 +157,7 @@ class Ledger:
                 self._taints.append(reason)
 
     def resume(self, step: int, n_steps: int) -> None:
-        """Record that the run goes on after ``step`` of its steps, towards ``n_steps``; later releases were lost."""
+        """Record that the run resumes after ``step`` of ``n_steps``; later releases were lost."""
         with self._lock:
             self._append({"kind": "resume", "step": step, "n_steps": n_steps})
 

@@ -1,4 +1,4 @@
-"""How a run pays from the budget of its data set: it reserves, draws release by release, and gives back the rest."""
+"""Payment of a run: reserve, draw each release, return the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .sampling import n_events
 
 
 class Payment:
-    """The payment of one run. Without a budget, every method does nothing.
+    """Payment of one run. Without a budget, every method does nothing.
 
-    ``what`` names the run in the budget's file.
+    The second argument names the run in the budget's file.
     """
 
     def __init__(self, budget: Budget | None = None, what: str = "") -> None:
@@ -23,10 +23,10 @@ class Payment:
         self._reservation: Reservation | None = None
 
     def reserve(self, plan: RunPlan, run: KeptRun | None = None, target: float | None = None) -> None:
-        """Reserve the releases of a plan; of a ``run`` that goes on, those that are left below ``target``.
+        """Reserve a plan's releases, or the rest of a resumed run.
 
-        Raises BudgetExceededError if they do not fit. A run that has kept steps may go on without a reservation: it
-        then publishes these.
+        A resumed ``run`` reserves the releases that are left below ``target``. Raises BudgetExceededError if they do
+        not fit. A run with a checkpoint may resume without a reservation: it then publishes the checkpoint's steps.
         """
         event = plan.event
         if self.budget is None or event is None:
@@ -45,7 +45,10 @@ class Payment:
         return None if self.budget is None else 0 if self._reservation is None else self._reservation.count
 
     def record(self, ledger: Ledger) -> None:
-        """Write into the ledger which budget pays: data set, budget, reservation, and head of the budget's file."""
+        """Write the budget that pays into the ledger.
+
+        The record names the data set, the budget, the reservation, and the head of the budget's file.
+        """
         if self.budget is not None and self._reservation is not None:
             held = self._reservation
             ledger.charge_to(
@@ -58,10 +61,10 @@ class Payment:
             self._reservation.release()
 
     def close(self) -> None:
-        """Give back what was not drawn."""
+        """Give back the releases that were not drawn."""
         if self._reservation is not None:
-            # A budget that cannot be written now must not end a run that has been paid for: what is not given back
-            # counts as reserved until this process ends.
+            # A budget that cannot be written now must not end a paid run. The rest then counts as reserved until this
+            # process ends.
             with suppress(OSError, ValueError):
                 self._reservation.close()
 

@@ -1,7 +1,7 @@
-"""The plan of a run: everything that is decided before the data are touched.
+"""Plan of a run: all decisions made before the data are touched.
 
-Sampler, noise and accounting are coupled here by construction: the event to charge is the sampler's own, for the noise
-multiplier of the mechanism that will add the noise. `vips_fast.engine.planner` makes the plans.
+Sampler, noise and accounting are coupled here by construction. The event to charge is the sampler's own, and has the
+noise multiplier of the mechanism that will add the noise. `vips_fast.engine.planner` makes the plans.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ class RunPlan:
     n_steps: int
     #: At which the guarantee is stated.
     delta: float
-    #: What neighbours differ by.
+    #: The privacy unit.
     unit: str = "record"
     #: Reasons, known beforehand, why the guarantee will not hold.
     taints: tuple[str, ...] = ()
     #: The part of the data set that the run reads; None for all of it.
     part: str | None = None
-    #: What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
-    #: and "head" of the ledger that it comes from.
+    #: The vocabulary purchase that chose the run's columns from the same records: "event", as JSON, and "head" of its
+    #: ledger. The run's accounting includes it.
     prior: dict[str, Any] | None = None
 
     @property
@@ -41,17 +41,20 @@ class RunPlan:
 
     @property
     def event(self) -> PrivacyEvent | None:
-        """Event of one release, or of an epoch of them (`charged`); None without noise."""
+        """Event of a release or an epoch (`charged`); None without noise."""
         z = self.mechanism.noise_multiplier
         return self.sampler.event(z) if z > 0 else None
 
     def event_at(self, step: int, first: bool) -> PrivacyEvent | None:
-        """Event that a step brings, 0 times `event` where that of its epoch covers it; None without noise."""
+        """Build the event of a step; None without noise.
+
+        It is 0 times `event` if the event of the epoch covers the step.
+        """
         event = self.event
         return event if event is None or charged(self.sampler, step, first) else SelfComposedEvent(event, 0)
 
     def public(self) -> dict[str, Any]:
-        """The plan's numbers for the ledger, JSON-ready."""
+        """List the plan's numbers for the ledger, JSON-ready."""
         public = {
             "relation": self.relation,
             "unit": self.unit,
@@ -83,10 +86,10 @@ def make_plan(
     unit: str = "record",
     prior: dict[str, Any] | None = None,
 ) -> RunPlan:
-    """The plan of a run with this noise; the model's `Model.prepare` is told the lattice.
+    """Plan a run with this noise, and tell the model its lattice.
 
-    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. ``part``, ``unit`` and
-    ``prior`` are as in `RunPlan`.
+    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. The other
+    arguments are as in `RunPlan`.
 
     Raises ValueError if the part is no name, or the noise does not fit the model's lattice.
     """

@@ -1,9 +1,9 @@
-"""The one place that decides what a run does and costs, before anything is spent.
+"""Planner: decide everything about a run and its cost, before spending.
 
     Request  →  Planner.plan  →  Planned: the run's plan, its model, and the settings that were settled
 
-The planner takes delta, minibatches and steps from the request's design, finds the noise once, and refuses what the
-target or the budget does not pay for. It draws nothing, reserves nothing and sees no record: one request and one state
+The planner takes delta, minibatches and steps from the request's design and finds the noise once. It refuses a run
+that exceeds the target or the budget. It draws nothing, reserves nothing and sees no record: one request and one state
 of the budget always give one plan.
 """
 
@@ -36,14 +36,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a request leads to.
+    """Result of planning a request.
 
     Attributes
     ----------
     request : Request
     plan : RunPlan
     model : Model
-        At its public start, or where the earlier calls left it.
+        At its public start, or at the end of the earlier calls.
     settings : mapping
         The request's settings, with the delta and the noise that the budget decided.
     forecast : RunForecast or None
@@ -57,13 +57,13 @@ class Planned:
 
     @property
     def target(self) -> float | None:
-        """Epsilon that the noise was calibrated for or held against; None for neither."""
+        """Epsilon that the noise was calibrated for or checked against, or None."""
         target: float | None = self.settings["target_epsilon"]
         return 1.0 if target is None and self.settings["noise_multiplier"] is None else target
 
 
 class Planner:
-    """Plans the runs of one job; a noise multiplier that it has calibrated once, it does not calibrate again."""
+    """Planner of one job's runs; it calibrates each noise multiplier once."""
 
     def __init__(self) -> None:
         self._calibrated: dict[tuple[PrivacyEvent, int, float, float, PrivacyEvent | None], float] = {}
@@ -73,9 +73,10 @@ class Planner:
     def noise(
         self, sampler: Sampler, count: int, target_epsilon: float, delta: float, purchase: PrivacyEvent | None = None
     ) -> float:
-        """The noise multiplier with which ``count`` events of a sampler meet a target, together with a purchase.
+        """Calibrate the noise multiplier to meet a target.
 
-        Raises ValueError if none does.
+        With it, ``count`` events of the sampler and the purchase meet the target. Raises ValueError if no multiplier
+        does.
         """
         key = sampler.event(1.0), count, target_epsilon, delta, purchase
         if key not in self._calibrated:
@@ -94,7 +95,7 @@ class Planner:
     def _noise_of(
         self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
     ) -> float:
-        """The noise multiplier of a private run."""
+        """Find the noise multiplier of a private run."""
         given, target = terms.noise_multiplier, terms.target_epsilon
         if given is not None:
             return float(given)
@@ -109,10 +110,11 @@ class Planner:
     # ------------------------------------------------------------- the plan
 
     def plan(self, request: Request, budget: Budget | None = None) -> Planned:
-        """The plan of a run.
+        """Plan a run; spend nothing.
 
-        Raises ValueError if settings, steps or the noise are out of range, the run would pass its target, or the budget
-        is about something else; BudgetExceededError if nothing fits the budget. Nothing is spent.
+        Raises ValueError if settings, steps or the noise are out of range, or the run would pass its target. Raises
+        ValueError if the budget has another unit, relation or delta. Raises BudgetExceededError if nothing fits the
+        budget.
         """
         terms, schedule = self._scheduled(request, budget)
         assert schedule is not None, "the columns of the data are known"
@@ -150,17 +152,17 @@ class Planner:
             _refuse(budget, plan.taints or (() if plan.event is not None else ("no noise is added",)))
         settings = dict(request.settings)
         if budget is not None:
-            # The settings of the result say what the budget decided.
+            # The result shows the settings that the budget decided.
             settings["target_delta"] = terms.target_delta
             if terms.noise_multiplier is None and terms.target_epsilon is None:
                 settings["noise_multiplier"] = z
         return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
 
     def cost(self, request: Request, budget: Budget | None = None, run: KeptRun | None = None) -> Cost | None:
-        """Compute the releases of a run from public numbers; None if they depend on columns that are not known yet.
+        """Find the releases of a run from public numbers.
 
-        Raises as `plan`. A budget also refuses a run that does not fit it now; of a ``run`` that goes on and has kept
-        no step, it refuses one that cannot have another.
+        Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
+        run that does not fit it now, and a resumed ``run`` without a checkpoint that can have no further step.
         """
         terms, schedule = self._scheduled(request, budget)
         if schedule is None or not terms.noised:
@@ -177,13 +179,13 @@ class Planner:
         return Cost(event, count, delta)
 
     def check_terms(self, request: Request, budget: Budget | None) -> None:
-        """Refuse terms that are not those of the budget; ValueError."""
+        """Raise ValueError if the terms differ from the budget."""
         self._scheduled(request, budget)
 
     def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
-        """The relation of a run, which the budget holds together with a purchase that comes before it.
+        """Check a run after a purchase; return its neighboring relation.
 
-        Raises as `plan`.
+        Raises as `plan`, also if the budget cannot pay for both.
         """
         terms, schedule = self._scheduled(request, budget)
         assert schedule is not None, "the columns of the data are known"
@@ -197,7 +199,7 @@ class Planner:
         return sampler.neighbors
 
     def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
-        """The terms with the budget's delta, and the schedule."""
+        """Complete the terms by the budget's delta, and make the schedule."""
         terms = request.terms
         if budget is not None:
             reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
@@ -221,7 +223,7 @@ def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
 
 
 def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
-    """Refuse a run that would pass its target, together with a purchase and with earlier calls."""
+    """Refuse a run that, with purchase and earlier calls, passes its target."""
     target, earlier = request.terms.target_epsilon, request.earlier
     total = Counter(None if earlier is None else earlier.ledger.spent)
     if request.purchase is not None:
@@ -236,7 +238,7 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
 
 
 def _check_follows(request: Request, plan: RunPlan) -> None:
-    """Refuse a run about another unit or relation than the purchase and the calls before it."""
+    """Refuse a run whose unit or relation differs from earlier ones."""
     purchase, earlier = request.purchase, request.earlier
     if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
         raise ValueError(f"after: is about one {purchase['unit']}, this fit about one {plan.unit}; expected the same")

@@ -1,6 +1,7 @@
-"""The request of a run: its settings and public facts, from which `vips_fast.engine.planner` makes the plan.
+"""Request of a run: its settings and public facts.
 
-Nothing here knows data. Everything is frozen, so one request always leads to one plan.
+`vips_fast.engine.planner` makes the plan from it. Nothing here knows data. Everything is frozen, so one request
+always leads to one plan.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .sampling import Sampler
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run may cost: the estimator's parameters of the same names."""
+    """Limits of a run's cost: the estimator's parameters of the same names."""
 
     private: bool = True
     target_epsilon: float | None = None
@@ -32,17 +33,17 @@ class Terms:
 
     @property
     def target(self) -> float:
-        """The epsilon to calibrate for; 1 if neither a target nor the noise is given."""
+        """The epsilon to calibrate for; 1 without target and noise."""
         return 1.0 if self.target_epsilon is None else float(self.target_epsilon)
 
     def delta(self, n_records: int) -> float:
-        """The delta of the guarantee: ``target_delta``, or min(1e-5, 1/(10 n_records))."""
+        """Find the delta of the guarantee: ``target_delta`` or min(1e-5, 1/(10 n_records))."""
         return min(1e-5, 0.1 / n_records) if self.target_delta is None else float(self.target_delta)
 
 
 @dataclass(frozen=True)
 class RunSchedule:
-    """Which minibatches a run draws, and how many.
+    """Minibatches of a run, and their number.
 
     Attributes
     ----------
@@ -64,13 +65,13 @@ class RunSchedule:
     noise_multiplier: float = 0.0
 
     def with_noise(self, noise_multiplier: float) -> RunSchedule:
-        """The same schedule with this noise."""
+        """Copy the schedule with this noise."""
         return replace(self, noise_multiplier=noise_multiplier)
 
 
 @dataclass(frozen=True)
 class RunForecast:
-    """What a run is expected to be worth, from public numbers.
+    """Expected worth of a run, from public numbers.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ class KeptRun(Protocol):
 
 @dataclass(frozen=True)
 class Design:
-    """What a family of models decides: functions of public facts and of settings that are fixed.
+    """Decisions of a model family: functions of public facts and fixed settings.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class Design:
     sensitivity : callable(Model, str) -> float or None
         A sensitivity to declare in place of the model's proven one; None for the proven one.
     forecast : callable(Public, RunSchedule, Model) -> RunForecast or None
-        What the run is expected to be worth; None if nothing predicts it.
+        Expected worth of the run; None if nothing predicts it.
     taints : tuple of str
         Reasons, known from the settings, why the guarantee will not hold.
     """
@@ -126,7 +127,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The runs that a call of ``partial_fit`` goes on from."""
+    """The runs that a call of ``partial_fit`` continues."""
 
     ledger: Ledger
     relation: str
@@ -142,7 +143,7 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that a plan is made from.
+    """Everything that determines a plan.
 
     Attributes
     ----------
@@ -157,11 +158,11 @@ class Request:
     partial : bool
         Whether this is a call of ``partial_fit``.
     purchase : mapping or None
-        What the columns were purchased with: "event", "head", "unit" and "relation" (`RunPlan.prior`).
+        The vocabulary purchase: "event", "head", "unit" and "relation".
     earlier : Earlier or None
         The runs before this call.
     resumed_noise : float or None
-        Noise multiplier of the interrupted run that goes on.
+        Noise multiplier of the interrupted run that is resumed.
     """
 
     kind: str
@@ -180,5 +181,5 @@ class Request:
         return None if self.purchase is None else event_from_dict(self.purchase["event"])
 
     def about(self, public: Public) -> Request:
-        """The same request with other public facts, such as those of the data that were read."""
+        """Copy the request with other public facts, for example of read data."""
         return replace(self, public=public)

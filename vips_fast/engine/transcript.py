@@ -8,7 +8,7 @@ each run, ``run-0000``, …, which holds
     run.npz               settings that are arrays, classes
     release-000000.npz    each release, …
 
-A run that was interrupted and goes on from a step writes the releases after it anew; only the ledger has the lost ones.
+A resumed run writes the releases after its checkpoint anew; only the ledger has the lost ones.
 """
 
 import json
@@ -42,7 +42,7 @@ class Run:
     #: As in the ledger's plan record.
     plan: dict[str, Any]
     taints: tuple[str, ...]
-    #: Head of the ledger that the run went on from.
+    #: Head of the ledger that the run continued.
     follows: str | None
     #: Steps done before the run.
     n_steps: int

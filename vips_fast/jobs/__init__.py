@@ -1,4 +1,4 @@
-"""Jobs: from raw records to a published folder, resumable and paid by a budget.
+"""Jobs: from raw records to a published folder, paid by a budget.
 
 >>> import tempfile
 >>> from pathlib import Path

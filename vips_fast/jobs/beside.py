@@ -1,8 +1,8 @@
-"""The text files beside a model: fit writes them, verify makes them again.
+"""Text files beside a model: fit writes them, verify makes them again.
 
-Each is a function of released quantities and of public inputs in the same folder: the words in ``vocab.txt``, the way
-texts are read in ``text.json``, the columns of tables in ``schema.toml``, ``coefficients.csv`` and ``components.csv``.
-The texts of a model are written by its family (`vips_fast.models.family`).
+Each is a function of released quantities and of public inputs in the same folder. ``vocab.txt`` has the words,
+``text.json`` the way texts are read; ``schema.toml``, ``coefficients.csv`` and ``components.csv`` have the columns of
+tables. The model's family (`vips_fast.models.family`) writes the texts of a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,10 @@ def statement(model: Any) -> str:
 
 
 def charged(budget: Any) -> str:
-    """Write the state of a budget after a fit, in one line; its head shows a rollback of the file."""
+    """Write the state of a budget after a fit, in one line.
+
+    Its head shows a rollback of the budget's file.
+    """
     from ..accounting.printing import rounded_down, rounded_up
 
     said = budget.show()
@@ -37,7 +40,7 @@ def charged(budget: Any) -> str:
 
 
 def written(model: Any, columns: Sequence[str] | None, n_words: int = 10) -> dict[str, str]:
-    """Write the text of the model's family, under the name of its file; nothing if the family has none."""
+    """Write the text of the model's family, if any, by file name."""
     from ..report import part_of
 
     name = family_of(model).text
@@ -45,7 +48,7 @@ def written(model: Any, columns: Sequence[str] | None, n_words: int = 10) -> dic
 
 
 def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
-    """Read the words in the folder of a topic model; None if there is no such file."""
+    """Read the words in the folder of a topic model, if any."""
     from ..data import load_vocabulary
 
     path = Path(folder) / VOCABULARY
@@ -53,7 +56,10 @@ def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
 
 
 def public_names(model: Any, files: Mapping[str, str]) -> dict[str, Any]:
-    """Read how the texts beside a model name its columns: ``words`` of a topic model, ``names`` of another, or none."""
+    """Read the names of a model's columns from the texts beside it.
+
+    The key is ``words`` for a topic model and ``names`` for another; the mapping is empty if no text names them.
+    """
     from ..report import part_of
 
     part = part_of(model)
@@ -70,14 +76,14 @@ def naming(model: Any, folder: Path) -> dict[str, str]:
 
 
 def report(model: Any, files: Mapping[str, str]) -> str:
-    """Write the report of a model and of the texts beside it, for ``report.html``."""
+    """Write the report of a model and its texts, for ``report.html``."""
     from ..report import html_report
 
     return html_report(model, **public_names(model, files))
 
 
 def follows(model: Any, folder: Path, name: str) -> bool:
-    """Compare a text file with the one that fit would write for the model."""
+    """Compare a text file with the one that fit would write."""
     from ..report import part_of
 
     text = (folder / name).read_bytes().decode("utf-8", "replace")

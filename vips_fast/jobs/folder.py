@@ -1,13 +1,13 @@
-"""The folder of a run, ``OUT.run``: beside the model's own while a fit is under way, and as long as it has not ended.
+"""Run folder of a job, ``OUT.run``, beside the model's own folder.
 
-It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
+It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpoint`, with more files:
 
-    log        what happened, a line an event
-    room       nothing: bytes that are set aside for the result, so that a disk that fills up cannot take it away
-    model      the result, whole, from when the fit is done until it has its place in OUT
-    result     the head of its ledger, which no other model has
-    words      the vocabulary that was bought for it, if it was
-    columns    those of its words that the model is fitted over
+- ``log``: a line for each event
+- ``room``: bytes without content, reserved so that a full disk cannot prevent the result
+- ``model``: the whole result, after the fit and before it has its place in OUT
+- ``result``: the head of the result's ledger, which no other model has
+- ``words``: the vocabulary purchase, if there is one
+- ``columns``: the words that the model is fitted over
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 def run_folder(out: Path) -> Path:
-    """Where the run of a model's folder is kept."""
+    """Name the run folder of a model's folder."""
     return Path(os.path.abspath(out) + ".run")
 
 
 def spent(folder: Path) -> str:
-    """What the run in a folder has spent, and of which budget, in words."""
+    """Describe the spending of a run, and the budget that paid."""
     (ledger, torn), what = ledger_in(folder), ""
     if ledger.plan is None and (folder / WORDS).exists():
         from ..models.vocabulary import PrivateVocabulary
@@ -55,7 +55,7 @@ def spent(folder: Path) -> str:
 
 
 def belongs(model: Path, folder: Path) -> bool:
-    """Whether the model in a folder is the result of the run in another."""
+    """Tell whether a model is the result of a run, by folders."""
     if not (folder / RESULT).exists() or not model.is_dir() or not any(model.iterdir()):
         return False
     with suppress(OSError, ValueError):
@@ -64,7 +64,7 @@ def belongs(model: Path, folder: Path) -> bool:
 
 
 def refusal(folder: Path) -> str:
-    """Why a fit that is not to resume may not have a folder in which a run has begun."""
+    """Explain why a new fit may not use this run folder."""
     clean = f"or vips-fast clean {folder} to give it up"
     if belongs(folder / MODEL, folder):
         return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
@@ -72,7 +72,7 @@ def refusal(folder: Path) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run's folder, which nobody then finds in part; the caller has its lock."""
+    """Remove a run folder, never in part; the caller has its lock."""
     with uninterrupted():
         gone = new_folder(folder)
         os.rename(folder, gone)
@@ -80,7 +80,7 @@ def remove(folder: Path) -> None:
 
 
 def tidy(out: Path) -> None:
-    """Remove the folder of the run that ``out`` is the result of: the process was killed before it could do so."""
+    """Remove the run folder that a killed process left beside a model."""
     folder = run_folder(out)
     if folder.is_dir() and belongs(out, folder):
         with lock_folder(folder):
@@ -88,9 +88,10 @@ def tidy(out: Path) -> None:
 
 
 def put(folder: Path, out: Path, force: bool) -> None:
-    """Give the result in a run's folder its place, and remove the folder; the caller has its lock.
+    """Move the result of a run to its place; remove the folder.
 
-    Raises ValueError if something else is in the place; OSError if the system cannot.
+    The caller has the lock of the run folder. Raises ValueError if something else is in the place; OSError if the
+    system cannot.
     """
     check_place(out, force)
     out = Path(os.path.abspath(out))
@@ -113,11 +114,11 @@ def put(folder: Path, out: Path, force: bool) -> None:
 
 
 class JobFolder(RunFolder):
-    """The folder of the run that fits the model for ``out``, locked while this object is open.
+    """Run folder of a job, locked while this object is open.
 
-    It stays until the model has its place, unless it is closed before anything was spent. ``resume`` and ``every`` are
-    as for `RunFolder`. Raises BlockingIOError if another fit is writing to the same place; ValueError if there is a run
-    that has not ended, and ``resume`` is False.
+    The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
+    anything was spent. ``resume`` and ``every`` are as for `RunFolder`. Raises BlockingIOError if another fit
+    is writing to the same place. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS}
@@ -139,18 +140,21 @@ class JobFolder(RunFolder):
 
     @property
     def words(self) -> Path:
-        """Where the vocabulary is kept that was bought for the run."""
+        """File of the run's vocabulary purchase."""
         return self.path / WORDS
 
     def keep_columns(self, names: Iterable[str]) -> bool:
-        """Keep the words of the model's columns; False, and nothing is done, if the run has begun over others."""
+        """Keep the words of the columns; False if the run has others."""
         path, text = self.path / COLUMNS, "\n".join(names).encode()
         if not self.begun:
             replace_file(path, lambda file: file.write(text))
         return path.exists() and path.read_bytes() == text
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
-        """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""
+        """Call `RunFolder.begin`, then reserve space for the result.
+
+        Raises OSError if the disk has too little space.
+        """
         begun = super().begin(*args, **kwargs)
         self._at_first = len(begun[0])
         model, settings, steps = self._model, begun[2], begun[1]
@@ -159,9 +163,9 @@ class JobFolder(RunFolder):
             sum(getattr(array, "nbytes", 0) for array in arrays.values())
             for arrays in (model.state(), model.result(), settings)
         )
-        # A state may grow to thrice the result: an average, its noise, and what words weigh (`vips_fast.models.lda`).
+        # A state may grow to thrice the result: an average, its noise, and word weights (`vips_fast.models.lda`).
         state = max(state, 3 * result)
-        # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, what file systems add.
+        # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, overhead of file systems.
         size = (2 * state + result + settled) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
         self._set_aside(size + (1 << 20))
         return begun
@@ -192,7 +196,7 @@ class JobFolder(RunFolder):
         return super().finish()
 
     def store(self, model: Any, files: Mapping[str, str]) -> None:
-        """Write the result and the texts beside it into this folder; whole, and on the disk, when this returns."""
+        """Write the result and its texts, whole and synced to disk."""
         part, place = self.path / f".{MODEL}.part", self.path / MODEL
         for old in (part, place):
             shutil.rmtree(old, ignore_errors=True)
@@ -206,23 +210,26 @@ class JobFolder(RunFolder):
         sync_folder(self.path)
 
     def publish(self, out: Path, force: bool) -> None:
-        """See `put`. The folder is no longer ours then: the next fit may have one of the same name."""
+        """Move the result to its place as `put`; unlock the folder.
+
+        The next fit may then have a run folder of the same name.
+        """
         try:
             put(self.path, out, force)
         except Stopped:
             if self.path.exists():
                 raise
-            # All is done: that is the better answer to who asked for an end just now.
+            # All is done: a better answer than the stop that was just requested.
         self._lock.close()
 
     @property
     def drawn(self) -> bool:
-        """Whether a release was made since this folder was opened."""
+        """Whether a release was made since this object locked the folder."""
         return self._ledger is not None and len(self._ledger) > self._at_first
 
     @property
     def advice(self) -> str:
-        """What can be done with what this folder holds; "" where that is nothing."""
+        """The command that uses this folder, or ""."""
         if not self.path.exists() or not self._worth:
             return ""
         if belongs(self.path / MODEL, self.path):
@@ -236,7 +243,7 @@ class JobFolder(RunFolder):
         return not self._fresh or self._kept >= 0 or spent
 
     def close(self) -> None:
-        """Free the folder; remove it where nothing would be lost."""
+        """Unlock the folder; remove it if nothing would be lost."""
         self._stack.close()
         if self._lock.held and self.path.exists():
             self._release_room()

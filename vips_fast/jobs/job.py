@@ -1,7 +1,7 @@
-"""A job: purchase words, fit, write the result into the run folder, publish it.
+"""A job: purchase words, fit, write the result, publish it.
 
 A job runs once from Python and from the shell alike. Its run folder, ``OUT.run``, is locked before the data are read
-and holds everything that was spent, so a job that was stopped or killed goes on with ``resume=True``.
+and holds everything that was spent. So ``resume=True`` continues a job that was stopped or killed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Material:
-    """The records of a job, and what its source adds to the published folder.
+    """Records of a job, and the files that its source publishes.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Material:
     shown : callable(model) -> str
         Lines that show the model.
     groups : array-like or None
-        Label of the person who owns each record.
+        Label of the person of each record.
     words : PrivateVocabulary or None
         The purchase that chose the columns.
     """
@@ -73,10 +73,10 @@ class Material:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a source may use while it reads."""
+    """Means of a source while it reads."""
 
     model: Any
-    #: The run folder; None if nothing is to be kept, as in a search.
+    #: The run folder; None without one, as in a search.
     folder: JobFolder | None
     planner: Planner
     budget: Budget | None
@@ -88,7 +88,7 @@ class Reading:
 
 
 class Source(Protocol):
-    """Where the records of a job come from."""
+    """Origin of the records of a job."""
 
     @property
     def path(self) -> str:
@@ -107,12 +107,12 @@ class Source(Protocol):
         """Whether the source purchases a vocabulary."""
 
     def read(self, reading: Reading) -> Material:
-        """Read the records; the run folder keeps what a purchase released."""
+        """Read the records; keep a purchase in the run folder."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job has done.
+    """Result of a job.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Outcome:
     budget : Budget or None
         The budget that paid; None if nothing was spent.
     note : str
-        What the job did not need to do; "" if it did everything.
+        Work that an earlier run had done; "" if this run did everything.
     """
 
     model: Any
@@ -154,11 +154,11 @@ class Job:
     transcript : path or None
         New folder for the releases, outside ``out``.
     groups : array-like or None
-        Label of the person who owns each record, if the source does not say it.
+        Label of the person of each record, if the source does not give it.
     unit : str or None
         Name of a person in the statement; None is "person".
     resume : bool
-        Whether a job that was stopped goes on; a finished one spends nothing.
+        Whether to resume a stopped job; a finished one spends nothing.
     force : bool
         Whether a model at ``out`` is replaced.
     report : bool
@@ -172,7 +172,7 @@ class Job:
     progress : callable() -> context manager, or None
         Gives the callback of the fit.
     on_warning : callable(str) or None
-        Called with the text of each warning; None leaves warnings alone.
+        Called with the text of each warning; None leaves warnings to Python.
 
     Attributes
     ----------
@@ -201,18 +201,18 @@ class Job:
         self._own = any(self._owned())
 
     def _owned(self) -> Iterator[bool]:
-        """What says that records belong to persons."""
+        """Look for each sign that records belong to persons."""
         yield self.groups is not None
         yield self.source.person is not None
         yield says_persons(self.source.path)
 
     @property
     def unit_name(self) -> str:
-        """What neighbors of this fit differ by."""
+        """The privacy unit of this fit."""
         return (self.unit or "person") if self._own else "record"
 
     def check(self, n_features: int | None = None) -> Cost | None:
-        """Refuse what public numbers, files and the budget refuse; nothing is read or spent.
+        """Check settings, files and the budget; read and spend nothing.
 
         ``n_features`` are the columns of the data, if they are known.
 
@@ -231,7 +231,7 @@ class Job:
         return cost
 
     def check_transcript(self) -> Path | None:
-        """The folder of the transcript; ValueError or OSError if releases cannot be kept there."""
+        """Find the transcript's folder; ValueError or OSError if it is unusable."""
         if self.transcript is None:
             return None
         path, out = Path(self.transcript).resolve(), Path(self.out)
@@ -245,7 +245,7 @@ class Job:
         """Run the job, or bring it to its end.
 
         Raises ValueError, TypeError or OSError if settings, data or places are unusable, BudgetExceededError if the
-        budget does not pay. ``status`` then says what was spent; the notes of the error say how to go on.
+        budget does not pay. ``status`` then tells how far the job came; the notes of the error tell how to resume.
         """
         out, transcript = Path(self.out), self.check_transcript()
         kept = run_folder(out)
@@ -307,7 +307,7 @@ class Job:
         self.status = Status.SPENT
 
     def _report(self, model: Any, files: Mapping[str, str]) -> dict[str, str]:
-        """The report beside a fitted model; if it fails, a warning: the model is worth more."""
+        """Write the report; if it fails, warn and keep the model."""
         try:
             return {beside.REPORT: beside.report(model, files)}
         except Exception as error:
@@ -328,9 +328,10 @@ class Job:
             yield
 
     def finished(self, folder: Path) -> Any:
-        """The model in a folder, if it has the settings of this job; None if it has others and may be replaced.
+        """Load a finished model with the settings of this job.
 
-        Raises ValueError, with both values, if it may not. Settings that the data or the budget decide are not
+        Returns None if there is no model, or one with other settings that may be replaced. Raises ValueError, with
+        both values, if it may not be replaced. Settings that the data or the budget decide are not
         compared.
         """
         if not folder.is_dir() or not any(folder.iterdir()):
@@ -352,7 +353,7 @@ class Job:
 
 
 def warn_of_persons(path: str) -> None:
-    """Warn if a column of a table looks like a person identifier and has repeats."""
+    """Warn if a column looks like a person identifier and has repeats."""
     if not Path(path).is_file() or Path(path).suffix in (".npy", ".npz"):
         return
     try:

@@ -1,4 +1,4 @@
-"""The log of a job: a line for each event, in a file."""
+"""Log of a job: a file with a line for each event."""
 
 import logging
 import os
@@ -8,10 +8,11 @@ from contextlib import contextmanager, suppress
 
 
 class LogFile(logging.Handler):
-    """Adds a line for each event to a file: time (UTC), process, level, logger, text.
+    """Handler that adds a line for each event to a file.
 
-    A line is one write to the end of the file, so those of several jobs do not mix. One that cannot be written is
-    dropped: no fit ends because of its log. Only opening the file, before anything is spent, raises OSError.
+    A line has the time (UTC), process, level, logger and text. It is one write to the end of the file, so lines of
+    several jobs do not mix. A line that cannot be written is dropped: no fit ends because of its log. Only opening
+    the file, before anything is spent, raises OSError.
     """
 
     def __init__(self, path: str) -> None:
@@ -35,7 +36,7 @@ class LogFile(logging.Handler):
 
 @contextmanager
 def log_to(path: str | None) -> Iterator[None]:
-    """Add the package's events to a file; None adds them to none."""
+    """Add the package's events to a file, if one is given."""
     if path is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Folders of models: where a job may put one, and the class of the model in one."""
+"""Folders of models: places to write to, and model classes."""
 
 import contextlib
 from pathlib import Path
@@ -13,7 +13,10 @@ MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMEN
 
 
 def check_place(path: Path, force: bool) -> None:
-    """Raise a ValueError unless a model may be put there: the place is free or empty or, with force, holds a model."""
+    """Raise ValueError unless a model may be written there.
+
+    The place must be free or empty or, with ``force``, hold a model.
+    """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
     if path.is_dir() and any(path.iterdir()):
@@ -27,7 +30,7 @@ def check_place(path: Path, force: bool) -> None:
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:
-    """Find the class of the model in a folder; ValueError unless it is one of this package."""
+    """Find the class of a saved model; ValueError for foreign ones."""
     if not Path(folder).is_dir():
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
     kind: type[PrivateEstimator] = class_named(kind_of(folder))

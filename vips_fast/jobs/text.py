@@ -1,4 +1,4 @@
-"""Texts as the source of a job: their columns, their words, and the purchase of a vocabulary."""
+"""Texts as the source of a job: columns, words, and vocabulary purchase."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class TextFile:
     person : str or None
         Column of the persons.
     vocab : str or None
-        File of words, "public:LANGUAGE", or "private" for a purchase from the same budget, which None is for texts.
+        File of words, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None is
+        "private".
     vocab_size, vocab_share : int, float or None
         Most words; share of epsilon for a purchase. None is planned.
     max_share : float
@@ -64,7 +65,7 @@ class TextFile:
     invalid : {"raise", "drop"}
         Whether invalid records are refused or contribute nothing.
     prior_model, prior_weight, word_vectors
-        A model of public documents and what its words count; a file of public word vectors.
+        A model of public documents, and the weight of its counts; a file of public word vectors.
     n_words : int
         Words that are shown of a topic.
     verify : bool
@@ -72,7 +73,7 @@ class TextFile:
     corpus : callable() -> Corpus, or None
         Reads another corpus in place of the file.
     progress : callable(str) -> context manager
-        Gives a callback that is told how far a reading is.
+        Gives a callback for the progress of reading.
     """
 
     path: str
@@ -120,7 +121,7 @@ class TextFile:
         return holds_records(self.path, self.format, self.text, self.person)
 
     def words_analyzer(self) -> Analyzer:
-        """How a text becomes words; with a vocabulary from a file, every word counts."""
+        """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, numbers = self.stop_words, self.numbers
         if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
             listed = listed or (self.vocab if self.vocab not in (None, PRIVATE) else "public:en")
@@ -129,7 +130,7 @@ class TextFile:
         return Analyzer(self.analyzer, self.min_length, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
-        """The words of a public vocabulary; None if there is none."""
+        """Load the words of a public vocabulary, if one is set."""
         if self.vocab in (None, PRIVATE):
             return None
         name = str(self.vocab)
@@ -137,7 +138,7 @@ class TextFile:
         return public_vocabulary(name, analyzer, size=self.vocab_size or 8000)
 
     def read(self, reading: Reading) -> Material:
-        """Read the texts, after a purchase of their words if there is one."""
+        """Read the texts, after the purchase of a vocabulary if needed."""
         given = self.corpus()
         corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
         if self.prior_model is not None:
@@ -163,7 +164,7 @@ class TextFile:
         )
 
     def _read(self, reading: Reading) -> tuple[Corpus | ShardedCorpus, dict[str, str], PrivateVocabulary | None]:
-        """The documents, the file that says how they were read, and the purchase."""
+        """Read the documents, describe the reading in a file, and purchase words."""
         if is_sharded(self.path):
             shards = ShardedCorpus(self.path, verify=self.verify)
             said = shards.text(READING)
@@ -192,7 +193,7 @@ class TextFile:
         return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
 
     def _prior(self, model: Any, corpus: Corpus | ShardedCorpus) -> Any:
-        """Pseudo-counts from a saved model with the same number of topics and the same words."""
+        """Load pseudo-counts from a model with the same topics and words."""
         folder = str(self.prior_model)
         kind = kind_in(folder)
         if family_of(kind).name != "lda":
@@ -209,15 +210,16 @@ class TextFile:
 
 
 def reading_file(text: Sequence[str] | None, analyzer: Analyzer) -> dict[str, str]:
-    """The file that says how texts were read, by its name."""
+    """Write the file that describes how texts were read, by its name."""
     said = {"columns": list(text or ["text"]), "analyzer": analyzer.to_dict()}
     return {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}
 
 
 class _Purchase:
-    """The vocabulary purchase of a job, from a share of the fit's epsilon or of what the budget has left.
+    """Vocabulary purchase of a job, for a share of the epsilon.
 
-    The run folder keeps the purchase, so a job purchases once: a later attempt goes on with the released words.
+    The share is of the fit's epsilon or, without one, of the budget's rest. The run folder keeps the purchase, so a
+    job purchases once: a later attempt uses the released words.
     """
 
     def __init__(self, source: TextFile, reading: Reading, analyzer: Analyzer) -> None:
@@ -231,8 +233,8 @@ class _Purchase:
     def words(self, records: Records) -> PrivateVocabulary:
         """Purchase the words, or take those that the run folder keeps.
 
-        Raises ValueError before anything is spent if the fit itself would be refused or a kept purchase has other
-        settings; PurchaseError if no word was released.
+        Raises ValueError, before anything is spent, if the fit itself would be refused or a kept purchase has other
+        settings. Raises PurchaseError if no word was released.
         """
         self._check()
         words = self._again() if self._folder.words.exists() else self._purchased(records)
@@ -288,12 +290,12 @@ class _Purchase:
         return {**self._given, **found.parameters(), **size}, found.event
 
     def _again(self) -> PrivateVocabulary:
-        """The purchase that the run folder keeps."""
+        """Load the purchase that the run folder keeps."""
         words = PrivateVocabulary.load(self._folder.words)
         epsilon = self._model.target_epsilon
-        # How much the budget had left before the purchase cannot be asked any more.
+        # The budget no longer knows its rest before the purchase.
         wanted = self._given if epsilon is None else self._planned(words.privacy_.n_records, epsilon)[0]
-        # What is done with released words is free.
+        # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
             raise ValueError(f"{self._folder.words}: bought with other settings; expected the same with --resume")
@@ -338,7 +340,7 @@ class _Purchase:
             raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
 
     def _nothing(self, words: PrivateVocabulary, released: int) -> str:
-        """Why there are no words, and what helps."""
+        """Explain why there are no words, and how to get some."""
         budget, target = self._budget, self._model.target_epsilon
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
@@ -353,7 +355,7 @@ class _Purchase:
 
 
 def read_settings(folder: str | Path) -> dict[str, Any]:
-    """How the texts of a fitted model were read: "columns" and "analyzer"; empty if its folder does not say."""
+    """Read how texts became a fitted model: "columns" and "analyzer", if stored."""
     path = Path(folder) / READING
     if not path.exists():
         return {}

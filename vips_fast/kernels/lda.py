@@ -168,7 +168,7 @@ def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
 
 
 def _converted(array: np.ndarray, dtype: type, rooms: dict[type, np.ndarray]) -> np.ndarray:
-    """An array of this type, the same or in a room that is used again: fresh memory costs more than the conversion."""
+    """Convert an array to this type, in a buffer: fresh memory costs more."""
     if array.dtype == dtype:
         return array
     room = rooms.get(dtype)
@@ -336,7 +336,7 @@ def lda_estep(
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
         run(indptr, indices, counts)
-    # In the room of the integers.
+    # In the memory of the integers.
     sstats = sums.view(np.float64)
 
     def scale(first: int, last: int, worker: int) -> None:

@@ -229,7 +229,7 @@ def accumulate(
     else:
         edges = document_blocks(rows.indptr, BLOCK_ENTRIES)
     n_blocks = len(edges) - 1
-    # No more threads than two GiB of sums have room for.
+    # No more threads than two GiB can hold sums for.
     n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
     quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
     work = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]

@@ -212,7 +212,7 @@ def _tridiagonal_eigenpairs(
         return w[first:last], np.asfortranarray(Z[:, first:last])
     if first == last:
         return np.empty(0), np.empty((d, 0))
-    # dstemr wants room for d off-diagonal entries.
+    # dstemr wants space for d off-diagonal entries.
     _, w, Z, info = lapack.dstemr(diagonal, np.append(beside, 0.0), 2, 0.0, 0.0, first + 1, last, compute_v=1)
     _require(info, "dstemr")
     return w[: last - first], np.asfortranarray(Z[:, : last - first])

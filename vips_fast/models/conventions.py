@@ -11,7 +11,7 @@ from .repeats import Repeatable
 
 
 class Conventions(Repeatable):
-    """An estimator that scikit-learn's pipelines, searches and cross-validation take as one of their own."""
+    """Estimator for scikit-learn's pipelines, searches and cross-validation."""
 
     def _keywords(self, method: str) -> list[str]:
         """What a method takes beside the data, in the order of its signature."""
@@ -29,7 +29,7 @@ class Conventions(Repeatable):
         return self
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
-        """Which keywords of ``fit`` scikit-learn's tools are to hand on, as in ``set_fit_request(groups=True)``.
+        """Choose the keywords of ``fit`` that scikit-learn's tools hand on.
 
         With scikit-learn's metadata routing, a pipeline, a search or cross-validation hands ``groups``, ``budget`` or
         another keyword on if it is True (or the name that it has there), and keeps it for itself if it is False. None,
@@ -44,15 +44,15 @@ class Conventions(Repeatable):
         return self._request("fit", requests)
 
     def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
-        """As `set_fit_request`, for ``partial_fit``."""
+        """Choose keywords as `set_fit_request`, for ``partial_fit``."""
         return self._request("partial_fit", requests)
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
-        """As `set_fit_request`, for ``score``."""
+        """Choose keywords as `set_fit_request`, for ``score``."""
         return self._request("score", requests)
 
     def get_metadata_routing(self) -> object:
-        """The requests, as scikit-learn's tools read them (needs scikit-learn)."""
+        """Return the requests in scikit-learn's form (needs scikit-learn)."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         routing, asked = MetadataRequest(owner=self), vars(self).get("_requests", {})

@@ -1,6 +1,6 @@
-"""What the estimators share: settings, ONE fit for all models, and the result they read.
+"""Base of all estimators: settings, ONE fit for all models, one result.
 
-A subclass says how its data are read (`_read`) and which `Model` goes with its settings and with public facts
+A subclass defines how its data are read (`_read`) and which `Model` goes with its settings and with public facts
 (`_model`). Everything else is here, once: planning, the run, the result, files, rebuilding from a transcript.
 """
 
@@ -45,10 +45,10 @@ from .stage import Stage, bins_of, deal
 
 
 class PrivateEstimator(Fitted):
-    """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
+    """Base of the estimators: parameters as in scikit-learn, private fits.
 
-    What `fit` finds is one immutable result, taken over when all is done: an interrupted
-    fit leaves the estimator exactly as it was.
+    `fit` makes one immutable result and takes it over at the end: an interrupted fit leaves the estimator exactly as
+    it was.
     """
 
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
@@ -57,14 +57,17 @@ class PrivateEstimator(Fitted):
     _test_key: bytes | None = None
     _diagnose: bool = False
 
-    # ----------------------------------------------- what a subclass defines
+    # ------------------------------------------- definitions of a subclass
 
     def _check_parameters(self) -> None:
-        """Raise a ValueError for any parameter out of its range, before data are touched."""
+        """Raise ValueError for any parameter out of its range."""
         self._check_privacy_parameters()
 
     def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
-        """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
+        """Read checked records and their public facts.
+
+        The facts are ``n_features``, and ``classes`` or ``scale``.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
@@ -81,22 +84,22 @@ class PrivateEstimator(Fitted):
         return int(self.n_steps)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        """The model for the settings and for public facts, at its public start.
+        """Make the model for settings and public facts, at its start.
 
         Without a schedule, only to `Model.restore` a state or to ask for shapes.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define _model")
 
     def _steps_of(self, schedule: RunSchedule | None) -> int:
-        """The horizon of a schedule; without one, that of the settings, or 1."""
+        """Find the horizon of a schedule, or of the settings, or 1."""
         return int(self.n_steps or 1) if schedule is None else schedule.horizon
 
     def _joint(self, public: Public) -> bool:
-        """Whether a unit may own several rows and contributes them together, as one record."""
+        """Tell whether a unit contributes all its rows together, as one record."""
         return public.unit != "record" and self.sampling != "rows"
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
-        """A sensitivity to declare in place of the model's proven one; None for the proven one."""
+        """Declare a sensitivity in place of the proven one, or None."""
         return None
 
     def _taints(self) -> tuple[str, ...]:
@@ -104,11 +107,11 @@ class PrivateEstimator(Fitted):
         return ()
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """What a run is expected to be worth; None if nothing predicts it."""
+        """Predict the worth of a run; None if nothing predicts it."""
         return None
 
     def _inspect(self, model: Model) -> None:
-        """Warn about a model that misbehaves on public test records, before a fit."""
+        """Warn before a fit if a model fails on public test records."""
 
     # ------------------------------------------------------------- settings
 
@@ -130,16 +133,16 @@ class PrivateEstimator(Fitted):
 
     @property
     def _terms(self) -> Terms:
-        """What a fit may cost, by the settings."""
+        """Limits of a fit's cost, by the settings."""
         return Terms(bool(self.private), self.target_epsilon, self.target_delta, self.noise_multiplier)
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
-        """Open what privacy closes, for tests, audits and public data; fits that follow are NOT PRIVATE for good.
+        """Disable privacy for tests, audits and public data.
 
-        With a ``test_key`` of 32 bytes sampling, per-record randomness and noise come from this known key, so that fits
-        can be repeated bit for bit; ``diagnostics=True`` keeps un-noised figures of the training records in
-        ``diagnostics_``. Neither is a parameter, and neither is stored in files or pickles. Returns the estimator;
-        raises TypeError or ValueError if the key is not 32 bytes.
+        All later fits are NOT PRIVATE for good. With a ``test_key`` of 32 bytes, sampling, per-record randomness and
+        noise come from this known key. Such fits can be repeated bit for bit. ``diagnostics=True`` keeps un-noised
+        figures of the training records in ``diagnostics_``. Neither is a parameter, and neither is stored in files or
+        pickles. Returns the estimator; raises TypeError or ValueError if the key is not 32 bytes.
 
         >>> import numpy as np
         >>> from vips_fast import SigmoidBeliefNetwork
@@ -175,10 +178,10 @@ class PrivateEstimator(Fitted):
         on_forecast: Callable[[RunForecast], None] | None = None,
         **call: Any,
     ) -> Self:
-        """`fit` and `partial_fit` of all models; ``call`` has the other keywords of `prepare`.
+        """Run `fit` or `partial_fit` of any model.
 
-        ``on_forecast`` is called with the forecast of a new run before anything is spent on it, and may raise; None
-        logs it, or warns if the run is hopeless.
+        ``call`` has the other keywords of `prepare`. ``on_forecast`` is called with the forecast of a new run, before
+        anything is spent on it, and may raise. None logs it, or warns if the run is hopeless.
         """
         method = "partial_fit" if partial else "fit"
         known = inspect.signature(getattr(self, method)).parameters
@@ -215,10 +218,10 @@ class PrivateEstimator(Fitted):
         planner: Planner | None = None,
         **extra: Unpack[Reading],
     ) -> Stage:
-        """Plan a fit to these data; nothing is drawn or spent, and the estimator stays as it is.
+        """Plan a fit to these data; draw, spend and change nothing.
 
         `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. A budget reserves the
-        run; `run` gives back what it does not draw. Raises what `fit` raises.
+        run; `run` gives back the releases that it does not draw. Raises the errors of `fit`.
         """
         self._check_parameters()
         if partial and self.private and self.noise_multiplier is None:
@@ -272,7 +275,10 @@ class PrivateEstimator(Fitted):
         folder: RunFolder | None = None,
         taints: tuple[str, ...] | None = None,
     ) -> Request:
-        """The request of a run with these settings and public facts; ``taints`` are those of a run that is rebuilt."""
+        """Make the request of a run from settings and public facts.
+
+        ``taints`` are given for a run that is rebuilt.
+        """
         design = Design(
             self._call_schedule if partial else self._schedule,
             self._model,
@@ -297,11 +303,11 @@ class PrivateEstimator(Fitted):
         )
 
     def _planned(self, planner: Planner, request: Request, budget: Budget | None) -> Planned:
-        """The plan of a request. A class with another accountant than the engine's has its own."""
+        """Plan a request; a class with another accountant has its own."""
         return planner.plan(request, budget)
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
-        """One step over all rows: the schedule of a call of ``partial_fit``."""
+        """Schedule a call of ``partial_fit``: one step over all rows."""
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         whole = "rows" if self.sampling == "rows" else "full"
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
@@ -309,7 +315,7 @@ class PrivateEstimator(Fitted):
         return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
 
     def _stage(self, planned: Planned, records: Records, backend: Backend, before: FitResult | None) -> Stage:
-        """The run of a plan over these records."""
+        """Join a plan and these records to a run."""
         return Stage(
             records,
             planned.request.public,
@@ -328,7 +334,7 @@ class PrivateEstimator(Fitted):
         )
 
     def run(self, stage: Stage, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
-        """Run a stage, and take the result over when all is done; with a folder, go on where the run stopped."""
+        """Run a stage or resume it from a folder; take the result."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
         kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
         with payment:
@@ -401,7 +407,7 @@ class PrivateEstimator(Fitted):
         budget: BudgetLike = None,
         planner: Planner | None = None,
     ) -> Cost | None:
-        """The releases that a fit would make, from public numbers; nothing is reserved.
+        """Find the releases of a fit from public numbers; reserve nothing.
 
         ``n_features`` are the columns of the data to come, ``unit`` and ``n_bins`` as in `Public`. None if these
         numbers do not decide it: ``n_records`` is not given, or neither ``n_steps`` nor the columns. Raises as `fit`.
@@ -416,7 +422,7 @@ class PrivateEstimator(Fitted):
         return planner.cost(request, payer)
 
     def purchase(self, before: FitResult | None = None) -> dict[str, object]:
-        """What a later fit records about this one, which chose its columns; JSON-ready."""
+        """Describe this fit for a later one whose columns it chose; JSON-ready."""
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
@@ -435,7 +441,7 @@ class PrivateEstimator(Fitted):
             lock.release()
 
     def _facts(self, n_rows: int, facts: dict[str, Any], partial: bool, before: FitResult | None) -> Public:
-        """Public facts; the number of rows is one only where no other number is given."""
+        """Collect public facts; rows are counted only if no number is given."""
         if n_rows > MAX_RECORDS:
             raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
         part, call_records = facts.get("part"), facts.get("call_records")
@@ -483,7 +489,7 @@ class PrivateEstimator(Fitted):
 
     @classmethod
     def _rebuild(cls, runs: list[Run]) -> Self:
-        """The estimator that a transcript's releases lead to, made without data.
+        """Rebuild the estimator from a transcript's releases, without data.
 
         Raises ValueError if a run is of another class, or its plan is not the one that its settings and public facts
         lead to.

@@ -1,4 +1,4 @@
-"""A fitted estimator: the result that it holds, what is read out of it, its files."""
+"""A fitted estimator: its result, the readouts, its files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
+    """Required shape (-1: any length), closed range and type of a published array."""
 
     shape: tuple[int, ...]
     low: float = -math.inf
@@ -41,7 +41,7 @@ class ArraySpec:
 
 
 class Fitted(Conventions):
-    """The settings and the result of an estimator, and everything that is read from them."""
+    """Settings and result of an estimator, and all readouts."""
 
     _result: FitResult | None = None
 
@@ -50,7 +50,7 @@ class Fitted(Conventions):
         raise NotImplementedError(f"{type(self).__name__} does not define _check_parameters")
 
     def _model(self, public: Public) -> Model:
-        """The model for the settings and for public facts, at its public start."""
+        """Make the model for settings and public facts, at its start."""
         raise NotImplementedError(f"{type(self).__name__} does not define _model")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -60,7 +60,7 @@ class Fitted(Conventions):
     # ------------------------------------------------------------- settings
 
     def _settings(self) -> dict[str, Any]:
-        """The arguments as numbers, texts, dicts and arrays, without the callback."""
+        """List the arguments as numbers, texts, dicts and arrays, without callback."""
         out: dict[str, Any] = {}
         for name, value in self.get_params().items():
             if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
@@ -76,7 +76,7 @@ class Fitted(Conventions):
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """An unfitted estimator with these settings, checked."""
+        """Make an unfitted estimator with these settings, checked."""
         arguments = dict(settings)
         if cls._options_type is not None and isinstance(arguments.get("options"), dict):
             arguments["options"] = cls._options_type(**arguments["options"])
@@ -105,7 +105,7 @@ class Fitted(Conventions):
     # ------------------------------------------------------------ read-outs
 
     def _fitted(self) -> FitResult:
-        """The result, or a NotFittedError."""
+        """Return the result, or raise NotFittedError."""
         if self._result is None:
             try:
                 from sklearn import exceptions
@@ -117,7 +117,7 @@ class Fitted(Conventions):
         return self._result
 
     def _as_fitted(self) -> Self:
-        """An estimator with the settings of the fit, whatever was set afterwards."""
+        """Make an estimator with the settings of the fit, not with later ones."""
         return self._from_settings(self._fitted().settings)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -130,7 +130,7 @@ class Fitted(Conventions):
 
     @property
     def ledger_(self) -> Ledger:
-        """Every release, and what they add up to."""
+        """Every release, and their sum."""
         return self._fitted().ledger
 
     @property
@@ -150,13 +150,13 @@ class Fitted(Conventions):
 
     @property
     def feature_names_in_(self) -> Names:
-        """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
+        """Names of the frame's columns; AttributeError without a frame."""
         if (names := self._fitted().public.feature_names) is None:
             raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
         return np.array(names, dtype=object)
 
     def _held(self, X: Any) -> Any:
-        """X, whose columns must be those of the fit by name and order where both have names."""
+        """Check the names and the order of X's columns, if the fit had names."""
         return check_names(type(self).__name__, self._fitted().public.feature_names, X)
 
     @property
@@ -168,13 +168,14 @@ class Fitted(Conventions):
     # --------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder: ``model.npz``, ``model.json`` and ``privacy.json``, no pickle.
+        """Write the fitted model to a folder, without pickle.
 
-        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
-        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
+        The files are ``model.npz``, ``model.json`` and ``privacy.json``. Only released quantities and the constructor's
+        arguments, which are public, are written. The folder appears whole or not at all. An existing model is exchanged
+        for the new one, in one step if the system can.
 
-        Raises NotFittedError before ``fit``; FileExistsError if the path is a file, or a folder that holds anything but
-        a saved model; ValueError if an argument of the constructor cannot be written as JSON.
+        Raises NotFittedError before ``fit``, and ValueError if an argument of the constructor cannot be written as
+        JSON. Raises FileExistsError if the path is a file, or a folder that holds anything but a saved model.
 
         >>> import tempfile
         >>> import numpy as np
@@ -192,12 +193,12 @@ class Fitted(Conventions):
     def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
         """Read a model that `save` wrote.
 
-        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes) under which the model's
-        signature must hold; None does not look at a signature.
+        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes). The model's signature
+        must be valid under it; None does not look at a signature.
 
-        Raises FileNotFoundError if the folder or one of its files is missing; ValueError if the files are of another
-        model or format, do not agree with the ledger, hold arrays of wrong shapes or values, or the signature does not
-        hold.
+        Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the files are of
+        another model or format, do not agree with the ledger, or hold arrays of wrong shapes or values. Raises
+        ValueError if the signature is not valid.
         """
         return persistence.load(cls, path, verify)
 

@@ -10,9 +10,9 @@ _log = logging.getLogger(__name__)
 
 
 def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:
-    """Log a forecast with prospects and call ``on_forecast``; without it, warn if the run is hopeless.
+    """Pass a forecast to ``on_forecast``, or warn if it is hopeless.
 
-    ``stacklevel`` is that of `warnings.warn`, for the caller.
+    A forecast with prospects is logged. ``stacklevel`` is as in `warnings.warn`, for the caller.
     """
     if forecast.warning is None:
         _log.info("%s", forecast.text)

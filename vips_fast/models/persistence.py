@@ -1,7 +1,7 @@
 """Files of fitted models, and their signatures.
 
-A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger), and
-``privacy.json`` with the guarantee (`privacy_file`), which is written and never read. Nothing in them is trusted: the
+A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger). It also has
+``privacy.json`` with the guarantee (`privacy_file`), which is written and never read. Nothing in them is trusted. The
 statement is computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
 checked. That catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a
 signature does, as far as its key is trusted.
@@ -32,13 +32,13 @@ class Saved(Protocol):
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """The estimator with these settings."""
+        """Make the estimator with these settings."""
 
     def _array_specs(self, public: Public) -> dict[str, Any]:
-        """What each published array must be."""
+        """List shape, range and type of each published array."""
 
     def _model(self, public: Public) -> Model:
-        """The model, to restore a state."""
+        """Make the model, to restore a state."""
 
 
 E = TypeVar("E", bound=Saved)
@@ -68,7 +68,7 @@ def save(result: FitResult, path: str | Path) -> None:
 
 
 def write_into(result: FitResult, folder: Path) -> None:
-    """Write a result's files into an existing folder; the bytes depend on the result only."""
+    """Write a result's files into a folder; bytes depend only on it."""
     arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
     arrays |= {_SETTING + k: v for k, v in result.settings.items() if isinstance(v, np.ndarray)}
     if result.public.classes is not None:
@@ -113,7 +113,7 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
-    """Read a model; see `PrivateEstimator.load`. One that is exchanged meanwhile is read again."""
+    """Read a model as `PrivateEstimator.load`; retry if it is exchanged meanwhile."""
     path = Path(path)
     while True:
         seen = _identity(path)
@@ -156,7 +156,7 @@ def _load(cls: type[E], path: Path, verify: Any) -> E:
 
 
 def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
-    """The result in the files, unchecked."""
+    """Read the result in the files, unchecked."""
 
     def group(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix) :]: array for name, array in stored.items() if name.startswith(prefix)}
@@ -205,7 +205,7 @@ def _check_arrays(estimator: Saved, result: FitResult) -> None:
 
 
 def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
-    """The result with its signature, and that signature; see `PrivateEstimator.sign`."""
+    """Sign a result, see `PrivateEstimator.sign`; return both."""
     ed25519 = _ed25519()
     if isinstance(key, (bytes, bytearray)):
         key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(key))

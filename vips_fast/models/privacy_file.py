@@ -1,9 +1,9 @@
-"""``privacy.json``: what a saved model promises, for programs. Its JSON schema is ``privacy.schema.json``.
+"""``privacy.json``: guarantee of a saved model, with schema ``privacy.schema.json``.
 
-The groups and their names are modelled on the registry of deployments of differential privacy (Nanayakkara, Ghazi &
-Vadhan 2025): flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the model's
-ledger and public facts when the model is saved. The file is never read back as truth: loading a model leaves it alone,
-and ``verify`` computes it again and compares.
+The groups and their names follow the registry of deployments of differential privacy (Nanayakkara, Ghazi & Vadhan
+2025): flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the model's
+ledger and public facts when the model is saved. The file is never read back as truth: loading a model ignores it, and
+``verify`` computes it again and compares.
 """
 
 import json
@@ -25,23 +25,27 @@ PRIVACY_FILE, FORMAT = "privacy.json", 1
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of ``privacy.json``."""
+    """Load the JSON schema (draft 2020-12) of ``privacy.json``."""
     text = resources.files(__package__).joinpath("privacy.schema.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 def ledger_events(ledger: Ledger) -> "list[tuple[str | None, PrivacyEvent]]":
-    """What a record of each part was in, as one event; without parts the one of all releases, or none."""
+    """Compose the events of each part's records.
+
+    Without parts there is one event of all releases, or no event.
+    """
     found = ((part, ledger.event(part)) for part in ledger.parts or (None,))
     return [(part, event) for part, event in found if event is not None]
 
 
 def privacy_record(result: FitResult) -> dict[str, Any]:
-    """The statement of a result as a JSON value; see the module and the schema.
+    """Write the statement of a result as a JSON value; see the schema.
 
-    ``privacy_loss`` has ``epsilon``, ``delta``, and where every release is a Gaussian mechanism on all the data ``mu``
-    (Gaussian differential privacy) and ``rho`` (zero-concentrated), else null. A tainted result has null for all.
+    ``privacy_loss`` has ``epsilon``, ``delta``, ``mu`` (Gaussian differential privacy) and ``rho`` (zero-concentrated).
+    The last two are null unless every release is a Gaussian mechanism on all the data. A tainted result has null for
+    all.
     """
     from .. import __version__
 
@@ -109,7 +113,10 @@ def privacy_json(result: FitResult) -> str:
 
 
 def compare(folder: Path, result: FitResult) -> tuple[bool, str]:
-    """Whether a folder's ``privacy.json`` is what the result gives, but for the versions, and what is to say of it."""
+    """Compare a folder's ``privacy.json`` with its result, except for versions.
+
+    Returns whether they agree, and a note about it.
+    """
     path = folder / PRIVACY_FILE
     if not path.exists():
         return True, "none: saved before there were any"

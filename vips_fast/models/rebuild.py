@@ -1,11 +1,11 @@
-"""Verification: a published model made again without the data, and compared bit for bit.
+"""Verification: rebuild a published model without data, and compare all bits.
 
-A model is a function of its releases and of public numbers. Whoever has its transcript can run the same post-processing
-in a process that never saw a record. If every array and every file comes out the same, nothing that depends on the data
-left except by the releases, which the ledger accounts for.
+A model is a function of its releases and of public numbers. With its transcript, anyone can run the same
+post-processing in a process that never saw a record. If every array and every file comes out the same, nothing
+that depends on the data left except by the releases. The ledger accounts for these.
 
-Equality of bits is to be expected on the same instruction set with the same versions of
-numpy and SciPy; elsewhere the last bits of the post-processing may differ.
+Expect equal bits on the same instruction set with the same versions of numpy and SciPy. Elsewhere the last bits of the
+post-processing may differ.
 """
 
 import re
@@ -28,7 +28,7 @@ from .privacy_file import PRIVACY_FILE, compare
 
 @dataclass(frozen=True)
 class VerifyCheck:
-    """One comparison: its name, whether it holds, and the place of the first difference."""
+    """One comparison: name, result, and place of the first difference."""
 
     name: str
     ok: bool
@@ -56,10 +56,10 @@ class VerifyReport:
 
 
 def class_given(name: str) -> type[PrivateEstimator]:
-    """Import the estimator class that a caller names: ``module:Class``, or a class of this package by its name.
+    """Import the estimator class that a caller names.
 
-    Never call it with a name from a file: it imports any module. `vips_fast.models.family.class_named` is for files.
-    Raises ValueError if there is no such class.
+    The name is ``module:Class``, or a class of this package. Never call it with a name from a file: it imports any
+    module. `vips_fast.models.family.class_named` is for files. Raises ValueError if there is no such class.
     """
     module, _, kind = name.rpartition(":")
     try:
@@ -74,7 +74,7 @@ def class_given(name: str) -> type[PrivateEstimator]:
 def verify(
     path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | str | None = None
 ) -> VerifyReport:
-    """Make a saved model again from its transcript and compare everything that is public.
+    """Rebuild a saved model from its transcript; compare all public parts.
 
     ``path`` is the folder that `save` wrote, ``transcript`` the one that ``fit(..., transcript=...)`` wrote. ``cls`` is
     the estimator's class, or "module:Class"; None takes the class that the model's file names, which must be one of
@@ -161,7 +161,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
 
 
 def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
-    """Compare the releases of the transcript with the digests in the ledger's closing records."""
+    """Compare the transcript's releases with the digests in the ledger."""
     closed: list[Any] = [record for record in have.ledger.records if record["kind"] == "close"]
     if len(closed) != len(runs):
         return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
@@ -179,7 +179,7 @@ def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
 
 
 def _statement(published: PrivateEstimator) -> VerifyCheck:
-    """The epsilon of the words against the accountant's own, computed anew."""
+    """Compare the stated epsilon with a new one of the accountant."""
     result = published._fitted()
     if not result.ledger.private:
         said = str(published.privacy_).startswith("NOT PRIVATE")
@@ -198,7 +198,7 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
 
 
 def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
-    """Compare the bytes of the files with a fresh save of the rebuilt result."""
+    """Compare the files with a fresh save of the rebuilt result."""
     checks = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""A word, once, where private fits to the same data add up and no budget counts them."""
+"""Warn once if repeated private fits have no budget to count them."""
 
 import copy
 import warnings
@@ -10,21 +10,21 @@ from .parameters import Parameters
 
 
 class _Fits:
-    """Private fits without a budget, of an estimator and of all its clones, and whether that has been said."""
+    """Private fits without budget of an estimator and its clones."""
 
     count = 0
     said = False
 
 
 class Repeatable(Parameters):
-    """An estimator that knows of its own earlier fits and of its clones'."""
+    """Estimator that counts its own earlier fits and its clones'."""
 
     def __sklearn_clone__(self) -> Self:
-        """What scikit-learn's ``clone`` gives: an unfitted copy, whose fits count with this estimator's."""
+        """An unfitted copy for scikit-learn's ``clone``; both count their fits together."""
         params: dict[str, Any] = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}
         other = type(self)(**params)
         vars(other)["_fits"] = self._shared_fits()
-        # What a user has said of the estimator, and no fit has found.
+        # Requests of the user, and no results of fits.
         vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
         return other
 
@@ -34,7 +34,7 @@ class Repeatable(Parameters):
 
     @contextmanager
     def _counted(self, counts: bool) -> Iterator[None]:
-        """Around a fit; ``counts`` where it is private, and no budget pays."""
+        """Count a fit if it is private and no budget pays."""
         fits = self._shared_fits()
         if counts and fits.count and not fits.said:
             fits.said = True

@@ -1,29 +1,28 @@
-"""Tuning that is charged: settings chosen by a private search, all of whose runs are in the one statement.
+"""Private search for settings; one statement covers all its runs.
 
-`PrivateSearch` draws a random number of runs; each takes one of the candidate settings at random, is fitted with noise
-of its own, and is judged by a score; the best alone is published (Papernot & Steinke 2022).
+`PrivateSearch` draws a random number of runs. Each takes one of the candidate settings at random, is fitted with noise
+of its own, and gets a score. Only the best is published (Papernot & Steinke 2022).
 
 *Theorem.* Let z be the noise multiplier of the runs, T their releases, z_s the score's. The published model is
-(epsilon, delta)-private with what accountant "rdp" says of RepeatAndSelectEvent(run), where run is the composition of
-the score's GaussianEvent(z_s) and of the T sampled releases, or without a private score of these alone.
+(epsilon, delta)-private by accountant "rdp" for RepeatAndSelectEvent(run). Here run is the composition of the score's
+GaussianEvent(z_s) and of the T sampled releases; without a private score it is only these.
 
 *Proof.* One run, Q, publishes its candidate, its model and its score, ordered by the score and among equal scores by a
-coin. The candidate is drawn without the data, and all candidates have the same event (others are refused before
-anything is spent), so whichever it is Q's releases are bounded by that event; which one it was is a function of coins.
-Units are divided into those that are fitted to and those that the score is about once for all runs: under "add or
-remove" by a coin for each, under "replace one" by a permutation of their places; so given these coins, which have one
-law on both data sets, the same other units are in each share. The score is a sum of numbers in [0, 1], one a unit,
-truncated to a lattice and released with Gaussian noise of sensitivity 1 (`GaussianMechanism`), for a model that is
-released before it: the composition bounds both, although a unit is in one of the shares only. Each unit's number is
-computed from its own rows and the released model alone, by a call of its own. Every run draws its noise, its
-minibatches and its candidate anew, so given the division the runs are independent repetitions of Q, and
-`vips_fast.accounting.selection` bounds the best of a random number of them. A Renyi divergence is quasi-convex, so the
+coin. The candidate is drawn without the data, and all candidates have the same event; others are refused before
+anything is spent. So that event bounds Q's releases for each candidate, and the choice is a function of coins. Units
+are divided once for all runs: one share is fitted to, the score is about the other. Under "add or remove" a coin
+divides each unit, under "replace one" a permutation of their places does. These coins have one law on both data sets.
+Given them, the same other units are in each share. The score is a sum of numbers in [0, 1], one a unit. It is truncated
+to a lattice and released with Gaussian noise of sensitivity 1 (`GaussianMechanism`), after its model. The composition
+bounds both, although a unit is in only one of the shares. A call for each unit computes its number from its own rows
+and the released model only. Every run draws its noise, its minibatches and its candidate anew. So given the division
+the runs are independent repetitions of Q, and `vips_fast.accounting.selection` bounds the best of a random number of
+them. A Renyi divergence is quasi-convex, so the
 bound holds for the mixture over divisions.
 
-Not released, and so not to be shown: how many runs there were, the other runs' models, ledgers and scores. The seconds
-that a search takes tell the number, roughly; like those of every fit they are for the operator and not covered. A
-search that is killed has spent its epsilon: it is charged whole before the first run, cannot be resumed, and keeps no
-transcript.
+Never show the number of runs, nor the other runs' models, ledgers and scores: they are not released. The duration of a
+search roughly tells the number; like the duration of every fit it is for the operator and not covered. A killed search
+has spent its epsilon: it is charged whole before the first run, cannot be resumed, and has no transcript.
 """
 
 from __future__ import annotations
@@ -87,38 +86,38 @@ SCHEDULE = frozenset(
     }
 )
 _SAMPLINGS = ("poisson", "full", "without_replacement")
-#: Renyi divergence of the private score over that of a run, at an order, where the score's noise is not given.
+#: Ratio of the Renyi divergences of the private score and a run, at an order, if the score's noise is not given.
 _SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
 
 E = TypeVar("E", bound=PrivateEstimator)
 
 
 class NoRunError(RuntimeError):
-    """A search with a Poisson number of runs drew none. Its epsilon is spent."""
+    """A Poisson number of runs was 0. The search's epsilon is spent."""
 
 
 class PrivateSearch(Generic[E]):
-    """Settings of a private estimator, chosen by a private search; the choice is part of the guarantee.
+    """Private search for settings; the guarantee includes the choice.
 
     Parameters
     ----------
     estimator : PrivateEstimator
-        Its settings are those of every run but for the candidates'; its target, or noise, and its delta are those of
-        the whole search. Minibatches are drawn by "poisson", "full" or "without_replacement".
+        Its settings hold for every run, except for the candidates'. Its target, or noise, and its delta hold for the
+        whole search. Minibatches are drawn by "poisson", "full" or "without_replacement".
     candidates : mapping of str to sequences, or sequence of mappings
-        Values to try, all combinations, or the combinations themselves: any parameters of the estimator that leave the
-        event of a run as it is (`SCHEDULE` are those that may not differ). All are public.
+        Values to try in all combinations, or the combinations themselves. Any parameters of the estimator that do not
+        change the event of a run; `SCHEDULE` lists those that may not differ. All are public.
     mean_runs : float
         Mean of the random number of runs, at least 1 (Poisson: above 0).
     shape : float or None
         Of the truncated negative binomial distribution: 1 is geometric, 0 logarithmic. Less spends less on the worst
         case and has a longer tail. None is the Poisson distribution, which may draw no run.
     score : {"private", "public"}
-        What runs are judged by: a noised score of units that are held out, or the score of public data.
+        Score of the runs: a noised score of held-out units, or the score of public data.
     held_out : float
-        Share of the units that are held out for a private score, in (0, 1).
+        Share of held-out units for a private score, in (0, 1).
     scorer : callable(model, X, y) or None
-        Gives a number for the rows of one unit (private) or for all rows (public), from the model and these rows alone;
+        Gives a number for the rows of one unit (private) or for all rows (public), only from the model and these rows;
         larger is better. None is the mean log-likelihood of the labels (`BayesianLogisticRegression`), the variational
         bound per word (`LatentDirichletAllocation`) and the pixel accuracy (`SigmoidBeliefNetwork`).
     score_range : (float, float) or None
@@ -131,10 +130,10 @@ class PrivateSearch(Generic[E]):
     Attributes
     ----------
     best_estimator_ : PrivateEstimator
-        The chosen model; its ledger and statement are those of the whole search.
+        The chosen model; its ledger and statement cover the whole search.
     best_params_ : dict
     best_score_ : float
-        Noised where it is private; in the units of the scorer.
+        Noised if it is private; in the units of the scorer.
 
     Examples
     --------
@@ -172,9 +171,9 @@ class PrivateSearch(Generic[E]):
         self._best: tuple[E, dict[str, Any], float] | None = None
 
     def set_unsafe(self, *, test_key: bytes | None = None) -> Self:
-        """As `PrivateEstimator.set_unsafe`: what a known key draws is NOT PRIVATE; for tests and audits."""
+        """Set a known key as `PrivateEstimator.set_unsafe`: NOT PRIVATE, for tests."""
         if isinstance(self.estimator, PrivateEstimator):
-            self._unfitted({}).set_unsafe(test_key=test_key)  # refuses what is no key
+            self._unfitted({}).set_unsafe(test_key=test_key)  # refuses another type than a key
         self._test_key = test_key
         return self
 
@@ -184,11 +183,11 @@ class PrivateSearch(Generic[E]):
         return type(self.estimator)(**{**self._given(), **settings, "callback": None})
 
     def _given(self) -> dict[str, Any]:
-        """The estimator's own settings."""
+        """List the estimator's own settings."""
         return {name: getattr(self.estimator, name) for name in self._names}
 
     def _tried(self) -> list[dict[str, Any]]:
-        """The candidates, checked."""
+        """Return the candidates, checked."""
         given = self.candidates
         if isinstance(given, Mapping):
             values = [list(one) for one in given.values()]
@@ -209,12 +208,12 @@ class PrivateSearch(Generic[E]):
         return tried
 
     def check(self) -> list[dict[str, object]]:
-        """The candidates, all combinations; ValueError or TypeError for a setting that no search can have."""
+        """List all combinations; ValueError or TypeError for unsuitable settings."""
         if not isinstance(self.estimator, PrivateEstimator):
             raise TypeError(f"estimator: expected a private estimator, got {type(self.estimator).__name__}")
         if not self.estimator.private or self.estimator.noise_multiplier == 0 or self.estimator._taints():
             raise ValueError("estimator: expected one whose fits are private")
-        RepeatAndSelectEvent(GaussianEvent(1.0), self.mean_runs, self.shape)  # refuses what is no distribution
+        RepeatAndSelectEvent(GaussianEvent(1.0), self.mean_runs, self.shape)  # refuses unknown distributions
         check_choice("score", self.score, ("private", "public"))
         check_number("held_out", self.held_out, 0, 1, low_open=True, high_open=True)
         check_number("score_noise", self.score_noise, 0, math.inf, low_open=True, high_open=True, optional=True)
@@ -234,7 +233,7 @@ class PrivateSearch(Generic[E]):
     # ----------------------------------------------------------------- plan
 
     def _score_noise(self, run: PrivacyEvent) -> float:
-        """Noise multiplier of the score beside a run; a function of public numbers that rises with the run's noise."""
+        """Choose the noise of the score; it rises with the run's noise."""
         if self.score_noise is not None:
             return float(self.score_noise)
         of_run = float(renyi_divergence(run, _SHARE_ORDER))
@@ -242,21 +241,21 @@ class PrivateSearch(Generic[E]):
         return math.sqrt(_SHARE_ORDER / (2.0 * _SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
 
     def event(self, sampler: Sampler, n_steps: int, noise_multiplier: float) -> RepeatAndSelectEvent:
-        """The event of the whole search, for runs of so many steps with this noise multiplier."""
+        """Make the event of the whole search from steps and noise multiplier."""
         run: PrivacyEvent = run_event(sampler, noise_multiplier, n_steps)
         if self.score == "private":
             run = ComposedEvent((GaussianEvent(self._score_noise(run), sampler.neighbors), run))
         return RepeatAndSelectEvent(run, self.mean_runs, self.shape)
 
     def _drawn(self, one: Mapping[str, Any], public: Public) -> RunSchedule:
-        """The schedule of a run."""
+        """Make the schedule of a run."""
         run = self._unfitted(one)
         schedule = run._schedule(public, run._terms)
         assert schedule is not None, "the columns of the data are known"
         return schedule
 
     def _schedule(self, tried: list[dict[str, Any]], public: Public) -> tuple[Sampler, int]:
-        """Sampler and steps of every run; ValueError where candidates would differ in them."""
+        """Find the runs' sampler and steps; ValueError if candidates differ."""
         n_steps = self._drawn(tried[0], public).n_steps
         # With the steps given, as all runs have them, so that none draws the minibatches that suit its own.
         sampler, *others = (self._drawn({**one, "n_steps": n_steps}, public).sampler for one in tried)
@@ -301,14 +300,14 @@ class PrivateSearch(Generic[E]):
         """Search; afterwards ``best_estimator_`` is the chosen model.
 
         X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
-        `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` are what runs are judged by with
-        ``score="public"``: they have to be public, which cannot be seen here. The budget is charged once, for the whole
-        search, before the first run. ``on_forecast`` is called with the forecast of the most promising candidate
-        before that, and may raise; None logs it, or warns with a `vips_fast.models.lda.HopelessWarning` if not even
-        that candidate has prospects.
+        `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` give the score of runs with
+        ``score="public"``: they have to be public, which nothing here can check. The budget is charged once, for the
+        whole search, before the first run. ``on_forecast`` is called before that with the forecast of the best
+        candidate, and may raise. None logs it, or warns with a `vips_fast.models.lda.HopelessWarning` if not even that
+        candidate has prospects.
 
-        Raises ValueError or TypeError if a setting or the data are unusable, or the budget does not hold the search,
-        before anything is spent; NoRunError where a Poisson number of runs is 0, after it.
+        Raises ValueError or TypeError, before anything is spent, if a setting or the data are unusable or the search
+        does not fit the budget. Raises NoRunError, after it, if a Poisson number of runs is 0.
         """
         tried = self.check()
         if isinstance(X, ShardedCorpus):
@@ -380,7 +379,7 @@ class PrivateSearch(Generic[E]):
         return self
 
     def _charge(self, budget: Budget | None, event: PrivacyEvent, part: str | None) -> dict[str, str] | None:
-        """Charge the whole search; what the ledger says of it."""
+        """Charge the whole search; return its record for the ledger."""
         if budget is None:
             return None
         if self._test_key is not None:
@@ -397,7 +396,7 @@ class PrivateSearch(Generic[E]):
         judge: Callable[[PrivateEstimator, int], float],
         randomness: Randomness,
     ) -> tuple[E, dict[str, Any], float] | None:
-        """The best of a random number of runs, with its settings and its score."""
+        """Find the best of a random number of runs, with settings and score."""
         best: tuple[E, dict[str, Any], float] | None = None
         high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
         for number in range(number_of_runs(self.mean_runs, self.shape, (high << 64) | low)):
@@ -422,7 +421,7 @@ class PrivateSearch(Generic[E]):
         n_records: int,
         facts: dict[str, str] | None,
     ) -> E:
-        """The chosen model with the ledger of the search in place of its run's."""
+        """Give the chosen model the ledger of the search."""
         result, ledger = model._fitted(), Ledger()
         plan: dict[str, Any] = dict(result.ledger.plan or {})
         searched = {
@@ -464,7 +463,7 @@ class PrivateSearch(Generic[E]):
 
     @property
     def best_score_(self) -> float:
-        """Its score, noised where it is private."""
+        """Its score, noised if it is private."""
         return self._found()[2]
 
     @property
@@ -477,7 +476,7 @@ class PrivateSearch(Generic[E]):
 
 
 def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
-    """Find the scorer of an estimator's family, and its public range; ValueError if there is none."""
+    """Find the scorer of an estimator's family, and its range; else ValueError."""
     path = family_of(estimator).scorer
     found: Score | None = resolve(path)(estimator, n_features) if path else None
     if found is None:
@@ -486,7 +485,7 @@ def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
 
 
 def _noised(units: Iterator[float], noise_multiplier: float, key: bytes | None) -> float:
-    """Sum of numbers in [0, 1], exact on the noise's lattice, with Gaussian noise."""
+    """Sum numbers in [0, 1], exactly on the noise's lattice, with noise."""
     mechanism = GaussianMechanism(noise_multiplier, 1.0, 1.0)
     total = sum(math.trunc(one / mechanism.spacing) for one in units)
     sums = np.array([total], dtype=np.int64)
@@ -498,7 +497,7 @@ def _noised(units: Iterator[float], noise_multiplier: float, key: bytes | None) 
 
 
 def _division(n_units: int, held_out: float, relation: str, randomness: Randomness) -> np.ndarray:
-    """Which units are fitted to; see the module."""
+    """Draw the units to fit to; see the module."""
     words = randomness.words(n_units, "held out", 0)
     if relation == "replace_one":
         fitted = np.ones(n_units, dtype=bool)
@@ -534,7 +533,7 @@ def _rows_of(X: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _best_forecast(tried: Sequence[Mapping[str, Any]], forecasts: Sequence[RunForecast | None]) -> RunForecast | None:
-    """The forecast of the most promising candidate, from public numbers; None unless every candidate has one."""
+    """Find the best candidate's forecast; None unless all have one."""
     known = [one for one in forecasts if one is not None]
     if len(known) < len(tried):
         return None
@@ -546,7 +545,7 @@ def _best_forecast(tried: Sequence[Mapping[str, Any]], forecasts: Sequence[RunFo
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Keep the runs' log lines and warnings, which would tell how many there were, from this thread's listeners."""
+    """Hide the runs' log lines and warnings: they would tell the number."""
     thread = threading.get_ident()
 
     def others(record: logging.LogRecord) -> bool:

@@ -10,9 +10,9 @@ from ..checks import check_name, machine_memory
 
 
 def public_seed(random_state: Any) -> int:
-    """A seed for what is public, from scikit-learn's kinds of ``random_state``.
+    """Make a seed for public randomness from a scikit-learn ``random_state``.
 
-    Raises ValueError if it is none of them.
+    Raises ValueError if it is of another kind.
     """
     if random_state is None:
         return secrets.randbits(63)
@@ -30,13 +30,16 @@ def public_seed(random_state: Any) -> int:
 
 
 def check_memory(what: str, need: int, advice: str = "") -> None:
-    """Refuse what needs more bytes than the machine has; MemoryError. Where nobody knows what it has, nothing is."""
+    """Raise MemoryError if more bytes are needed than the machine has.
+
+    Nothing is refused if the size of the memory is unknown.
+    """
     if need > (have := machine_memory()):
         raise MemoryError(f"{what}, and the machine has {have / 2**30:.1f} GiB{advice}")
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arguments are the same; arrays never are, but for identity."""
+    """Compare two arguments; arrays are the same only if identical."""
     try:
         return bool(a is b or a == b)
     except ValueError:
@@ -44,7 +47,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def stated_classes(classes: Any, most: int) -> np.ndarray | None:
-    """The labels that a classifier's ``classes`` states, sorted; None for None.
+    """Sort the labels of a classifier's ``classes``; None for None.
 
     Raises ValueError unless they are two to ``most`` different numbers or strings.
     """
@@ -60,7 +63,10 @@ def stated_classes(classes: Any, most: int) -> np.ndarray | None:
 
 
 def unit_name(groups: Any, unit: str | None, sampling: str | None = None) -> str:
-    """What neighbours differ by; ValueError for a name or a sampling that does not go with ``groups``."""
+    """Name the privacy unit.
+
+    Raises ValueError for a name or a sampling that does not go with ``groups``.
+    """
     if groups is None and sampling == "rows":
         raise ValueError("sampling='rows': expected groups that say whose each row is")
     if groups is None:

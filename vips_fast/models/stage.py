@@ -33,7 +33,7 @@ class Stage:
     ledger: Ledger
     randomness: Randomness
     backend: Backend
-    #: The settings of the result: the estimator's, with what a budget decided.
+    #: The settings of the result: the estimator's, with the decisions of a budget.
     settings: Mapping[str, Any]
     #: Whether the run collects diagnostics; the plan is tainted then.
     diagnoses: bool
@@ -41,18 +41,19 @@ class Stage:
     partial: bool = False
     #: Steps done in earlier runs.
     n_steps: int = 0
-    #: Head of the ledger that the run goes on from.
+    #: Head of the ledger that the run continues.
     follows: str | None = None
-    #: Epsilon that the noise was calibrated for or held against; None for neither.
+    #: Epsilon that the noise was calibrated for or checked against, or None.
     target: float | None = None
     forecast: RunForecast | None = None
     payment: Payment = field(default_factory=Payment)
 
 
 def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) -> tuple[int | None, np.ndarray | None]:
-    """How many bins X was written in, as in `Public`, and where each begins, if they are what the sampling draws.
+    """Count the bins of X, as in `Public`, and find their starts.
 
-    Raises ValueError if the bins are not those of the units that are sampled.
+    The starts are given only if the sampling draws bins. Raises ValueError if the bins do not belong to the sampled
+    units.
     """
     if not isinstance(X, ShardedCorpus):
         return None, None
@@ -69,7 +70,10 @@ def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) ->
 
 
 def deal(sampler: Sampler, bins: np.ndarray | None, n_units: int) -> None:
-    """Tell a sampler that reuses minibatches where they are; ValueError unless each unit is in one of them."""
+    """Give a sampler that reuses minibatches their places.
+
+    Raises ValueError unless each unit is in one of them.
+    """
     if bins is None or not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
         return
     if bins[0] != 0 or bins[-1] != n_units or (np.diff(bins) < 0).any():

@@ -1,4 +1,4 @@
-"""Two topic models beside each other, from what they publish."""
+"""Compare two topic models by their published topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .text import match_topics, top_words
 
 @dataclass(frozen=True)
 class MatchedTopics:
-    """A topic of one model and the topic of the other that it is paired with.
+    """A topic of one model, paired with a topic of the other.
 
     ``overlap`` is the sum over words of the smaller of the two probabilities, in [0, 1]: 1 less the distance in total
     variation. ``shared`` are the first words that both have, in the order of the first model.
@@ -26,9 +26,10 @@ class MatchedTopics:
 def compare_topics(
     components: Any, other: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10
 ) -> list[MatchedTopics]:
-    """The topics of two models over the same words, (K, V) and (L, V), paired by `match_topics`; min(K, L) pairs.
+    """Pair and compare the topics of two models over the same words.
 
-    Raises ValueError as `top_words` and `match_topics`.
+    ``components`` and ``other`` have shapes (K, V) and (L, V); `match_topics` makes min(K, L) pairs. Raises ValueError
+    as `top_words` and `match_topics`.
     """
     first, second = (np.asarray(c, np.float64) / np.sum(c, axis=1, keepdims=True) for c in (components, other))
     words, beside = top_words(first, vocabulary, n_words), top_words(second, vocabulary, n_words)
@@ -45,17 +46,18 @@ def compare_topics(
 
 
 def mean_overlap(pairs: Sequence[MatchedTopics]) -> float:
-    """Mean overlap of matched topics, in [0, 1]."""
+    """Average the overlap of matched topics, in [0, 1]."""
     return sum(pair.overlap for pair in pairs) / len(pairs)
 
 
 def over_the_same_words(
     components: np.ndarray, words: Sequence[str] | None, other: np.ndarray, other_words: Sequence[str] | None
 ) -> tuple[np.ndarray, np.ndarray, Sequence[str] | None]:
-    """Both models' topics over one list of words, that of the first and then what the second alone has, and the list.
+    """Bring the topics of both models to one list of words.
 
-    A word that a model does not have has probability 0 in it. Without the words of both, columns are compared as they
-    are; ValueError then if they are not as many.
+    The list has the first model's words, then the second's other words; it is returned last. A word that a model does
+    not have has probability 0 in it. Without the words of both, columns are compared as they are; then ValueError if
+    their numbers differ.
     """
     if words is None or other_words is None or tuple(words) == tuple(other_words):
         if components.shape[1] != other.shape[1]:

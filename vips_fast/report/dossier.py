@@ -1,4 +1,4 @@
-"""The facts that a report shows about one model, made from releases and public facts.
+"""Facts of a report about one model, from releases and public facts.
 
 A dossier is a function of a fitted estimator (its arrays, settings and ledger) and of public inputs that lie beside it
 (words, names of columns). It needs no data and can reach none.
@@ -24,7 +24,7 @@ from . import figures
 from .part import Learned, part_of
 from .words import Gain, gain
 
-#: Numbers of records that one person may own, for which the report has a row.
+#: Rows of the report: numbers of records of one person.
 _SIZES = (1, 2, 5, 10)
 _MOST_POINTS, _MOST_RUNS = 12, 20
 
@@ -165,7 +165,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Rows:
 
 
 def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:
-    """List each argument of the fit: name, value, and whether it differs from the default."""
+    """List the fit's arguments: name, value, whether it is the default."""
     defaults = inspect.signature(type(model).__init__).parameters
     rows = []
     for name, value in sorted(settings.items()):
@@ -184,7 +184,7 @@ def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tup
 
 
 def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, budget: Any) -> tuple[str, ...]:
-    """List facts that the report lacks, each with the command that would supply it."""
+    """List facts that the report lacks, each with the command for it."""
     found, result = [], model._fitted()
     missing = sorted(set(model.get_params()) - set(result.settings) - {"callback"})
     if missing:

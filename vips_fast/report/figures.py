@@ -1,4 +1,4 @@
-"""Lay out the charts of a report: places in percent, which the page's own style turns into bars and circles.
+"""Lay out the charts of a report, in percent for the page's style.
 
 The page uses no plotting library. ``vips-fast verify`` makes it again and compares every byte, and a picture changes
 with the version of the library that drew it. Figures for a screen come from `vips_fast.models.plots`.
@@ -20,7 +20,7 @@ _DIGIT, _LINE = 1.3, 5.0
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a chart: a name, its value in words, and where bar and error lie, in percent."""
+    """Line of a chart: name, value in words, bar and error in percent."""
 
     name: str
     value: str
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """A chart of bars, or of points on an axis whose 0 is at ``zero`` percent."""
+    """Chart of bars or points; 0 of the axis is at ``zero`` percent."""
 
     rows: tuple[Row, ...]
     zero: float | None = None
@@ -46,7 +46,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Point:
-    """A topic on the map: center and diameter in percent of its width, and a label, empty if it has no room."""
+    """A topic on the map: center and diameter in percent of its width.
+
+    The label is empty if it does not fit.
+    """
 
     x: float
     y: float
@@ -58,7 +61,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Map:
-    """Topics in two dimensions, and the share of their squared distances that these show."""
+    """Topics in two dimensions, and the share of squared distances shown."""
 
     points: tuple[Point, ...]
     shown: float
@@ -70,7 +73,7 @@ class Map:
 
 
 def printable(text: str) -> str:
-    """Replace characters that change how others are shown, or show nothing, by a dot."""
+    """Replace invisible and control characters by a dot."""
     return "".join(c if c.isprintable() else "·" for c in text)
 
 
@@ -82,7 +85,7 @@ def number(value: float, percent: bool) -> str:
 def bars(
     names: Sequence[str], values: Sequence[float], errors: Sequence[float] | None = None, percent: bool = True
 ) -> Rows:
-    """Draw bars from 0 with one standard error on both sides, pale below two of them."""
+    """Draw bars from 0 with standard errors, pale below two of them."""
     sizes = [0.0] * len(values) if errors is None else errors
     unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
@@ -101,7 +104,7 @@ def intervals(
     highs: Sequence[float],
     span: tuple[float, float],
 ) -> Rows:
-    """Draw points with intervals, pale if the interval holds 0; ``span`` is the axis's and holds 0."""
+    """Draw points with intervals, pale if they hold 0; ``span`` holds 0."""
     low, high = span
     unit = 100.0 / max(high - low, 1e-300)
 
@@ -128,7 +131,7 @@ def spending(spent: Sequence[tuple[int, float]]) -> Rows:
 
 
 def distances(components: Array) -> Matrix:
-    """Compute Hellinger distances of topics of any scale, (K, V): (K, K) float64 in [0, 1]."""
+    """Compute Hellinger distances (K, K) of topics (K, V), in [0, 1]."""
     roots = np.sqrt(components / components.sum(axis=1, keepdims=True))
     alike = np.clip(np.einsum("kv,lv->kl", roots, roots), 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
@@ -137,7 +140,7 @@ def distances(components: Array) -> Matrix:
 
 
 def classical_mds(distance: Matrix) -> tuple[Matrix, float]:
-    """Find points of a plane with about these distances, (K, 2), and the share of the squares they show.
+    """Find points (K, 2) with about these distances, and the share shown.
 
     Classical multidimensional scaling (Torgerson 1952): the two leading eigenvectors of -J D² J / 2, J = I - 1/K, each
     with a sign that makes its largest entry positive.
@@ -153,14 +156,16 @@ def classical_mds(distance: Matrix) -> tuple[Matrix, float]:
 
 
 def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) -> Map:
-    """Place topics, numbered from 0, by their distances; a circle's area is the topic's share of all words.
+    """Place topics by their distances.
+
+    Topics are numbered from 0. A circle's area is the topic's share of all words.
 
     The largest topics come first, so that smaller circles lie over them. A label stands in its circle, above or below
     it, and is left out if earlier ones take all three places.
     """
     plane, shown = classical_mds(distances(components))
     shares = components.sum(axis=1) / components.sum()
-    # One scale for both axes, so that distances are true; the circles at the border have room for their half.
+    # One scale for both axes, so that distances are true; the circles at the border need space for their half.
     spread = float(np.ptp(plane, axis=0).max())
     unit = 76.0 / spread if spread > 1e-9 else 0.0
     x, y = (50.0 + unit * (plane - (plane.max(axis=0) + plane.min(axis=0)) / 2) * (1, -1)).T
@@ -177,7 +182,7 @@ def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) 
 
 
 def gray_png(images: Array, largest: float, smallest: float = 0.0) -> str:
-    """Write numbers, (height, width), as the address of a PNG image; ``largest`` is black, ``smallest`` white."""
+    """Write numbers, (height, width), as a PNG address, from ``smallest`` (white) to ``largest`` (black)."""
     dark = np.clip((images - smallest) / (largest - smallest), 0.0, 1.0)
     # Eight bits of gray a dot; each line begins with 0, the number of the filter that changes nothing.
     lines = np.pad(np.rint(255.0 * (1.0 - dark)).astype(np.uint8), ((0, 0), (1, 0))).tobytes()

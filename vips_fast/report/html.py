@@ -1,4 +1,4 @@
-"""The report of a fitted model as one HTML page that needs no network, no script and no other file.
+"""HTML report of a model: one file without network or scripts.
 
 Everything in it is a function of released quantities and of public inputs, so it costs no privacy
 (`vips_fast.report.dossier`). Needs Jinja2, the extra ``report``.
@@ -29,7 +29,7 @@ def html_report(
     signed: bool = False,
     missing: Sequence[str] = (),
 ) -> str:
-    """Render the page, as text to write in UTF-8; the same arguments give the same text.
+    """Render the page as text for UTF-8; it is deterministic.
 
     Takes the arguments of `vips_fast.report.dossier.make_dossier` and raises its errors; ImportError without Jinja2.
     """

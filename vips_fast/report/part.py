@@ -1,4 +1,4 @@
-"""The part of a report that depends on the kind of model, and the text file beside a saved model.
+"""Parts of a report that depend on the model, and its text file.
 
 `Part` serves every model. A family with more to show has a class of its own in `vips_fast.report.parts`, which its
 record in `vips_fast.models.family` names.
@@ -19,7 +19,7 @@ MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its number, its share of all words, its first words and their bars."""
+    """A topic: number, share of all words, first words and their bars."""
 
     number: int
     share: float
@@ -31,7 +31,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows under one title: the coefficients of a class, the weights of a hidden unit."""
+    """Rows under one title, such as the coefficients of a class."""
 
     title: str
     rows: figures.Rows
@@ -39,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: the address of an ``img``, its alternative text and its caption."""
+    """A picture: address of an ``img``, alternative text and caption."""
 
     source: str
     text: str
@@ -48,7 +48,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Learned:
-    """The parameters that were learned, as the templates show them; a family fills the fields that it needs."""
+    """Learned parameters for the templates; a family fills the fields it needs."""
 
     intro: str
     topics: tuple[Topic, ...] = ()
@@ -63,7 +63,7 @@ class Learned:
 
 
 class Part:
-    """The part of a model that publishes arrays and nothing else that is known: a table of them, no file."""
+    """Part of any model: a table of its published arrays, no file."""
 
     #: Keyword of `vips_fast.report.make_dossier` for the names of the columns.
     keyword: ClassVar[str] = "names"
@@ -75,7 +75,10 @@ class Part:
     output: ClassVar[str] = "output"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Show a fitted estimator; ``columns`` are the names of its columns, ``n_words`` the words of a topic."""
+        """Show a fitted estimator.
+
+        ``columns`` are the names of its columns, ``n_words`` the number of words of a topic.
+        """
         rows = []
         for name, array in model._fitted().arrays.items():
             numbers = [f"{f(array):.4g}" for f in (np.min, np.mean, np.max)] if array.size else ["", "", ""]
@@ -88,15 +91,15 @@ class Part:
         )
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the text file of a fitted model; "" for a family without one."""
+        """Write the text file of a fitted model, or ""."""
         return ""
 
     def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Read the names of the columns in the text of `source`; None if they do not fit the model."""
+        """Read the columns' names from `source`; None if they do not fit."""
         return None
 
     def follows(self, model: Any, text: str, source: str | None) -> bool:
-        """Compare a text with the one that `text` writes for the names in the text of `source`."""
+        """Compare a text with the output of `text` for the names in `source`."""
         return source is not None and text == self.text(model, self.names(model, source))
 
     def outputs(self, model: Any, n: int) -> list[str]:

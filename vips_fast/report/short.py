@@ -6,7 +6,7 @@ from .words import FALSE_POSITIVES, percent
 
 
 def short_report(dossier: Dossier, width: int = 100) -> str:
-    """Write the parameters, the guarantee, an attacker's gain and the open assumptions, in lines."""
+    """Write parameters, guarantee, attacker's gain and open assumptions, in lines."""
     learned = dossier.learned
     head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]

@@ -1,4 +1,4 @@
-"""Models in plain text: topics, tables, and the yardsticks that a topic model is held against."""
+"""Models in plain text: topics, tables, and yardsticks of a topic model."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,9 @@ from ..data.counts import check_counts
 
 
 def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> list[list[str]]:
-    """The most probable words of each topic, the most probable first: K lists of `n_words`, or of all V where fewer.
+    """List the most probable words of each topic, the most probable first.
+
+    Returns K lists of `n_words`, or of all V if there are fewer.
 
     `components` are topic-word weights of any scale, shape (K, V); without a vocabulary word k is named by its column,
     "#k". Words of equal weight are in the order of their columns. Raises ValueError if `components` is not a matrix,
@@ -27,11 +29,11 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
 
 
 def match_topics(components: Any, other: Any) -> list[int | None]:
-    """Pair the topics of two models, weights of any scale of shapes (K, V) and (L, V), so that paired ones are alike.
+    """Pair similar topics of two models.
 
-    For each topic of `components` its topic in `other`, or None where `other` has fewer. The pairing maximises the sum
-    of the cosines between the square roots of the paired topics' probabilities. Raises ValueError if the numbers of
-    words differ.
+    `components` and `other` are weights of any scale, shapes (K, V) and (L, V). For each topic of `components` its
+    topic in `other`, or None where `other` has fewer. The pairing maximizes the sum of the cosines between the square
+    roots of the paired topics' probabilities. Raises ValueError if the numbers of words differ.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -53,10 +55,12 @@ def topics_table(
     titles: tuple[str, str] = ("topics", "other"),
     width: int = 100,
 ) -> str:
-    """Topics as text, each on a line; with `other`, shape (L, V), two models side by side, paired by `match_topics`.
+    """Write topics as text, each on a line.
+
+    With `other`, shape (L, V), two models stand side by side, paired by `match_topics`.
 
     `components`, shape (K, V), `vocabulary` and errors are as in `top_words`. A topic has at most `n_words` words,
-    fewer where a line of `width` characters is too short for them; `titles` are the head lines of the two columns.
+    and fewer if a line has no space for them in `width` characters. `titles` are the head lines of the two columns.
     """
     words = top_words(components, vocabulary, n_words)
     digits = len(str(len(words)))
@@ -74,7 +78,7 @@ def topics_table(
 
 
 def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = None) -> str:
-    """Rows of text in aligned columns: the first to the left, the others to the right."""
+    """Align rows of text: the first column left, the others right."""
     texts = [list(map(str, row)) for row in ([] if header is None else [header])]
     texts += [list(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
@@ -88,12 +92,12 @@ def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = No
 
 
 def paragraph(text: str, width: int = 100) -> str:
-    """A paragraph broken into lines."""
+    """Break a paragraph into lines."""
     return textwrap.fill(text, max(20, width), break_long_words=False, break_on_hyphens=False)
 
 
 def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float:
-    """Held-out perplexity of the model with one topic: words drawn by their frequency.
+    """Compute held-out perplexity of a single topic: words drawn by frequency.
 
     The yardstick for a topic model: one that does no better has learned nothing of how words go together. Equivalent to
     ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
@@ -118,10 +122,11 @@ def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float
 def split_words(
     X: Any, random_state: int | np.random.Generator | None = 0
 ) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Split the words of each of D public test documents at random into two halves, ``given`` and ``asked``.
+    """Split the words of each test document at random into two halves.
 
-    `X` is a Corpus, sparse matrix or array_like of shape (D, V), and so are the halves, CSR arrays; every word is in
-    one of the two, by a fair coin. Raises ValueError if `X` is not a matrix of counts.
+    Returns ``given`` and ``asked``. The D documents are public. `X` is a Corpus, sparse matrix or array_like of shape
+    (D, V), and so are the halves, CSR arrays; every word is in one of the two, by a fair coin. Raises ValueError if `X`
+    is not a matrix of counts.
     """
     X = check_counts(getattr(X, "counts", X))
     given = np.random.default_rng(random_state).binomial(X.data, 0.5).astype(X.data.dtype)
@@ -133,7 +138,7 @@ def split_words(
 
 
 def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> float:
-    """Perplexity of words under each document's mixture of topics.
+    """Compute perplexity of words under each document's mixture of topics.
 
     With `proportions` from one half of each document and `asked` the other half (`split_words`), this is document
     completion: unlike the bound of Eq. 32 it is comparable with a model that has no topics, whatever the length of the
@@ -168,7 +173,7 @@ def _counts(X: Any, name: str, n_features: int | None = None) -> sparse.csr_arra
 
 
 def _fit(words: Sequence[str], room: int) -> str:
-    """As many words as fit the room, at least one."""
+    """Join the first words that fit the width, at least one."""
     line = words[0]
     for word in words[1:]:
         if len(line) + 1 + len(word) > room:

@@ -1,4 +1,7 @@
-"""What epsilon means to somebody whose record is in the data: what an attacker can gain who knows everything else."""
+"""Meaning of epsilon for a person in the data: the gain of an attacker.
+
+The attacker knows everything else.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,31 +11,33 @@ from ..accounting import PrivacyEvent, delta, epsilon, gaussian_mu, gaussian_noi
 from ..accounting.tradeoff import true_positive_rate
 from ..engine.statement import Privacy
 
-#: The rate of false alarms at which an attacker's hits are stated.
+#: Rate of false alarms for the stated hits of an attacker.
 FALSE_POSITIVES = 1e-3
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The most that an attacker gains who knows all but whether somebody's records are in the data, or which they are.
+    """Bounds of an attacker's gain about a person.
+
+    The attacker knows everything except whether the person's records are in the data, or which ones these are.
 
     Attributes
     ----------
     size : int
-        How many of the records (or of the units that are protected) are somebody's.
+        Number of the person's records, or of the privacy units.
     epsilon, delta : float
-        The guarantee for so many.
+        The guarantee for this number.
     guesses : float
-        Share of right guesses of the best attacker who thought both cases equally likely: (1 + δ(0)) / 2, with δ(ε) the
-        privacy profile, as δ(0) bounds the distance in total variation.
+        Share of right guesses of the best attacker to whom both cases were equally likely: (1 + δ(0)) / 2. The privacy
+        profile δ(ε) bounds the distance in total variation by δ(0).
     odds : float
-        The same as odds: right guesses for each wrong one, 1 where there is nothing to gain; inf for a sure attacker.
+        The same as odds: right guesses for each wrong one, 1 without gain, inf for a sure attacker.
     hits : float
         Bound of the true-positive rate of tests whose false-positive rate is 0.1 %
         (`vips_fast.accounting.tradeoff.true_positive_rate`).
     mu : float
-        μ of Gaussian differential privacy: exactly that of the releases where they are whole-data Gaussian mechanisms
-        (`exact`), else that of a Gaussian mechanism with the same ε at this δ.
+        μ of Gaussian differential privacy. It is exact (`exact`) if the releases are whole-data Gaussian mechanisms,
+        else the μ of a Gaussian mechanism with the same ε at this δ.
     """
 
     size: int
@@ -46,10 +51,11 @@ class Gain:
 
 
 def gain(privacy: Privacy, events: list[PrivacyEvent], size: int = 1) -> Gain | None:
-    """What the releases let an attacker gain over somebody with ``size`` records; None where nothing is promised.
+    """Bound an attacker's gain about a person; None without a guarantee.
 
-    ``events`` are all releases that a record was in: one event, or one for each part of the data set, of which the
-    worst counts. Several records may lie in any parts, so that ``events`` then holds all releases in sequence.
+    The person has ``size`` records. ``events`` are all releases that a record was in: one event, or one for each part
+    of the data set. The worst part counts. Several records may lie in any parts: ``events`` then holds all releases
+    in sequence.
     """
     if not privacy.private or not events:
         return None
@@ -76,7 +82,7 @@ def gain(privacy: Privacy, events: list[PrivacyEvent], size: int = 1) -> Gain | 
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in per cent, with so many digits behind the point, rounded up, as a bound is printed."""
-    # The decimal that Python prints for a double reads back as that double: what is rounded up is no smaller.
+    """Print a share in per cent, rounded up as a bound to ``digits`` decimals."""
+    # The decimal that Python prints for a double reads back as that double, so rounding up makes it no smaller.
     shown = Decimal(repr(float(share))).scaleb(2).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
     return f"{shown:f} %"

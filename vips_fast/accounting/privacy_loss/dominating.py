@@ -130,7 +130,7 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
         found.append(((whole, whole), 1))
     leaves = touching_leaves(event)
     if attack is not None:
-        # Of rows of one owner that are dealt to minibatches, all but one are as if they were not there.
+        # Of a person's rows that are dealt to minibatches, all but one are as if they were not there.
         single = Counter[PrivacyEvent]()
         for leaf, count in leaves.items():
             single[leaf.event if _is_dealt(leaf) else leaf] += count

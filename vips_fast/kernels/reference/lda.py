@@ -76,7 +76,7 @@ def lda_units(
     share_floor: float = 0.0,
     spacing: float = 2.0**-30,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistics (V, K) and norms of units: unit u owns documents starts[u] to starts[u + 1].
+    """Statistics (V, K) and norms of units: unit u has documents starts[u] to starts[u + 1].
 
     A unit's contribution is the sum of its documents', times ``word_weight``, (V,), where there are such, and over the
     roots of the topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are

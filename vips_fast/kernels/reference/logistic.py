@@ -128,7 +128,7 @@ def logistic_units(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The factors of rows scaled down to a joint bound for each unit, from d x d matrices; see the kernel of this name.
 
-    Unit u owns rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic`` and ``norms`` are those
+    Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic`` and ``norms`` are those
     of the rows as `clip_weights` gives them.
     """
     linear, quadratic = linear.copy(), quadratic.copy()
@@ -175,7 +175,7 @@ def logistic_classes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Factors (K, n) and (n,) of records of K classes and their joint norms (n,); see the kernel of this name.
 
-    ``second_moment`` is (K, d, d), ``center`` (K, d). Unit u owns rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d).
+    ``second_moment`` is (K, d, d), ``center`` (K, d). Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d).
     """
     n, K, target = len(X), len(center), clip_norm * (1 - 2.0**-20)
     linear, quadratic, norms = np.zeros((K, n)), np.zeros(n), np.zeros(n)

@@ -144,10 +144,10 @@ def loop_of(kind: type) -> Callable[..., None]:
     """Return the loop around a class's ``statistics``, compiled once for each function and types of parameters.
 
     ``loop(records, rows, starts, parameters, bounds, room, counts, values, sums)`` adds to ``sums``, int64, the
-    contributions of units; unit u owns ``records[rows[starts[u]:starts[u + 1]]]``. ``bounds`` are: whether statistics
+    contributions of units; unit u has ``records[rows[starts[u]:starts[u + 1]]]``. ``bounds`` are: whether statistics
     are at least 0, the clip, the bound that a row's statistics keep, lattice units per 1, and floor(clip / spacing). It
-    adds to ``counts``, int64 (2,), how many units were scaled down and how many rows broke a promise. If ``values`` has
-    a row for each row, it writes their unclipped statistics there instead: NaN for a record that raised.
+    adds to ``counts``, int64 (2,), how many units were scaled down and how many rows broke a guarantee. If ``values``
+    has a row for each row, it writes their unclipped statistics there instead: NaN for a record that raised.
 
     Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with an option that lets a
     result depend on its place; ImportError if Numba is not installed.

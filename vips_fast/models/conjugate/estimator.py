@@ -49,7 +49,7 @@ class ConjugateEstimator(PrivateEstimator):
         A static method that Numba can compile (plain Python or ``@njit``). It reads ``records``, a float64 array
         (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It writes the expected sufficient
         statistics of each record to its row of ``out``, a float64 array (n, n_statistics), all 0 before the call. It
-        may use ``records`` as room for its work. A row of ``out`` depends on the same row of ``records`` and on
+        may use ``records`` as a buffer for its work. A row of ``out`` depends on the same row of ``records`` and on
         ``parameters``, bit for bit: no random numbers, no sums over records.
         Columns are contiguous, so put the loop over records inside: `vips_fast.models.conjugate.block` says why, and
         has an `exp` that such loops vectorize.

@@ -37,7 +37,7 @@ class VectorMixture(ConjugateEstimator):
         or None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
     vocabulary : sequence of str or None
         Public, or released (`PrivateVocabulary`), words of the columns of ``y``, which are arrays in memory: shards
-        have no room for them.
+        cannot store them.
     max_words : int
         Public L: the words of a document that holds more than L different ones weigh less, as L in all.
     **options

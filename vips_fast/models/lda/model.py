@@ -49,13 +49,13 @@ class LdaModel(Model):
     -----
     *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most a N. Adding or removing a
     document moves the sum by at most a N, replacing one by at most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)².
-    (Appendix 2 of the paper drops one of the two terms and gets a N for replacing.) Where a person owns several
+    (Appendix 2 of the paper drops one of the two terms and gets a N for replacing.) If a person has several
     documents, the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0 and the norm,
     so the same holds for adding, removing or replacing a person with all documents.
 
     *Words.* Before they are clipped, a contribution's entries are divided by public scales d_v e_vk
     (`vips_fast.models.lda.scaling`), and each word's are scaled down to a norm of at most ``word_clip`` of the clip, so
-    that no word takes the room of all others. The scales are made from earlier releases, which are the same whether a
+    that no word takes the share of all others. The scales are made from earlier releases, which are the same whether a
     record is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2
     norm of at most a N, and nothing else was used above. The release is multiplied by the scales afterwards, which is
     post-processing.

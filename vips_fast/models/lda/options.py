@@ -22,7 +22,7 @@ class LdaOptions:
         each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
     word_clip : float or None
         A bound, as a share in (0, 1] of the clip, of one word's part of a unit's contribution, so that no word takes
-        the room of all others. None is 0.3; 1 is no bound.
+        the share of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
         b in [0, 0.5]: contributions and noise are scaled by the b-th power of the words' shares, and by the root of
         topics' shares of each word, which are estimated from earlier releases (`vips_fast.models.lda.scaling`). None

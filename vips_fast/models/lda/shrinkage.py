@@ -303,7 +303,7 @@ class ProductShrinkage:
         self._foresee(average)
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
-        """Posterior means of words first..last, shape (last - first, K), in the room of one of the threads."""
+        """Compute posterior means of words first..last, (last - first, K), in a thread's buffer."""
         return np.asarray(self._means(average, 0.0, first, last, worker) * self._sd[first:last])
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:

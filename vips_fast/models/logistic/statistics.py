@@ -43,7 +43,7 @@ class Lattice:
     n_trials: float
     #: What s1 and s2 are divided by, in the first step and in later ones; infinity leaves a part out.
     scales: tuple[tuple[float, float], ...]
-    #: The bound of a contribution, after room for rounding.
+    #: The bound of a contribution, less a margin for rounding.
     clip_norm: float
     #: Grid of s1, and of the factors of s2.
     spacing: float

@@ -1,4 +1,4 @@
-"""A belief network for each class, all of them in one release a step."""
+"""Belief networks of several classes, in one release a step."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _LEAST_CLASS = 0.1
 
 
 class ClassConditionalModel(Model):
-    """C classes, each with a `QuadraticModel` of its own, and how many records each has.
+    """C classes, each with a `QuadraticModel`, and their numbers of records.
 
     The statistic is the sizes of the classes, (C,), and then the networks' statistics, one after the other. A record
     (y, c) contributes e_c times `COUNT_SHARE` to the first, its own contribution in network c times sqrt(1 -
@@ -72,11 +72,11 @@ class ClassConditionalModel(Model):
         self._keep, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """1 for adding or removing a record, 2 sqrt(1 - eta^2) for replacing one; see the notes."""
+        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see notes."""
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `NetworkModel.prepare`; the slack is that of all classes' entries."""
+        """See `NetworkModel.prepare`; the slack covers all classes' entries."""
         slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
         if slack > 0.5 * self.clip:
             raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
@@ -92,7 +92,7 @@ class ClassConditionalModel(Model):
         return other
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; the last column of a block's rows is the number of the class."""
+        """See `Model.contribute`; a block's last column numbers the class."""
         rows, _, starts = opened(block, words)
         weights, labels = row_weights(starts), rows[:, self._n_visible]
         for number, (one, place) in enumerate(zip(self._each, self._places, strict=True)):
@@ -118,7 +118,7 @@ class ClassConditionalModel(Model):
     # -- M-step
 
     def update(self, release: Release) -> None:
-        """The shares of the classes from all releases so far, then each network from its own block."""
+        """Update the shares from all releases, and each network from its block."""
         scale = release.scale / (self._count_fraction(self._spacing).value * 2.0**IMAGE_BITS * self._spacing)
         self._counts = self._counts + release.units[: self._n_classes] * scale
         self._step += 1
@@ -134,7 +134,7 @@ class ClassConditionalModel(Model):
     # -- state
 
     def state(self) -> dict[str, np.ndarray]:
-        """The networks' states, and the sums of the released shares."""
+        """Collect the networks' states, and the sums of the released shares."""
         own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self._step)])}
         return own | {f"class{k}.{n}": array for k, one in enumerate(self._each) for n, array in one.state().items()}
 
@@ -159,6 +159,6 @@ class ClassConditionalModel(Model):
             one.n_records = self._records_of(share)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Those of each class, stacked, and the shares of the classes."""
+        """Stack the arrays of each class, and add the shares of the classes."""
         each = [one.result() for one in self._each]
         return {"class_prior": self.prior, **{name: np.stack([one[name] for one in each]) for name in each[0]}}

@@ -40,7 +40,7 @@ _MOST_BLOCKS = 16
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ClassConditionalNetwork(PrivateEstimator):
-    """A sigmoid belief network for each class of labelled binary records; all of them may be published.
+    """Sigmoid belief network for each class of labeled binary records, to publish.
 
     c ~ Cat(pi), z_k ~ Bern(sigmoid(b_ck)), y_j ~ Bern(sigmoid(w_cj . z + c_cj)): a `SigmoidBeliefNetwork` for each
     class c, whose records and labels are drawn by `sample` for whoever is to train a classifier without the data. It is
@@ -119,7 +119,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         return self._fit(Y, y, **keep)
 
     def partial_fit(self, Y: Data, y: Column, **call: Unpack[Call]) -> Self:
-        """One more step, from all rows of Y (`vips_fast.models.parameters.Call`), with the labels of the calls before.
+        """Do one more step, from all rows of Y, with the first call's labels.
 
         Each call is one release; give a ``noise_multiplier``. Other parameters and errors are those of `fit`.
         """
@@ -197,7 +197,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         return classes
 
     def _networks(self) -> list[Mapping[str, np.ndarray]]:
-        """The arrays of each class's network."""
+        """Select the arrays of each class's network."""
         arrays = self._fitted().arrays
         names = [name for name in arrays if name != "class_prior"]
         return [{name: arrays[name][number] for name in names} for number in range(len(self.classes_))]
@@ -205,7 +205,9 @@ class ClassConditionalNetwork(PrivateEstimator):
     def sample(
         self, n_samples: int = 1, random_state: RandomState = None, *, labels: Column | None = None
     ) -> tuple[Bits, Labels]:
-        """Labelled records drawn from the model, which may be published: uint8, (n_samples, J), and labels.
+        """Draw labeled records from the model: uint8, (n_samples, J), and labels.
+
+        They may be published.
 
         ``labels``, (n_samples,), asks for records of these classes; None draws them by ``class_prior_``.
         ``random_state`` seeds the draws. Hidden units have their released covariance, as in
@@ -246,16 +248,19 @@ class ClassConditionalNetwork(PrivateEstimator):
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))
 
     def predict_proba(self, Y: Data) -> Matrix:
-        """Probabilities of the classes, with the bounds of `decision_function` for the likelihoods: (n, C)."""
+        """Predict probabilities of the classes, (n, C), from `decision_function`."""
         bounds = self.decision_function(Y)
         return np.asarray(np.exp(bounds - logsumexp(bounds, axis=1, keepdims=True)))
 
     def predict(self, Y: Data) -> Labels:
-        """The most probable class of each record, (n,)."""
+        """Predict the most probable class of each record, (n,)."""
         return np.asarray(self.classes_[self.decision_function(Y).argmax(axis=1)])
 
     def score(self, Y: Data, y: Column | None = None) -> float:
-        """Accuracy on public records and their labels, for shards their own with None; nothing is noised."""
+        """Compute accuracy on public records and labels, without noise.
+
+        None takes the labels of shards.
+        """
         y = Y.labels if y is None and isinstance(Y, ShardedCorpus) else y
         predicted, y = self.predict(Y), np.asarray(y)
         if y.shape != predicted.shape:

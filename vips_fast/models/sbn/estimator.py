@@ -125,7 +125,7 @@ class SigmoidBeliefNetwork(Transformer):
     def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:
         """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
 
-        Parameters are those of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
+        Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
         """
         from .paper import PaperSigmoidBeliefNetwork
 
@@ -144,7 +144,7 @@ class SigmoidBeliefNetwork(Transformer):
         return self._fit(Y, y, **keep)
 
     def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """One more step, from all rows of Y (`vips_fast.models.parameters.Call`); other parameters as in `fit`."""
+        """Do one more step, from all rows of Y; parameters as in `fit`."""
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
@@ -257,7 +257,7 @@ class SigmoidBeliefNetwork(Transformer):
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Data) -> float:
-        """Share of entries of public records that the reconstruction, cut at 1/2, has right (section 7.1)."""
+        """Compute the share of correctly reconstructed entries, cut at 1/2 (section 7.1)."""
         return float(((self.reconstruct(Y) > 0.5) == (self._records(Y)[0] > 0)).mean())
 
     @by_pieces(sum)
@@ -274,17 +274,17 @@ class SigmoidBeliefNetwork(Transformer):
     def plot(self, shape: tuple[int, int] | None = None) -> Figure:
         """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
 
-        ``shape`` is height and width, None for square images. Raises ImportError without matplotlib; ValueError if the
-        shape is not that of as many pixels as there are columns.
+        Grey is 0, black is positive.         ``shape`` is height and width, None for square images. Raises ImportError
+        without matplotlib; ValueError if the shape has another number of pixels than there are columns.
         """
         return plot_images(self, self.components_, shape)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
-        """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws.
+        """Draw records from the model, uint8, shape (n_samples, J).
 
-        Hidden units have their released means and covariance, which normals cut at thresholds reproduce (Emrich &
-        Piedmonte 1991): the records' own q(z) are not independent of each other, as the model's prior would have it.
-        The paper's bound does not release a covariance; there they are independent.
+        ``random_state`` seeds the draws.         Hidden units have their released means and covariance, which normals
+        cut at thresholds reproduce (Emrich & Piedmonte 1991): the records' own q(z) are not independent of each other,
+        as the model's prior would have it. The paper's bound does not release a covariance; there they are independent.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))

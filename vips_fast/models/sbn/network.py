@@ -1,4 +1,4 @@
-"""What the two kinds of bound share: a statistic of several blocks, rounded once, each with its own scale."""
+"""Base of both kinds of bound: a statistic of blocks, rounded once."""
 
 import math
 from abc import abstractmethod
@@ -76,7 +76,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a model takes from its estimator."""
+    """Settings that a model takes from its estimator."""
 
     n_hidden: int
     weight_prior: str
@@ -142,14 +142,14 @@ class NetworkModel(Model):
 
     @abstractmethod
     def unit(self, name: str) -> float:
-        """What one fine integer of a block stands for, in natural units; a power of two."""
+        """Value of one fine integer of a block in natural units, a power of two."""
 
     @abstractmethod
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
         """Each block's exact integers, from the fine sums; linear."""
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take off the bounds what rounding to the lattice may add."""
+        """Lower the bounds by the error of rounding to the lattice."""
         slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
         if slack > 0.5 * self.clip:
             raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
@@ -166,11 +166,11 @@ class NetworkModel(Model):
         return Fraction.below(self.multiplier(name) * self.unit(name) / spacing)
 
     def exact_multiplier(self, name: str) -> float:
-        """The multiplier that `round` uses, a fraction just below `multiplier`."""
+        """Find the fraction just below `multiplier` that `round` uses."""
         return self._fraction(name, self.spacing).value * (self.spacing / self.unit(name))
 
     def read(self, release: Release, name: str) -> np.ndarray:
-        """A block's noised mean per record, in natural units."""
+        """Compute a block's noised mean per record, in natural units."""
         return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
 
     @classmethod
@@ -192,11 +192,11 @@ class NetworkModel(Model):
         return {name: every[name] for name in cls.published}
 
     def result(self) -> dict[str, np.ndarray]:
-        """The released network."""
+        """Return the released network."""
         return {name: _turned(name, getattr(self, attribute)) for name, attribute in self.published.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that the next step needs, the published arrays among it."""
+        """Return all inputs of the next step, with the published arrays."""
         return {**self.result(), **self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -217,14 +217,14 @@ def _turned(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """A buffer of the calling thread, made when it is first asked for."""
+    """Get a buffer of the calling thread, made at its first use."""
     if name not in scratch:
         scratch[name] = make()
     return scratch[name]
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:
-    """1/m for each row of a unit of m rows, from where the units' rows begin; None if none has several."""
+    """Weigh each row of a unit of m rows by 1/m; None if m is always 1."""
     sizes = np.diff([0] if starts is None else starts)
     if sizes.max(initial=0) <= 1:
         return None

@@ -18,7 +18,7 @@ from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
-    """Sigmoid belief network under the Polya-Gamma bound, as in Algorithm 6; what `SigmoidBeliefNetwork.paper` makes.
+    """Sigmoid belief network of Algorithm 6, made by `SigmoidBeliefNetwork.paper`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The Polya-Gamma bound of Algorithm 6 of Park et al. (2020), whose curvature differs between records."""
+"""Polya-Gamma bound of Algorithm 6 (Park et al. 2020): curvature by record."""
 
 import math
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ class PolyaGammaModel(NetworkModel):
         self._derive()
 
     def _derive(self) -> None:
-        """What the E-step makes of the parameters, once for all records."""
+        """Compute the E-step's tables of the parameters, once for all records."""
         dtype = self.options.dtype
         w, w2 = visible_table(self.w, dtype), visible_table(self.w**2 + self.variances, dtype)
         c, c_variance, b, start = (x.astype(dtype) for x in (self.c, self.c_variance, self.b, expit(self.b)))
@@ -116,7 +116,7 @@ class PolyaGammaModel(NetworkModel):
         return _UNIT_XI if name == "s4" else _UNIT_Z
 
     def multiplier(self, name: str) -> float:
-        """One over a block's largest norm."""
+        """Invert a block's largest norm."""
         return self.keep / self.largest[name]
 
     def _views(self, fine: np.ndarray) -> dict[str, np.ndarray]:
@@ -127,7 +127,7 @@ class PolyaGammaModel(NetworkModel):
         return views
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """The noisy blocks; s_2 has no contributions."""
+        """List the noisy blocks; s_2 has no contributions."""
         sums = self._views(fine)
         cross, moments = sums["cross"], sums["moments"]
         return {
@@ -190,7 +190,7 @@ class PolyaGammaModel(NetworkModel):
         """Scale of each record's whole contribution, so that its joint norm is at most ``clip``.
 
         Every block is a product of a record's own factors, so the joint norm needs
-        sums of squares alone. None where nothing can be longer.
+        only sums of squares. None if nothing can be longer.
         """
         if self.clip >= math.sqrt(6.0) or not self.settings.private:
             return None
@@ -213,7 +213,7 @@ class PolyaGammaModel(NetworkModel):
     # -- M-step
 
     def update(self, release: Release) -> None:
-        """Appendix 5 from the running average, whose blocks are kept over their largest norms."""
+        """Update by appendix 5 from the running average, in largest norms."""
         fresh = np.empty(self.shape)
         for name, part in self.blocks.items():
             np.multiply(

@@ -1,4 +1,4 @@
-"""Priors of a belief network and their posteriors, all functions of released quantities."""
+"""Priors of a belief network and their posteriors, from released quantities."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ class WeightPrior:
         self._omega = 1.0
 
     def update(self, second_moment: np.ndarray) -> None:
-        """One pass of appendix 5 from E[w_jk^2]."""
+        """Do one pass of appendix 5 from E[w_jk^2]."""
         if not self._shrinks:
             return
         n_visible, n_hidden = second_moment.shape
@@ -63,7 +63,7 @@ class WeightPrior:
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
+        """Restore a `state`; ValueError if it has another shape."""
         if not self._shrinks:
             return
         precision, xi = (array_of(state, name, self._xi.shape) for name in ("prior_precision", "prior_xi"))

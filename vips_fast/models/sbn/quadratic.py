@@ -1,4 +1,4 @@
-"""The quadratic bounds: one curvature for each visible unit, common to all records."""
+"""Quadratic bounds: a curvature for each visible unit, common to all records."""
 
 import math
 from collections.abc import Mapping
@@ -125,7 +125,7 @@ class QuadraticModel(NetworkModel):
         self._derive()
 
     def _derive(self) -> None:
-        """What the E-step makes of the parameters, once for all records."""
+        """Compute the E-step's tables of the parameters, once for all records."""
         bits = np.ldexp(self.mean_image, _CENTER_BITS)
         self._center_units = np.rint(bits).astype(np.int64)
         self.center = np.ldexp(self._center_units.astype(np.float64), -_CENTER_BITS)
@@ -135,13 +135,13 @@ class QuadraticModel(NetworkModel):
         self._z_start = expit(self.b)
 
     def sensitivity(self, relation: str) -> float:
-        """1 for adding or removing a record, 2 for replacing one; see the notes."""
+        """Return 1 for add or remove, 2 for replace; see the notes."""
         return 1.0 if relation == "add_remove" else 2.0
 
     # -- statistics
 
     def unit(self, name: str) -> float:
-        """Grids relative to the public bound of z - E[z] alone."""
+        """Grids relative only to the public bound of z - E[z]."""
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
         return {
             "image": 2.0**-IMAGE_BITS,
@@ -151,7 +151,7 @@ class QuadraticModel(NetworkModel):
         }[name]
 
     def multiplier(self, name: str) -> float:
-        """A block's share over its bound."""
+        """Divide a block's share by its bound."""
         if name == "image":
             return self.keep / math.sqrt(self.n_visible)
         C = self.latent_bound
@@ -164,7 +164,7 @@ class QuadraticModel(NetworkModel):
         return _SHARES[name] * self.keep / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """The sums, with y x v about the centre of y."""
+        """Return the sums, with y x v about the center of y."""
         out = {name: fine[part] for name, part in self.blocks.items()}
         cross = out["cross"].reshape(self.n_visible, self.n_hidden)
         out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
@@ -229,7 +229,7 @@ class QuadraticModel(NetworkModel):
             self._add(rows[first:last], linear[first:last], roots[first:last], sums, scratch)
 
     def _share(self, y: np.ndarray, v: np.ndarray) -> float:
-        """The largest t, up to 2^-12, that a unit's rows can weigh; see the notes."""
+        """Find a unit's largest weight t, up to 2^-12; see the notes."""
         m, keep = len(y), self.keep
         counted = self._counting * self.multiplier("image") ** 2
         # The larger root of t^2 square + counted (t m - 1)^2 = keep^2.
@@ -243,7 +243,7 @@ class QuadraticModel(NetworkModel):
             share *= 1 - 2.0**-12
 
     def _square(self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray) -> float:
-        """Squared joint norm of one unit's sums, from inner products of its rows."""
+        """Compute one unit's squared joint norm from inner products of rows."""
         scale = {name: (self.multiplier(name) * self.unit(name)) ** 2 for name in ("mean", "cross", "covariance")}
         total, blocks = 0.0, record_blocks(len(y), BLOCK)
         centered = [np.ldexp(y[i:e].astype(np.float64), _CENTER_BITS) - self._center_units for i, e in blocks]
@@ -284,7 +284,7 @@ class QuadraticModel(NetworkModel):
     # -- M-step
 
     def update(self, release: Release) -> None:
-        """The mean image, or the network from the averaged statistics."""
+        """Update the mean image, or the network from the averaged statistics."""
         # Matrices of this size gain nothing from BLAS threads, which only get in the way of ours.
         with one_blas_thread(self.n_hidden):
             if self.step < self.mean_steps:

@@ -11,7 +11,7 @@ from ...kernels.sbn import record_blocks, sbn_pg
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
 READ_SWEEPS = 12
 
-#: Records whose Polya-Gamma means are held at a time.
+#: Records whose Polya-Gamma means are in memory at a time.
 _SCORED = 4096
 
 

@@ -37,13 +37,13 @@ class BinaryRecords:
         return np.asarray(np.arange(blocks + 1) * n // blocks)
 
     def block(self, rows: np.ndarray) -> np.ndarray:
-        """These records; a view where they follow each other."""
+        """Select these records, by a view if they follow each other."""
         shards = isinstance(self._rows, ShardedCorpus)
         return np.asarray(self._rows.take(rows) if shards else selected(self._rows, rows))
 
 
 class LabelledRecords(BinaryRecords):
-    """Those records, and in a last column of their blocks the number of each one's class; ``numbers`` is (n,) uint8."""
+    """Binary records with a last column for the class, ``numbers``, (n,) uint8."""
 
     def __init__(self, rows: Any, numbers: np.ndarray, usable: np.ndarray | None, block: int, n_threads: int):
         super().__init__(rows, usable, block, n_threads)

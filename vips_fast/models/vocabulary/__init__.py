@@ -1,4 +1,4 @@
-"""Vocabularies bought from the privacy budget."""
+"""Vocabulary purchases from the privacy budget."""
 
 from .estimator import PrivateCountVectorizer, PrivateVocabulary
 from .planning import VocabularyPlan, plan_vocabulary

@@ -49,18 +49,18 @@ class Purchase(TypedDict, total=False):
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class PrivateVocabulary(PrivateEstimator):
-    """The tokens that enough persons use, with privacy for each person and all texts of that person.
+    """Tokens that enough persons use, with privacy for each person.
 
-    `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most of the parameters are
-    those of every estimator (`vips_fast.models.parameters.Parameters`); the guarantee is always about adding or
-    removing one person, and every person takes part in each of ``n_steps`` rounds (sampling "full").
+    `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most parameters are common to
+    all estimators (`vips_fast.models.parameters.Parameters`). The guarantee is always about adding or removing one
+    person with all texts. Every person takes part in each of ``n_steps`` rounds (sampling "full").
 
     Parameters
     ----------
     analyzer : "unicode", "paper", Analyzer or callable
         How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
     max_tokens : int
-        Most distinct tokens that a person is heard about, public.
+        Most distinct tokens that a person contributes, public.
     max_share : float
         Tokens that more than this share of the persons seem to hold are left out.
     stop_words : sequence of str or None
@@ -70,7 +70,7 @@ class PrivateVocabulary(PrivateEstimator):
     order : {"share", "alphabet"}
         Of the released tokens: noised share, largest first, or alphabet.
 
-    The last four work on what was released, and cost nothing.
+    The last four work on released tokens, and cost nothing.
 
     Attributes
     ----------
@@ -78,12 +78,12 @@ class PrivateVocabulary(PrivateEstimator):
     weights_ : float64 array of shape (n_tokens,)
         Noised sums of the weights of all rounds.
     shares_ : float64 array of shape (n_tokens,)
-        Noised shares of the persons that hold each token (of who holds more than ``max_tokens``, of those kept), each
-        person weighing with 1/sqrt(tokens): what ``max_share`` is held against.
+        Noised shares of the persons that hold each token; ``max_share`` is their bound. Each person weighs
+        1/sqrt(tokens). If a person holds more than ``max_tokens``, only the kept ones count.
 
     Examples
     --------
-    A name that one person alone uses is not released.
+    A name that only one person uses is not released.
 
     >>> from vips_fast import PrivateVocabulary
     >>> texts = ["cough and fever"] * 300 + ["cough, says Xenia"]
@@ -106,10 +106,10 @@ class PrivateVocabulary(PrivateEstimator):
     def fit(self, X: Iterable[str | None] | TokenRows, y: object = None, **call: Unpack[Purchase]) -> Self:
         """Buy the vocabulary of some texts.
 
-        X are texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
-        batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments are
-        as for every fit (`vips_fast.models.parameters.Rows`). Of a budget this has to be the first run, and without a
-        ``target_epsilon`` all of it is spent.
+        X are texts, None for an empty one; only some are in memory at a time. Or X are tokens of texts that were read
+        in batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments
+        are as for every fit (`vips_fast.models.parameters.Rows`). Of a budget this has to be the first run, and without
+        a ``target_epsilon`` all of it is spent.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
@@ -124,9 +124,9 @@ class PrivateVocabulary(PrivateEstimator):
         return self
 
     def needed(self, name: str, share: float = 1.0) -> str:
-        """What it takes to find a few words, if they are used as in usual texts; from public numbers.
+        """Estimate the needs of a few words in usual texts, from public numbers.
 
-        ``name`` is what epsilon is called, of which the vocabulary has so large a ``share``.
+        ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(
@@ -174,7 +174,7 @@ class PrivateVocabulary(PrivateEstimator):
     def prepare(
         self, X: Data | Iterable[str | None], y: Column | None = None, *, groups: Column | None = None, **call: Any
     ) -> Stage:
-        """See `PrivateEstimator.prepare`. Whoever holds too many tokens keeps some from here on, chosen at random."""
+        """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random."""
         rows, _ = self._read(X)
         stage = super().prepare(rows, groups=groups, **call)
         try:
@@ -205,7 +205,7 @@ class PrivateVocabulary(PrivateEstimator):
     # ------------------------------------------------------------ read-outs
 
     def _chosen(self) -> tuple[list[str], np.ndarray]:
-        """The tokens that the settings leave, and where they stand in the release."""
+        """Select tokens by the settings, with their places in the release."""
         arrays = self._fitted().arrays
         ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
         data, shares = arrays["bytes"].tobytes(), arrays["shares"]
@@ -243,7 +243,7 @@ class PrivateVocabulary(PrivateEstimator):
         return tags
 
     def get_feature_names_out(self, input_features: object = None) -> Names:
-        """The tokens of the columns, an array of objects."""
+        """Return the tokens of the columns, an array of objects."""
         return np.array(self._chosen()[0], dtype=object)
 
 
@@ -272,14 +272,17 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return tags
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
-        """Counts of the vocabulary's tokens in each text: CSR of int32, shape (n_texts, n_tokens)."""
+        """Count the tokens in each text: CSR of int32, (n_texts, n_tokens)."""
         names = self._chosen()[0]
         if not names:
             raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
         return count_matrix(_batches(X), names, self.analyzer)
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
-        """`fit`, then `transform` of the same texts; they are held only where they can be read once alone."""
+        """Run `fit`, then `transform` of the same texts.
+
+        An iterator of texts is first read into memory.
+        """
         texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)
 

@@ -1,4 +1,4 @@
-"""The mathematics of a vocabulary that is bought from the budget."""
+"""Mathematics of a vocabulary purchase."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class VocabularyModel(Model):
     sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
     persons who seem to hold it. A person serves the tokens by wanted weight, least first, with at most 1/4 each, as far
     as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
-    So common words, which need little from each, leave room for rare ones, and hopeless ones take nothing from those.
+    So common words, which need little from each, leave norm for rare ones, and hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
     mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with
@@ -76,7 +76,7 @@ class VocabularyModel(Model):
         self._total = self._wanted = np.zeros(1, dtype=np.int64)
 
     def learn(self, sets: TokenSets) -> None:
-        """Take the tokens' names, which are private, to name those that are released."""
+        """Take the tokens' names, which are private, for released tokens."""
         self._names, self.shape = sets.names, (len(sets.names),)
 
     def sensitivity(self, relation: str) -> float:
@@ -153,14 +153,17 @@ class VocabularyModel(Model):
             self._wanted = np.minimum(weights / self._spacing, _MOST_WANTED).astype(np.int64)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Nothing: what is between rounds stays inside, and a vocabulary's rounds are not done in several calls."""
+        """Return nothing: all rounds are done in one call."""
         return {}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
 
     def result(self) -> dict[str, np.ndarray]:
-        """The released tokens by alphabet: their UTF-8 bytes, how many each has, noised sums, and shares of persons."""
+        """Give the released tokens by alphabet.
+
+        The arrays are their UTF-8 bytes, lengths, noised sums, and shares of persons.
+        """
         least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
         passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round == self._plan.n_rounds else np.arange(0)
         order = sorted(passed.tolist(), key=self._names.__getitem__)

@@ -24,9 +24,9 @@ from .threshold import ThresholdSampler, threshold_for
 
 #: Share of delta that the threshold may let through.
 THRESHOLD_SHARE = 0.25
-#: What is tried: shares of epsilon, rounds, and most tokens of a person; the share, with the usual ones of these.
+#: Values to try: shares of epsilon, rounds, most tokens of a person; and usual rounds and tokens for a share.
 _SHARES, _ROUNDS, _MOST, _USUAL = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6), (4, 8), (100, 300, 1000), (4, 300)
-#: Nats that a token outside the vocabulary costs, and one inside for each factor e of noise; what does not count.
+#: Nats that a token outside the vocabulary costs, and one inside for each factor e of noise; a negligible number.
 _MISSING, _NOISE, _NEAR = 0.5, 0.15, 0.01
 #: How many times the covered tokens pay for further rounds, or more tokens of a person.
 _BETTER = 1.002
@@ -38,23 +38,23 @@ _USEFUL = 20
 
 @dataclass(frozen=True)
 class VocabularyPlan:
-    """Settings for `PrivateVocabulary`, and what is expected of them.
+    """Settings for `PrivateVocabulary`, and their forecast.
 
     Attributes
     ----------
     target_epsilon : float
-        For the vocabulary alone.
+        For the vocabulary only.
     n_steps, max_tokens, max_features : int
         Parameters of `PrivateVocabulary` of the same names.
     noise_multiplier, threshold : float
-        Noise in a token's weight in each round, and what the weights of all rounds have to pass; nobody weighs more
+        Noise in a token's weight in each round, and the threshold for the weights of all rounds. No person weighs more
         than 1 in a round, over all tokens.
     event : SelfComposedEvent
         Of all rounds together.
     words, token_share : float
         Expected tokens of the vocabulary, and their share of all that are used.
     extra_noise : float
-        About how many times the noise what is fitted has, of that which it would have with a public vocabulary.
+        Noise of the fit, relative to its noise with a public vocabulary, about.
     """
 
     target_epsilon: float
@@ -82,7 +82,7 @@ class VocabularyPlan:
 
 @dataclass(frozen=True)
 class _Public:
-    """What a plan is made from, but for epsilon and what is to be chosen."""
+    """Public inputs of a plan, except for epsilon and the choices."""
 
     n_records: int
     delta: float
@@ -91,8 +91,8 @@ class _Public:
     size: int
 
     def expected(self, epsilon: float, n_steps: int, max_tokens: int) -> tuple[float, float, float]:
-        """Expected share of the tokens, expected words, and noise of a round; nothing where that is out of range."""
-        # In R rounds the noise is sqrt(R) times that of one.
+        """Predict share of tokens, words, and noise of a round; 0 if out of range."""
+        # In R rounds the noise is sqrt(R) times the noise of one.
         z = math.sqrt(n_steps) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         if not 1 <= z <= 2.0**17:
             return 0.0, 0.0, z
@@ -104,7 +104,7 @@ class _Public:
         return ThresholdSampler(self.n_records, n_steps, max_tokens, THRESHOLD_SHARE * self.delta)
 
     def extra_noise(self, epsilon: float, n_steps: int, z: float) -> float:
-        """About how many times the noise the topics have, of that which they would have with all of epsilon."""
+        """Compare the noise of the topics with their noise at the whole epsilon."""
         alone = gaussian_noise_multiplier(epsilon, self.delta)
         both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         left = both**-2 - n_steps * z**-2
@@ -186,7 +186,7 @@ def plan_vocabulary(
 
 
 def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> float:
-    """The share of epsilon for the vocabulary."""
+    """Choose the share of epsilon for the vocabulary."""
     costs, most = [], 0.0
     for share in _SHARES:
         covered, words, z = public.expected(share * epsilon, n_steps, max_tokens)
@@ -200,10 +200,10 @@ def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> fl
 def enough_for_words(
     n_records: int, epsilon: float, delta: float, n_steps: int, max_tokens: int
 ) -> tuple[float | None, int | None]:
-    """About the epsilon, for the vocabulary alone, and the number of persons from which some twenty words are expected.
+    """Estimate the epsilon and the number of persons for twenty words.
 
-    The one with the other as it is, each within a tenth; None where that is out of range. Parameters are those of
-    `plan_vocabulary`; 100 different tokens of a person are taken for granted.
+    Epsilon is for the vocabulary only. Each is found with the other as it is, within a tenth; None if it is out of
+    range. Parameters are as in `plan_vocabulary`; 100 different tokens of a person are assumed.
     """
 
     def least(at: Callable[[float], tuple[float, float, float]]) -> float | None:

@@ -17,12 +17,12 @@ from ...engine.units import GOLDEN, mixed
 
 #: Pairs of a text and a token in a block.
 _BLOCK = 1 << 19
-#: Bytes of tokens' numbers from which on they are kept in a file.
+#: Most bytes of tokens' numbers in memory; more are in a file.
 _IN_MEMORY = 1 << 25
 
 
 class _Numbers:
-    """int32 numbers that are added at the end and read in runs; many of them stand in a file.
+    """int32 numbers, appended and read in runs; many stand in a file.
 
     The file lies in the folder for temporary files (TMPDIR), has no name there, and ends with this object.
     """
@@ -36,7 +36,7 @@ class _Numbers:
         return _Numbers, (self._read(0, self._size),)
 
     def add(self, numbers: np.ndarray) -> None:
-        """Raises OSError where the disk is full; nothing has been added then."""
+        """Add numbers; OSError if the disk is full, with nothing added."""
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
             if self._file is None and self._size + len(data) > _IN_MEMORY:
@@ -53,7 +53,7 @@ class _Numbers:
         self._size += len(data)
 
     def _read(self, begin: int, end: int) -> bytes:
-        """Has no place in the file of its own, so that threads may read at the same time."""
+        """Read bytes without a file position, so that threads may read at once."""
         if self._file is None:
             return bytes(self._held[begin:end])
         parts = []
@@ -73,7 +73,7 @@ class _Numbers:
 
 
 def _write(file: int, data: memoryview, at: int) -> None:
-    """All of the data: one write may take a part of them only."""
+    """Write all of the data: one write may take only a part."""
     while data:
         done = os.pwrite(file, data, at)
         data, at = data[done:], at + done
@@ -81,7 +81,7 @@ def _write(file: int, data: memoryview, at: int) -> None:
 
 @dataclass(frozen=True)
 class TokenBlock:
-    """The distinct tokens of some rows: their numbers, and where each row's begin."""
+    """Distinct tokens of some rows: their numbers, and each row's start."""
 
     ids: np.ndarray
     ends: np.ndarray
@@ -95,7 +95,7 @@ class TokenBlock:
 class TokenSets:
     """The tokens that each person keeps, as the engine's `Records`.
 
-    ``names`` are the kept tokens by their numbers; number 0 is none of them.
+    ``names`` are the kept tokens by their numbers; number 0 names no token.
     """
 
     usable: np.ndarray | None = None
@@ -104,16 +104,16 @@ class TokenSets:
         self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""
+        """Find boundaries 0, …, len(rows) of blocks of about equal work."""
         return _edges(self._ends[rows + 1] - self._ends[rows])
 
     def block(self, rows: np.ndarray) -> TokenBlock:
-        """The block of these persons."""
+        """Make the block of these persons."""
         block = _block(self._ids, self._ends, rows)
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
 
     def subset(self, rows: np.ndarray) -> "TokenSets":
-        """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
+        """Copy these persons, in this order, without names and without others."""
         block, ids = self.block(rows), _Numbers()
         ids.add(block.ids)
         return TokenSets(ids, block.ends, None, [])
@@ -131,7 +131,7 @@ def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
 
 
 class TokenRows:
-    """The distinct tokens of each text, in the order of its own first sight of them.
+    """Distinct tokens of each text, in order of first occurrence.
 
     The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
     a temporary file without a name, where the numbers are many. ``analyzer`` is as for
@@ -147,7 +147,7 @@ class TokenRows:
     def extend(self, texts: Sequence[str | None]) -> "TokenRows":
         """Add further texts; None is an empty one. Returns this object.
 
-        Raises TypeError if a text is no string, or a token that the analyzer makes is none.
+        Raises TypeError if a text or a token of the analyzer is no string.
         """
         if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
             raise TypeError("texts must hold strings only")
@@ -164,7 +164,7 @@ class TokenRows:
 
     @classmethod
     def of_counts(cls, X: Any, names: Sequence[str]) -> "TokenRows":
-        """Texts that are counted already, in a sparse or dense array X of shape (n_texts, n_tokens).
+        """Take texts that are counted in an array X, (n_texts, n_tokens).
 
         A text holds the tokens whose entries, repeated ones added up, are not zero. ``names`` are the different tokens
         of the columns, in an order that owes nothing to the texts, such as the alphabet's; ValueError if there is not
@@ -188,12 +188,12 @@ class TokenRows:
         return sum(map(len, self._lengths))
 
     def sets(self, groups: Any, max_tokens: int, words: Callable[[int], np.ndarray]) -> TokenSets:
-        """The distinct tokens of each person, at most ``max_tokens`` of them, in the order of own first sight.
+        """Collect each person's distinct tokens, at most ``max_tokens``, in order.
 
-        ``groups``, (n_rows,), says whose each text is (`vips_fast.data.groups.group_codes`, whose errors are raised);
-        None: each is a person's. Who holds more keeps as many, chosen by the person's own random word and the places in
-        the person's own order: a function of this person alone, made once for all rounds. ``words`` gives so many
-        independent uniform uint64.
+        The order is by the person's first use. ``groups``, (n_rows,), labels each text by its person; errors are as in
+        `vips_fast.data.groups.group_codes`. None: each text is a person's. A person with more tokens keeps
+        ``max_tokens``, chosen by the person's own random word and the places in the person's own order. The choice is
+        a function of this person only, made once for all rounds. ``words(n)`` gives n independent uniform uint64.
         """
         names, kept, lengths = list(self._index.columns), _Numbers(), [np.zeros(1, np.int64)]
         held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)
@@ -210,7 +210,7 @@ class TokenRows:
         return TokenSets(kept, np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)])
 
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
-        """Some persons at a time: the first one's number, and their distinct tokens in the order of first sight."""
+        """Yield some persons at a time: first number, and distinct tokens in order."""
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
         order = np.argsort(codes, kind="stable")
         texts = np.concatenate(([0], np.cumsum(np.bincount(codes))))
@@ -227,7 +227,7 @@ class TokenRows:
 
 
 def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Places of the first of each owner's equal ids, in order; an owner's stand together."""
+    """Find the first of each person's equal ids; persons stand together."""
     bits = len(ids).bit_length()
     keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
     places = keys & ((1 << bits) - 1)
@@ -237,7 +237,7 @@ def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:
-    """At most so many tokens of each person, chosen by the person's word."""
+    """Limit each person's tokens, by the person's random word."""
     lengths = np.diff(table.ends)
     many = np.flatnonzero(lengths > max_tokens)
     if not len(many):

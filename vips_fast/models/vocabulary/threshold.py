@@ -1,4 +1,4 @@
-"""The threshold of a released vocabulary, and the event of one round of its release."""
+"""Threshold of a released vocabulary, and event of one round."""
 
 import math
 
@@ -18,7 +18,7 @@ def _bounds(max_tokens: int, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def threshold_delta(threshold: float, sigma: float, max_tokens: int, n_rounds: int = 1) -> float:
-    """Bound of the probability that a token that one person alone holds is released.
+    """Bound the probability that a token of only one person is released.
 
     ``max over 1 <= t <= max_tokens of 1 - Phi((threshold - 1/sqrt(t) - (R - 1)/4) / (sigma sqrt(R)))^t`` with R rounds.
     For one round this is Gopi et al. 2020, "Differentially private set union", theorem 4; `VocabularyModel` proves it.
@@ -30,7 +30,7 @@ def threshold_delta(threshold: float, sigma: float, max_tokens: int, n_rounds: i
 
 
 def threshold_for(delta: float, sigma: float, max_tokens: int, n_rounds: int = 1) -> float:
-    """The smallest threshold, up to 1e-12 of it, whose `threshold_delta` is at most ``delta``."""
+    """Find the smallest threshold, within 1e-12, with `threshold_delta` at most ``delta``."""
     t, held = _bounds(max_tokens, n_rounds)
     # Phi(x)^t >= 1 - delta, read from the upper tail.
     tail = -np.expm1(np.log1p(-delta) / t)
@@ -41,9 +41,9 @@ def threshold_for(delta: float, sigma: float, max_tokens: int, n_rounds: int = 1
 
 
 class ThresholdSampler(FullSampler):
-    """All persons in each round of a vocabulary's release, charged with what the threshold may let through.
+    """Sampler of all persons in each round, charged for the threshold.
 
-    ``n_records`` is the public number of persons, ``delta`` the probability that a token of one person alone is
+    ``n_records`` is the public number of persons, ``delta`` the probability that a token of only one person is
     released. Each round is charged with its share x of it, an (0, x) event beside the Gaussian's, with
     1 - (1 - x)^n_rounds >= delta.
     """

@@ -1,1 +1,1 @@
-"""The families' parts of a report, each named by its record in `vips_fast.models.family`."""
+"""Parts of a report by family; `vips_fast.models.family` names each."""

@@ -11,14 +11,14 @@ from ..part import MOST_ROWS, Learned, Part, part_of
 
 
 class Components(Part):
-    """The part of a mixture whose components have a mean in each column."""
+    """Part of a mixture whose components have means of columns."""
 
     source, output = "components.csv", "component"
     #: Attribute of the means, shape (K, n_columns).
     means: ClassVar[str] = "means_"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        """Describe each component by the at most ``n_words`` columns whose means differ most from the means of all."""
+        """Describe each component by its ``n_words`` most distinctive means, at most."""
         means, weights = getattr(model, self.means), model.weights_
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
@@ -63,7 +63,7 @@ class BernoulliComponents(Components):
 
 
 class VectorComponents(Components):
-    """The part of a mixture of vectors, whose coordinates are no columns of the data."""
+    """Part of a mixture of vectors; coordinates are no columns."""
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by its keywords, if the model has a vocabulary."""
@@ -81,11 +81,12 @@ class VectorComponents(Components):
 
 
 def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
-    """List the components of a fitted mixture, the largest first: number, share of the records, distinguishing marks.
+    """List the components of a fitted mixture, the largest first.
 
-    The marks of a `VectorMixture` with a vocabulary are its keywords, of which there may be few. The marks of another
-    mixture are the at most ``n_words`` columns whose means are furthest from the means of all records, by ``names`` or
-    by number. Raises TypeError if the model is no mixture.
+    A row has the number, the share of the records and the distinguishing marks. The marks of a `VectorMixture` with a
+    vocabulary are its keywords; there may be few. The marks of another mixture are at most ``n_words`` columns, by
+    ``names`` or by number: their means are furthest from the means of all records. Raises TypeError if the model is no
+    mixture.
     """
     part = part_of(model)
     if not isinstance(part, Components):

@@ -65,7 +65,7 @@ class Topics(Part):
         return [line.strip() for line in source.removeprefix("\ufeff").rstrip().split("\n")]
 
     def follows(self, model: Any, text: str, source: str | None) -> bool:
-        """Compare with all numbers of words that ``fit`` may have been given, which no file says."""
+        """Compare with each possible number of words: no file stores it."""
         words = None if source is None else self.names(model, source)
         longest = max(len(line.split()) for line in text.split("\n"))
         return any(text == self.text(model, words, n) for n in range(longest, 0, -1))

@@ -1,4 +1,4 @@
-"""Vocabularies bought from the privacy budget: the words and their noised shares."""
+"""Purchased vocabularies: the words and their noised shares."""
 
 from collections.abc import Sequence
 from typing import Any
