@@ -104,7 +104,7 @@ class Planner:
                 return request.resumed_noise
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
-            raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
+            raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
         return self.noise(sampler, count, terms.target, delta, request.purchase_event)
 
     # ------------------------------------------------------------- the plan
