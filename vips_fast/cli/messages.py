@@ -29,14 +29,15 @@ def flush() -> None:
 
 def _put(stream: IO[str] | None, text: str) -> bool:
     """Write to a stream at once; close one that fails, because its rest would fail again at exit."""
+    if stream is None:
+        return False
     try:
-        if stream is not None:
-            stream.write(text)
-            stream.flush()
-        return stream is not None
+        stream.write(text)
+        stream.flush()
+        return True
     except (OSError, ValueError):
         with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
+            os.dup2(nowhere.fileno(), stream.fileno())
         return False
 
 

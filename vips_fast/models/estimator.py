@@ -83,13 +83,6 @@ class PrivateEstimator(Fitted):
             raise ValueError("n_steps=None: expected an integer")
         return int(self.n_steps)
 
-    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        """Make the model for settings and public facts, at its start.
-
-        Without a schedule, only to `Model.restore` a state or to ask for shapes.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define _model")
-
     def _steps_of(self, schedule: RunSchedule | None) -> int:
         """Find the horizon of a schedule, or of the settings, or 1."""
         return int(self.n_steps or 1) if schedule is None else schedule.horizon

@@ -16,6 +16,7 @@ from ..data.frames import check_names
 from ..data.types import Names
 from ..engine.ledger import Ledger
 from ..engine.model import Model
+from ..engine.request import RunSchedule
 from ..engine.result import FitResult, Public
 from ..engine.statement import Privacy
 from . import persistence
@@ -49,8 +50,11 @@ class Fitted(Conventions):
         """Raise a ValueError for a parameter out of its range."""
         raise NotImplementedError(f"{type(self).__name__} does not define _check_parameters")
 
-    def _model(self, public: Public) -> Model:
-        """Make the model for settings and public facts, at its start."""
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        """Make the model for settings and public facts, at its start.
+
+        Without a schedule, only to `Model.restore` a state or to ask for shapes.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define _model")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:

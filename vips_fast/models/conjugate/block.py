@@ -164,7 +164,7 @@ def loop_of(kind: type) -> Callable[..., None]:
     if not inspect.isfunction(function):
         raise TypeError(f"{kind.__name__}.statistics: expected a static method, got {type(function).__name__}")
     try:
-        import numba  # noqa: F401
+        import numba  # noqa: F401  # only tried here, so that the error names the extra to install
     except ImportError:
         raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
     found: Callable[..., None] = _loop(function)
