@@ -52,7 +52,7 @@ def counts(corpus):
 
 def settings(corpus, epsilon):
     """Ten topics from five full passes, spelled out; without privacy, of documents as they are."""
-    common = dict(n_components=10, n_steps=5, sampling="full", neighbors="add_remove", random_state=0, n_jobs=1)
+    common = dict(n_components=10, n_steps=5, sampling="full", relation="add_remove", random_state=0, n_jobs=1)
     numerics = dict(max_doc_update_iter=10, mean_change_tol=1e-3, topic_mean="arithmetic")
     if epsilon is None:
         return dict(common, private=False, doc_length=None), dict(numerics, learning_decay=0.7)

@@ -66,7 +66,7 @@ def _estimator(method, sigma, n):
         if sigma == 0:
             return BayesianLogisticRegression(private=False)
         target = OURS[method](SETTING[sigma])
-        return BayesianLogisticRegression(target_epsilon=target, target_delta=DELTA, neighbors="replace_one")
+        return BayesianLogisticRegression(target_epsilon=target, target_delta=DELTA, relation="replace_one")
     steps = dict(
         sampling="without_replacement",
         batch_size=round(RATE * n),

@@ -44,7 +44,7 @@ def event(scenario, n, z):
     if scenario == "laplace":
         one = WithoutReplacementEvent(round(SHARE * n), n, LaplaceEvent(z))
     elif scenario == "zcdp":
-        one = GaussianEvent(z, neighbors="replace_one")
+        one = GaussianEvent(z, relation="replace_one")
     else:
         one = PoissonSampledEvent(SHARE, GaussianEvent(z))
     return SelfComposedEvent(one, STEPS)

@@ -85,7 +85,7 @@ def _validated(X, y, settings):
 
 
 def _estimator(method, epsilon, steps, X, y):
-    algorithm = dict(row_norm=ROW_NORM, n_steps=steps, neighbors="replace_one", target_delta=DELTA)
+    algorithm = dict(row_norm=ROW_NORM, n_steps=steps, relation="replace_one", target_delta=DELTA)
     if method == "BLR, no privacy":
         return BayesianLogisticRegression.paper(private=False, n_steps=steps)
     if method == "ERM, no privacy":
@@ -104,7 +104,7 @@ def _estimator(method, epsilon, steps, X, y):
     budget = dict(row_norm=ROW_NORM, target_epsilon=epsilon, target_delta=DELTA)
     if method == GAUSSIAN_ERM:
         return ObjectivePerturbationLogisticRegression(**budget)
-    return BayesianLogisticRegression(neighbors="replace_one", **budget)
+    return BayesianLogisticRegression(relation="replace_one", **budget)
 
 
 def run(cell: dict) -> dict:

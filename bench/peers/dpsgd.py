@@ -107,9 +107,9 @@ class DPSGDLogisticRegression(LinearClassifier):
         self._check_privacy_parameters()
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
-        sampling, neighbors, _, order = _SCENARIOS[self.scenario]
+        sampling, relation, _, order = _SCENARIOS[self.scenario]
         # The public number of records sets the rate, never the rows.
-        sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
+        sampler = make_sampler(sampling, relation, public.n_records, self.batch_size)
         if order == 1:
             sampler = LaplaceSampler(public.n_records, int(sampler.expected_batch_size))
         return RunSchedule(sampler, int(self.n_steps), int(self.n_steps))
@@ -161,7 +161,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         model = self._model(public)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0
         kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism
-        mechanism = kind(z, model.sensitivity(sampler.neighbors), model.clip)
+        mechanism = kind(z, model.sensitivity(sampler.relation), model.clip)
         model.prepare(mechanism, sampler)
         known = "fitted with private=False" if not self.private else "noise_multiplier=0"
         taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.design.taints)))

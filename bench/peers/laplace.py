@@ -61,7 +61,7 @@ class LaplaceSampler(FixedSizeSampler):
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
-        inner = LaplaceEvent(noise_multiplier, self.neighbors)
+        inner = LaplaceEvent(noise_multiplier, self.relation)
         if self.batch_size == self.n_records:
             return inner
         return WithoutReplacementEvent(self.batch_size, self.n_records, inner)

@@ -23,7 +23,7 @@ class LinearClassifier(PrivateEstimator):
     _most_columns: ClassVar[int] = MAX_FEATURES
     # Parameters of the package's estimators that a baseline need not have.
     sampling: str = field(default="full", init=False)
-    neighbors: str | None = field(default=None, init=False)
+    relation: str | None = field(default=None, init=False)
     batch_size: float | None = field(default=None, init=False)
     n_steps: int | None = field(default=1, init=False)
     noise_multiplier: float | None = field(default=None, init=False)

@@ -144,7 +144,7 @@ class ScoreClassifier(LinearClassifier):
     prior_precision: float = 1.0
     n_steps: int = 200
     sampling: str = "poisson"
-    neighbors: str | None = None
+    relation: str | None = None
     batch_size: float | None = None
     noise_multiplier: float | None = None
     n_jobs: int | None = None

@@ -302,7 +302,7 @@ def test_beside_other_events():
 def test_several_releases_of_a_minibatch():
     inner = acc.ComposedEvent([acc.GaussianEvent(3.0), acc.GaussianEvent(4.0)])
     event = acc.RandomAllocationEvent(6, 2, inner)
-    assert event.neighbors == "add_remove"
+    assert event.relation == "add_remove"
     assert acc.epsilon(event, 1e-5) == acc.epsilon(run(6, 2.4, 2), 1e-5)
     assert acc.event_from_json(event.to_json()) == event
 

@@ -70,13 +70,13 @@ def test_every_type_of_event_is_tried():
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: e.to_json()[:60])
 def test_nothing_is_lost(event):
-    assert from_dp_event(to_dp_event(event), event.neighbors) == event
+    assert from_dp_event(to_dp_event(event), event.relation) == event
     text = json.dumps(export_event(event), allow_nan=False)
     assert import_event(json.loads(text)) == event
     # As objects of theirs go about: by name.
     named = to_dp_event(event).to_named_tuple()
     again = dp_event.DpEvent.from_named_tuple(named)
-    assert again == to_dp_event(event) and from_dp_event(again, event.neighbors) == event
+    assert again == to_dp_event(event) and from_dp_event(again, event.relation) == event
 
 
 SUPPORTED = [
@@ -171,7 +171,7 @@ def test_objects_that_are_none():
         from_dp_event(SAMPLED)
     with pytest.raises(ValueError, match="no counterpart"):
         from_dp_event(dp_event.ZCDpEvent(0.1))
-    with pytest.raises(ValueError, match="neighbors="):
+    with pytest.raises(ValueError, match="relation="):
         from_dp_event(dp_event.NoOpDpEvent(), "zero_out")
     with pytest.raises(TypeError, match="privacy event"):
         to_dp_event("gaussian")

@@ -14,15 +14,15 @@ from vips_fast import accounting as acc
 positive = st.floats(1e-3, 1e3)
 
 
-def leaves(neighbors):
+def leaves(relation):
     """Events of one relation."""
     plain = st.one_of(
-        positive.map(lambda z: acc.GaussianEvent(z, neighbors)),
-        positive.map(lambda b: acc.LaplaceEvent(b, neighbors)),
-        st.tuples(st.floats(0, 5), st.floats(0, 1)).map(lambda t: acc.ApproximateDPEvent(*t, neighbors)),
-        st.just(acc.NonPrivateEvent(neighbors)),
+        positive.map(lambda z: acc.GaussianEvent(z, relation)),
+        positive.map(lambda b: acc.LaplaceEvent(b, relation)),
+        st.tuples(st.floats(0, 5), st.floats(0, 1)).map(lambda t: acc.ApproximateDPEvent(*t, relation)),
+        st.just(acc.NonPrivateEvent(relation)),
     )
-    if neighbors == "add_remove":
+    if relation == "add_remove":
         allocated = st.tuples(st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans())
         sampled = st.one_of(
             st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),
@@ -38,13 +38,13 @@ def leaves(neighbors):
     return st.one_of(plain, sampled)
 
 
-def events(neighbors):
+def events(relation):
     return st.recursive(
-        leaves(neighbors),
+        leaves(relation),
         lambda inner: st.one_of(
-            st.lists(inner, max_size=3).map(lambda e: [x for x in e if x.neighbors is not None]).map(acc.ComposedEvent),
+            st.lists(inner, max_size=3).map(lambda e: [x for x in e if x.relation is not None]).map(acc.ComposedEvent),
             st.tuples(inner, st.integers(0, 9)).map(lambda t: acc.SelfComposedEvent(*t)),
-        ).filter(lambda e: e.neighbors is not None),
+        ).filter(lambda e: e.relation is not None),
         max_leaves=5,
     )
 
@@ -68,9 +68,9 @@ def test_immutable():
 
 
 def test_sampled_event_gives_its_relation_to_the_mechanism():
-    assert acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0)).event.neighbors == "add_remove"
+    assert acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0)).event.relation == "add_remove"
     inner = acc.WithoutReplacementEvent(1, 10, acc.SelfComposedEvent(acc.GaussianEvent(1.0), 2)).event
-    assert inner.neighbors == "replace_one"
+    assert inner.relation == "replace_one"
 
 
 def test_relations_do_not_mix():
@@ -94,7 +94,7 @@ def test_relations_do_not_mix():
         (lambda: acc.GaussianEvent(-1.0), ValueError, "noise_multiplier"),
         (lambda: acc.GaussianEvent(float("nan")), ValueError, "noise_multiplier"),
         (lambda: acc.GaussianEvent("1"), TypeError, "noise_multiplier"),
-        (lambda: acc.GaussianEvent(1.0, "replace"), ValueError, "neighbors"),
+        (lambda: acc.GaussianEvent(1.0, "replace"), ValueError, "relation"),
         (lambda: acc.PoissonSampledEvent(1.1, acc.GaussianEvent(1.0)), ValueError, r"sampling_probability.*\[0, 1\]"),
         (lambda: acc.PoissonSampledEvent(-0.1, acc.GaussianEvent(1.0)), ValueError, "sampling_probability"),
         (lambda: acc.PoissonSampledEvent(0.1, 1.0), TypeError, "event"),

@@ -311,7 +311,7 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
 
 def test_descriptions_and_files():
     event = acc.group_event(poisson(0.2, 1.3, 3), 4)
-    assert acc.event_from_json(event.to_json()) == event and event.neighbors == "add_remove"
+    assert acc.event_from_json(event.to_json()) == event and event.relation == "add_remove"
     assert "adding or removing up to 4 records of one owner" in acc.describe(event, 1e-5)
     assert "replacing up to 2 records of one owner" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
 

@@ -339,7 +339,7 @@ def test_infinite_losses_are_kept(sampled, counts):
 @pytest.mark.parametrize("step", [acc.GaussianEvent(1.5, "replace_one"), fixed(3, 10, 0.8), poisson(0.3, 0.8)])
 def test_infinite_losses_beside_a_continuous_mechanism(step):
     """A failure of probability d, independent of the rest: delta = 1 - (1 - d)^n (1 - delta of the rest)."""
-    event = acc.ComposedEvent([step, acc.SelfComposedEvent(acc.ApproximateDPEvent(0.0, 1e-3, step.neighbors), 5)])
+    event = acc.ComposedEvent([step, acc.SelfComposedEvent(acc.ApproximateDPEvent(0.0, 1e-3, step.relation), 5)])
     for eps in (0.1, 0.5, 1.0):
         exact = 1 - (1 - 1e-3) ** 5 * (1 - acc.delta(step, eps))
         assert exact * (1 - 1e-9) <= acc.delta(event, eps) <= exact * (1 + 2e-4)

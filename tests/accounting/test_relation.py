@@ -17,9 +17,9 @@ def test_examples():
 def test_a_name_and_its_relation_are_the_same_to_events():
     named, stated = (acc.GaussianEvent(2.0, r) for r in ("replace_one", Relation.REPLACE_ONE))
     assert named == stated and hash(named) == hash(stated) and repr(named) == repr(stated)
-    assert named.neighbors is Relation.REPLACE_ONE
-    assert named.to_json() == stated.to_json() == '{"neighbors":"replace_one","noise_multiplier":2.0,"type":"gaussian"}'
-    assert acc.event_from_json(named.to_json()).neighbors is Relation.REPLACE_ONE
+    assert named.relation is Relation.REPLACE_ONE
+    assert named.to_json() == stated.to_json() == '{"noise_multiplier":2.0,"relation":"replace_one","type":"gaussian"}'
+    assert acc.event_from_json(named.to_json()).relation is Relation.REPLACE_ONE
     assert json.loads(json.dumps({Relation.ADD_REMOVE: Relation.ADD_REMOVE})) == {"add_remove": "add_remove"}
     assert f"{Relation.ADD_REMOVE} {Relation.ADD_REMOVE!r}" == "add_remove 'add_remove'"
 
@@ -27,13 +27,13 @@ def test_a_name_and_its_relation_are_the_same_to_events():
 @pytest.mark.parametrize("sampling", ["full", "poisson", "without_replacement", "random_allocation"])
 def test_a_sampler_has_the_relation_of_its_event(sampling):
     sampler = make_sampler(sampling, None, 100, None)
-    assert isinstance(sampler.neighbors, Relation)
-    assert sampler.event(1.0).neighbors is sampler.neighbors
-    assert FullSampler(10, "replace_one").neighbors is Relation.REPLACE_ONE
+    assert isinstance(sampler.relation, Relation)
+    assert sampler.event(1.0).relation is sampler.relation
+    assert FullSampler(10, "replace_one").relation is Relation.REPLACE_ONE
 
 
 @pytest.mark.parametrize("wrong", ["replace", "", 3, ("add_remove",)])
-@pytest.mark.parametrize("make", [acc.GaussianEvent, lambda *a: acc.GaussianEvent(1.0).with_neighbors(a[1])])
+@pytest.mark.parametrize("make", [acc.GaussianEvent, lambda *a: acc.GaussianEvent(1.0).with_relation(a[1])])
 def test_other_names_are_refused(make, wrong):
-    with pytest.raises(ValueError, match=r"neighbors=.*: expected 'add_remove' or 'replace_one'"):
+    with pytest.raises(ValueError, match=r"relation=.*: expected 'add_remove' or 'replace_one'"):
         make(1.0, wrong)

@@ -129,7 +129,7 @@ def test_equal_to_dp_accounting(mean, shape):
         for z, steps, rate in ((1.5, 20, 0.05), (3.0, 1, 1.0)):
             score = acc.GaussianEvent(10.0)
             run = acc.SelfComposedEvent(acc.PoissonSampledEvent(rate, acc.GaussianEvent(z)), steps)
-            both = acc.ComposedEvent((score.with_neighbors("add_remove"), run))
+            both = acc.ComposedEvent((score.with_relation("add_remove"), run))
             event = acc.RepeatAndSelectEvent(both, mean, shape)
             theirs = to_dp_event(event)
             assert isinstance(theirs, RepeatAndSelectDpEvent)
@@ -202,6 +202,6 @@ def test_as_json():
     for shape in SHAPES:
         event = acc.RepeatAndSelectEvent(acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0)), 3.0, shape)
         assert acc.event_from_json(event.to_json()) == event
-        assert event.neighbors == "add_remove"
-        with pytest.raises(ValueError, match="neighbors"):
-            event.with_neighbors("replace_one")
+        assert event.relation == "add_remove"
+        with pytest.raises(ValueError, match="relation"):
+            event.with_relation("replace_one")

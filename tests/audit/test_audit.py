@@ -28,10 +28,10 @@ LDA = {
     "without_replacement": LatentDirichletAllocation(
         3, sampling="without_replacement", options=LdaOptions(dtype="float64", length_method="resample")
     ),
-    "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", neighbors="replace_one"),
+    "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", relation="replace_one"),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
     "start": LatentDirichletAllocation(9),
-    "neighbors": Neighborly(2),
+    "relation": Neighborly(2),
 }
 SBN = {
     "jaakkola": SigmoidBeliefNetwork(3),
@@ -49,7 +49,7 @@ BLR = {
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
     "uncentred_replace": BayesianLogisticRegression.paper(
-        update="average", form="orthonormal", sensitivity="proven", neighbors="replace_one"
+        update="average", form="orthonormal", sensitivity="proven", relation="replace_one"
     ),
     "paper": BayesianLogisticRegression.paper(),
     "classes": BayesianLogisticRegression(classes=[0, 1, 2]),
@@ -99,9 +99,9 @@ def strong(row):
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
-@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
-def test_mu_of_one_release(neighbors):
-    attained(LatentDirichletAllocation(2, sampling="full", neighbors=neighbors), within)
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_mu_of_one_release(relation):
+    attained(LatentDirichletAllocation(2, sampling="full", relation=relation), within)
 
 
 def test_mu_of_one_release_with_words_that_are_used_alike():
@@ -123,7 +123,7 @@ def test_mu_of_one_release_of_the_logistic_regression(name):
 
 
 def test_the_papers_sensitivity_is_caught():
-    model = LatentDirichletAllocation.paper(2, sampling="full", neighbors="replace_one")
+    model = LatentDirichletAllocation.paper(2, sampling="full", relation="replace_one")
     report = audit(model, layers="AD", sizes=SIZES)
     assert not report.layer("A").passed and not report.passed
     first = report.layer("D").figures["mu"][0]

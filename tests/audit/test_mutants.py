@@ -42,7 +42,7 @@ def original(layer, estimator=LDA):
 
 @pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
 def test_the_papers_sensitivity_for_replacing(layer, check):
-    replace = dict(sampling="full", neighbors="replace_one")
+    replace = dict(sampling="full", relation="replace_one")
     assert original(layer, LatentDirichletAllocation(2, **replace)) == set()
     small = faults.declaring(LatentDirichletAllocation, 1.0)
     assert check in failed(layer, small(2, **replace))
@@ -79,7 +79,7 @@ def test_parts_that_are_not_disjoint(model):
 
 def test_parallel_composition_that_forgets_who_changes_class():
     """One part's sensitivity is not enough where a record is replaced, in its class or by one of another."""
-    replace = dict(sampling="full", neighbors="replace_one")
+    replace = dict(sampling="full", relation="replace_one")
     assert original("A", ClassConditionalNetwork(2, **replace)) == set()
     assert "distance of neighbours" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
 

@@ -18,7 +18,7 @@ from vips_fast import (
     SigmoidBeliefNetwork,
 )
 from vips_fast.audit import Bench, Seams, adapter_for, audit
-from vips_fast.audit.bench import relation
+from vips_fast.audit.bench import relation_of
 from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
 
 HONEST = {
@@ -61,7 +61,7 @@ def failed(tmp_path_factory):
     for name, (model, seams) in subjects.items():
         adapter = adapter_for(model)
         adapter.settings["random_state"] = 0
-        bench = Bench(adapter, relation(adapter), seams)
+        bench = Bench(adapter, relation_of(adapter), seams)
         fits[name] = Fitted(bench, tmp_path_factory.mktemp(name), np.random.default_rng(0))
     said = rebuild_elsewhere([fit.job for fit in fits.values()])
     checks = {name: fit.checks(answer) for (name, fit), answer in zip(fits.items(), said, strict=True)}

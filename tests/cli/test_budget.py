@@ -116,7 +116,7 @@ def test_runs_declared_ahead(run, files, made, tmp_path, refused):
     plan = tmp_path / "plan.json"
     runs = [
         {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
-        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "neighbors": "add_remove"}, "steps": 2},
+        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "relation": "add_remove"}, "steps": 2},
     ]
     plan.write_text(json.dumps(runs))
     code, out, _ = run("budget", "reserve", made, "--plan", plan, "--name", "pilot", "--delta", "5e-7")

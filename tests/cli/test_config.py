@@ -49,7 +49,7 @@ SHARED = {
     "delta": 1e-6,
     "budget": "/b",
     "sampling": "full",
-    "neighbors": "add_remove",
+    "relation": "add_remove",
     "records": 60,
     "invalid": "drop",
     "batch-size": 20,
@@ -341,7 +341,7 @@ def test_what_a_check_refuses_a_fit_refuses(run, plan, files, refused):
     for change, message, code in (
         ({"noise_multiplier": 0.5}, "does not hold this run", 3),
         ({"delta": 1e-5}, "the run has target_delta=1e-05, the budget of ward7 is for 1e-06", 2),
-        ({"budget": "r"}, "the run has neighbors='add_remove', the budget of ward7 is for 'replace_one'", 2),
+        ({"budget": "r"}, "the run has relation='add_remove', the budget of ward7 is for 'replace_one'", 2),
         ({"budget": "u"}, "the run has unit='record', the budget of ward7 is for 'person'", 2),
         ({"budget": "absent"}, "absent: No such file", 2),
         ({"noise_multiplier": None, "non_private": True}, "expected None with a fit", 2),

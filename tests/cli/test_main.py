@@ -71,7 +71,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         ([*GOAL, "--sampling", "full", "--batch", 10], "batch_size=10: expected None with sampling='full'"),
         ([*GOAL, "--accountant", "mine"], "'mine'; expected one of "),
         ([*GOAL, "--plot", "x.gif"], "argument --plot: 'x.gif': expected a name that ends"),
-        ([*GOAL, "--batch", 10, "--neighbors", "replace_one"], "expected 'add_remove' with sampling='poisson'"),
+        ([*GOAL, "--batch", 10, "--relation", "replace_one"], "expected 'add_remove' with sampling='poisson'"),
     ],
 )
 def test_usage_errors(refused, argv, message):

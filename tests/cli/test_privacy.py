@@ -74,7 +74,7 @@ def test_whole_batches(run):
     argv = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--noise-multiplier", 2]
     whole = figures(run(*argv)[1])
     assert whole["expected batch"] == 1000 and whole["sampling probability"] == 1
-    code, out, err = run(*argv, "--sampling", "full", "--neighbors", "replace_one")
+    code, out, err = run(*argv, "--sampling", "full", "--relation", "replace_one")
     assert (code, figures(out), err) == (0, whole, "") and "under replacing one record" in out
 
 

@@ -176,7 +176,7 @@ def test_the_estimator_calibrates_and_refuses():
     rest = {**options, "batch_size": 70}
     assert LatentDirichletAllocation(3, sampling="random_allocation", **rest).fit(X).n_steps_ % 3 == 0
     assert plan(1000, 12, 3, batch_size=333, sampling="random_allocation").n_steps % 3 == 0
-    with pytest.raises(ValueError, match="neighbors='replace_one'"):
+    with pytest.raises(ValueError, match="relation='replace_one'"):
         make_sampler("random_allocation", "replace_one", 100, 10)
 
 

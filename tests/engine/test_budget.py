@@ -337,7 +337,7 @@ def test_given_back_by_hand(budget):
 @ALL
 def test_a_fit_charges_and_is_rebuilt(name, tmp_path):
     make, data = CASES[name]
-    relation = make().fit(*data()).privacy_.neighbors
+    relation = make().fit(*data()).privacy_.relation
     budget = Budget.create(tmp_path / "b", 12.0, 1e-5, dataset="ward7", relation=relation, filter="renyi")
     if not make().fit(*data()).privacy_.private:
         with pytest.raises(ValueError, match="does not cover"):
@@ -369,7 +369,7 @@ def test_partial_fit_charges_one(name, tmp_path):
     estimator = make(n_records=None)
     if not make().fit(*data()).privacy_.private:
         return
-    relation = make().fit(*data()).privacy_.neighbors
+    relation = make().fit(*data()).privacy_.relation
     budget = Budget.create(tmp_path / "b", 12.0, 1e-5, dataset="ward7", relation=relation, filter="renyi")
     for calls in (1, 2):
         estimator.partial_fit(*data(), budget=budget)
@@ -392,7 +392,7 @@ def test_a_refusal_comes_before_the_data_are_read(tmp_path):
     with pytest.raises(BudgetExceededError):
         make(n_records=200).fit(Unread(), Unread(), budget=budget)
     with pytest.raises(ValueError, match="'replace_one'.*'add_remove'"):
-        make(n_records=200, sampling="full", neighbors="replace_one").fit(Unread(), Unread(), budget=budget)
+        make(n_records=200, sampling="full", relation="replace_one").fit(Unread(), Unread(), budget=budget)
     with pytest.raises(ValueError, match="1e-05.*|target_delta=1e-06"):
         make(n_records=200, target_delta=1e-6).fit(Unread(), Unread(), budget=budget)
     person = Budget.create(tmp_path / "p", 9.0, 1e-5, dataset="ward7", unit="person")

@@ -94,7 +94,7 @@ def test_poisson_sampler_keeps_each_record_with_its_probability():
     assert stats.chi2.sf(z2, 2000) > 1e-6 and stats.chi2.cdf(z2, 2000) > 1e-6
     assert 0.8 < np.std(sizes) / math.sqrt(2000 * 0.15 * 0.85) < 1.2
     event = sampler.event(1.3)
-    assert event == PoissonSampledEvent(sampler.sampling_probability, GaussianEvent(1.3, neighbors="add_remove"))
+    assert event == PoissonSampledEvent(sampler.sampling_probability, GaussianEvent(1.3, relation="add_remove"))
     # The stated probability is the real one, T / 2^64, rounded up.
     assert int(sampler.sampling_probability * 2**64) >= sampler.threshold
     assert sampler.sampling_probability == pytest.approx(0.15, rel=1e-12)
@@ -108,18 +108,18 @@ def test_fixed_size_sampler_is_uniform():
         assert len(set(records)) == 5
         draws[records] += 1
     assert stats.chisquare(draws).pvalue > 1e-6
-    assert sampler.event(2.0) == WithoutReplacementEvent(5, 50, GaussianEvent(2.0, neighbors="replace_one"))
-    assert FixedSizeSampler(50, 50).event(2.0) == GaussianEvent(2.0, neighbors="replace_one")
+    assert sampler.event(2.0) == WithoutReplacementEvent(5, 50, GaussianEvent(2.0, relation="replace_one"))
+    assert FixedSizeSampler(50, 50).event(2.0) == GaussianEvent(2.0, relation="replace_one")
 
 
 def test_make_sampler_chooses_relation():
-    assert make_sampler("poisson", None, 10, 2).neighbors == "add_remove"
-    assert make_sampler("without_replacement", None, 10, 2).neighbors == "replace_one"
-    assert make_sampler("full", "replace_one", 10, None).neighbors == "replace_one"
+    assert make_sampler("poisson", None, 10, 2).relation == "add_remove"
+    assert make_sampler("without_replacement", None, 10, 2).relation == "replace_one"
+    assert make_sampler("full", "replace_one", 10, None).relation == "replace_one"
     assert isinstance(make_sampler("full", None, 10, None), FullSampler)
     for arguments, name in [
-        (("poisson", "replace_one", 10, 2), "neighbors"),
-        (("without_replacement", "add_remove", 10, 2), "neighbors"),
+        (("poisson", "replace_one", 10, 2), "relation"),
+        (("without_replacement", "add_remove", 10, 2), "relation"),
         (("poisson", None, 10, 11), "batch_size"),
         (("full", None, 10, 5), "batch_size"),
         (("without_replacement", None, 10, 2.5), "batch_size"),
@@ -183,18 +183,18 @@ def test_sums_stay_within_one_step_of_their_distance_when_rounded():
 def test_ledger_composes_and_keeps_its_chain():
     ledger = Ledger()
     assert ledger.event() is None and ledger.epsilon(1e-5) == 0.0 and len(ledger) == 0
-    event = PoissonSampledEvent(0.1, GaussianEvent(2.0, neighbors="add_remove"))
+    event = PoissonSampledEvent(0.1, GaussianEvent(2.0, relation="add_remove"))
     for _ in range(3):
         ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
     first = ledger.epsilon(1e-5)
-    ledger.intend(GaussianEvent(4.0, neighbors="add_remove"), clip_norm=1.0, sensitivity=1.0)
+    ledger.intend(GaussianEvent(4.0, relation="add_remove"), clip_norm=1.0, sensitivity=1.0)
     assert len(ledger) == 4 and 0 < first < ledger.epsilon(1e-5) == ledger.epsilon(1e-5)
     ledger.close("digest")
     data = json.loads(json.dumps(ledger.to_dict()))
     back = Ledger.from_dict(data)
     assert back.head == ledger.head and back.epsilon(1e-5) == ledger.epsilon(1e-5)
     with pytest.raises(ValueError, match="relation|neighbo"):
-        ledger.intend(GaussianEvent(4.0, neighbors="replace_one"), clip_norm=1.0, sensitivity=1.0)
+        ledger.intend(GaussianEvent(4.0, relation="replace_one"), clip_norm=1.0, sensitivity=1.0)
     assert len(ledger) == 4 and ledger.closing == "digest"
     for damage in (
         lambda d: d["records"].pop(),
@@ -224,7 +224,7 @@ def test_taint_is_for_good():
 
 def test_a_ledger_takes_records_from_several_threads():
     """Appending is locked: what 8 threads wrote is one chain (fault 13)."""
-    ledger, event = Ledger(), GaussianEvent(2.0, neighbors="add_remove")
+    ledger, event = Ledger(), GaussianEvent(2.0, relation="add_remove")
 
     def work():
         for _ in range(50):

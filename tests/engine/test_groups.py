@@ -188,7 +188,7 @@ def test_what_is_about_records_alone_is_refused():
     "model",
     [
         BayesianLogisticRegression(),
-        BayesianLogisticRegression(neighbors="replace_one", sampling="full"),
+        BayesianLogisticRegression(relation="replace_one", sampling="full"),
         BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"),
         SigmoidBeliefNetwork(3),
         SigmoidBeliefNetwork.paper(3, sampling="poisson"),
@@ -200,7 +200,7 @@ def test_neighbours_by_a_person_stay_within_the_declared_distance(model, n_rows)
     """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
     estimator = adapter.estimator()
-    replaces = estimator.neighbors == "replace_one" or estimator.sampling == "without_replacement"
+    replaces = estimator.relation == "replace_one" or estimator.sampling == "without_replacement"
     relation = "replace_one" if replaces else "add_remove"
     bench, rng = Bench(adapter, relation), np.random.default_rng(n_rows)
     for pair in range(8):

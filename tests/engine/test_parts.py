@@ -18,8 +18,8 @@ ALL = pytest.mark.parametrize("name", CASES)
 ASSUMED = "Assumed: each record lies in one part only: {} parts; not checked by the program."
 
 
-def whole(z, neighbors="add_remove"):
-    return acc.GaussianEvent(z, neighbors)
+def whole(z, relation="add_remove"):
+    return acc.GaussianEvent(z, relation)
 
 
 def times(event, count, delta=1e-5):
@@ -63,7 +63,7 @@ def test_parts_compose_in_parallel_and_a_part_in_sequence(name, tmp_path):
     assert estimator.privacy_.parts == estimator.ledger_.parts == ("a", "b")
     assert estimator.ledger_.spent == {("a", event): 2, ("b", event): 1, (None, event): 1}
     said = str(estimator.privacy_)
-    assert ASSUMED.format(2) in said and ("by another of the same part" in said) == (event.neighbors == "replace_one")
+    assert ASSUMED.format(2) in said and ("by another of the same part" in said) == (event.relation == "replace_one")
     estimator.save(tmp_path / "m")
     back = type(estimator).load(tmp_path / "m")
     assert str(back.privacy_) == said and back.privacy_ == estimator.privacy_
@@ -98,7 +98,7 @@ def test_a_fit_reads_all_records(name):
     estimator, data = private(name)
     estimator.fit(*data())
     before = estimator.ledger_.event()
-    event = whole(2.0, before.neighbors)
+    event = whole(2.0, before.relation)
     for part in ("a", "b"):
         estimator.partial_fit(*data(seed=1), part=part)
         expected = acc.epsilon(acc.ComposedEvent((before, event)), 1e-5)
@@ -109,7 +109,7 @@ def test_a_fit_reads_all_records(name):
 def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
     """Plan, scale and refusals come from the public number of the call, or the estimator's; no row shows."""
     make, data = CASES[name]
-    full = dict(sampling="full", neighbors="add_remove")
+    full = dict(sampling="full", relation="add_remove")
     labels = {"classes": [0, 1]} if name.startswith("logistic") else {}
     for settings, call, size in (
         ({}, {"n_records": 70}, 70),
@@ -186,7 +186,7 @@ def test_a_ledger_without_parts_is_as_ever():
     for event in (sampled, whole(4.0), sampled):
         ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
     ledger.close("digest")
-    assert ledger.head == "5a89f7c4bbd97ac5683aec4fb827dc1795e9e923c26e76955178c51e0d4f1bd4"
+    assert ledger.head == "0e24d48f181f0512605a4079cd9624f49d52b368eacd314d771c4ebb0b7e4750"
     assert ledger.parts == () and Ledger.from_dict(ledger.to_dict()).epsilon(1e-5) == ledger.epsilon(1e-5)
     expected = acc.ComposedEvent((acc.SelfComposedEvent(sampled, 2), whole(4.0)))
     assert ledger.event() == expected and ledger.epsilon(1e-5) == acc.epsilon(expected, 1e-5)

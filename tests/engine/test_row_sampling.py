@@ -79,7 +79,7 @@ def test_a_person_keeps_so_many_rows_whatever_others_have():
 @pytest.mark.parametrize("size", [50, None])
 def test_the_event_is_that_of_a_person(size):
     sampler, rows = make_sampler("rows", None, 200, size, 4), make_sampler("poisson", None, 200, size)
-    assert sampler.event(3.0) == acc.group_event(rows.event(3.0), 4) and sampler.neighbors == "add_remove"
+    assert sampler.event(3.0) == acc.group_event(rows.event(3.0), 4) and sampler.relation == "add_remove"
     assert sampler.expected_batch_size == rows.expected_batch_size
     drawn = [s.draw(500, KeyedRandomness(KEY), 3) for s in (sampler, rows)]
     assert (drawn[0] == drawn[1]).all()
@@ -184,7 +184,7 @@ def test_what_is_refused():
     for how, options, message in (
         ({}, {}, "sampling='rows': expected groups"),
         ({"groups": groups}, {"rows_per_group": None}, "rows_per_group=None: expected"),
-        ({"groups": groups}, {"neighbors": "replace_one"}, "neighbors='replace_one': expected 'add_remove'"),
+        ({"groups": groups}, {"relation": "replace_one"}, "relation='replace_one': expected 'add_remove'"),
     ):
         with pytest.raises(ValueError, match=message):
             make("logistic", **options).fit(*data, **how)

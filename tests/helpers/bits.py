@@ -141,7 +141,7 @@ SETTINGS = {
     "poisson": dict(sampling="poisson", **BATCH),
     "without-replacement": dict(sampling="without_replacement", **BATCH),
     "full": dict(sampling="full"),
-    "full-replace": dict(sampling="full", neighbors="replace_one"),
+    "full-replace": dict(sampling="full", relation="replace_one"),
     "allocation": dict(sampling="random_allocation", n_steps=8, **BATCH),
     "target": dict(noise_multiplier=None, target_epsilon=1.5, sampling="poisson", **BATCH),
     "target-allocation": dict(

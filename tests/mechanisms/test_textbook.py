@@ -67,7 +67,7 @@ def test_randomized_response(k):
     p = textbook.randomized_response_truth_probability(1.2, k)
     reported, event = textbook.randomized_response(true, p, k)
     assert event.epsilon <= 1.2 and event.epsilon == pytest.approx(1.2, rel=1e-12)
-    assert event.n_categories == k and event.neighbors == "replace_one"
+    assert event.n_categories == k and event.relation == "replace_one"
     # Truth with probability p, every other category with (1 - p) / (K - 1).
     shift = (reported - true) % k
     for j in range(k):

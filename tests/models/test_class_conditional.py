@@ -129,7 +129,7 @@ def test_no_neighbour_is_further_than_declared(relation, releases):
     """Replacements in a class and by another class; the first reaches the bound."""
     Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
     y = np.concatenate([LABELS[:30], list("abcabc")])
-    run = prepared(Y, y, releases=releases, neighbors=relation)
+    run = prepared(Y, y, releases=releases, relation=relation)
     each = np.array([sums(run, slice(row, row + 1)) for row in range(len(Y))])
     if relation == "add_remove":
         distances = np.linalg.norm(each, axis=1)[None]

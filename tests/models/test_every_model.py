@@ -12,7 +12,7 @@ SAMPLINGS = {
     "poisson": dict(sampling="poisson", batch_size=50),
     "without replacement": dict(sampling="without_replacement", batch_size=50),
     "full": dict(sampling="full"),
-    "full, replacing": dict(sampling="full", neighbors="replace_one"),
+    "full, replacing": dict(sampling="full", relation="replace_one"),
 }
 
 
@@ -34,7 +34,7 @@ def test_the_budget_that_was_asked_for_is_met_and_used(name, sampling):
     model = fitted(name, noise_multiplier=None, target_epsilon=1.5, n_steps=4, **options)
     replaces = "replac" in sampling
     assert len(model.ledger_) == model.n_steps_ == model.privacy_.steps == 4
-    assert model.privacy_.neighbors == ("replace_one" if replaces else "add_remove")
+    assert model.privacy_.relation == ("replace_one" if replaces else "add_remove")
     if name == "lda-paper" and replaces:
         # The paper's sensitivity is too small by sqrt(2) there, and only there.
         assert not model.privacy_.private and model.privacy_.epsilon == np.inf
@@ -122,9 +122,9 @@ WRONG = [
     dict(target_delta=1.0),
     dict(noise_multiplier=-1),
     dict(sampling="bernoulli"),
-    dict(neighbors="add"),
-    dict(neighbors="replace_one", sampling="poisson", batch_size=50),
-    dict(neighbors="add_remove", sampling="without_replacement", batch_size=50),
+    dict(relation="add"),
+    dict(relation="replace_one", sampling="poisson", batch_size=50),
+    dict(relation="add_remove", sampling="without_replacement", batch_size=50),
     dict(n_jobs=0),
     dict(private="yes"),
     dict(n_records=0),

@@ -325,7 +325,7 @@ def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
         LatentDirichletAllocation(4, noise_multiplier=0.0, sampling="random_allocation", batch_size=300, n_steps=3).fit(
             X
         )
-    poisson = LatentDirichletAllocation(4, private=False, neighbors="add_remove", n_steps=1).fit(X)
+    poisson = LatentDirichletAllocation(4, private=False, relation="add_remove", n_steps=1).fit(X)
     assert poisson.ledger_.plan["sampling"] == "poisson"
 
 

@@ -125,5 +125,5 @@ def test_bad_input_is_refused_before_anything_is_spent():
 def test_replacing_a_person_is_accounted_where_the_number_of_persons_is_public():
     X, groups = corpus(60), np.arange(60) % 20
     fitted = model(sampling="without_replacement", batch_size=5).fit(X, groups=groups)
-    assert fitted.privacy_.neighbors == "replace_one" and fitted.privacy_.n_records == 20
+    assert fitted.privacy_.relation == "replace_one" and fitted.privacy_.n_records == 20
     assert "replacing one person of 20" in fitted.privacy_.statement()

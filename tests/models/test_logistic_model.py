@@ -39,10 +39,10 @@ def rows_of(n=300, d=9, seed=0):
     return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
 
 
-def prepared(X, y, step, z=2.0, neighbors="add_remove", n_records=60, private=True, **form):
+def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Model at a step with a released state that has nothing special, its mechanism, and the records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
-    estimator = kind(n_records=n_records, n_steps=10, noise_multiplier=z, neighbors=neighbors, private=private, **form)
+    estimator = kind(n_records=n_records, n_steps=10, noise_multiplier=z, relation=relation, private=private, **form)
     estimator._check_parameters()
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest_norm()
@@ -91,7 +91,7 @@ def test_replay_of_neighbours(form, step):
         base, mechanism = lattice_sum(X, y, step, **kwargs)
         with_one, _ = lattice_sum(np.vstack([X, record]), np.append(y, b), step, **kwargs)
         add = max(add, distance(base, with_one) * mechanism.spacing / mechanism.sensitivity)
-        kwargs_one = kwargs | {"neighbors": "replace_one"}
+        kwargs_one = kwargs | {"relation": "replace_one"}
         one, mechanism = lattice_sum(np.vstack([X, record]), np.append(y, b), step, **kwargs_one)
         two, _ = lattice_sum(np.vstack([X, other]), np.append(y, b * (trial % 3 == 0)), step, **kwargs_one)
         replace = max(replace, distance(one, two) * mechanism.spacing / mechanism.sensitivity)
@@ -110,7 +110,7 @@ def test_worst_case_neighbours_reach_the_bound(form):
     assert 1 - 3e-5 < distance(base, more) * mechanism.spacing / mechanism.sensitivity <= 1
     if form == "uncentred":
         # Replace one: rows at 60 degrees with different labels reach B^2 = 2 + a^4 / (2 c^2), at a share of 0.3.
-        kwargs.update(linear_share=0.3, neighbors="replace_one", fit_intercept=False)
+        kwargs.update(linear_share=0.3, relation="replace_one", fit_intercept=False)
         t = 0.3 / 1.4
         other = 3 * np.array([[t, math.sqrt(1 - t * t), 0.0]])
         base, mechanism = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
@@ -142,7 +142,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     u, w = np.zeros((2, d))
     u[0], w[1] = 1.0, 1.0
     turned = math.cos(0.01) * u + math.sin(0.01) * w
-    kwargs = FORMS[form] | dict(row_norm=1.0, neighbors="replace_one", z=z, n_records=100)
+    kwargs = FORMS[form] | dict(row_norm=1.0, relation="replace_one", z=z, n_records=100)
     if form != "centred":
         kwargs["fit_intercept"] = False
     sums = []

@@ -74,7 +74,7 @@ def test_number_of_runs_is_the_inverse_of_its_distribution(mean, shape, law):
         {"sampling": "full"},
         {"sampling": "poisson", "batch_size": 20},
         {"sampling": "without_replacement", "batch_size": 20},
-        {"sampling": "full", "neighbors": "replace_one"},
+        {"sampling": "full", "relation": "replace_one"},
     ],
     ids=str,
 )
@@ -94,7 +94,7 @@ def test_the_statement_is_that_of_the_whole_search(settings, tmp_path):
     again = BayesianLogisticRegression.load(tmp_path / "m")
     assert again.privacy_ == privacy and np.array_equal(again.coef_, best.coef_)
     jsonschema.Draft202012Validator(privacy_file.schema()).validate(privacy_file.privacy_record(best._fitted()))
-    if privacy.neighbors == "add_remove":
+    if privacy.relation == "add_remove":
         assert export_event(best.ledger_.event())["event"]["class_name"] == "RepeatAndSelectDpEvent"
     # One release, and of the others nothing: neither a ledger nor a number.
     assert len(best.ledger_) == 1 and [r["kind"] for r in best.ledger_.to_dict()["records"]] == [
@@ -159,8 +159,8 @@ def test_the_best_by_score_is_published(monkeypatch):
 # -- the private score --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
-def test_units_are_divided_and_judged_one_by_one(neighbors):
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_units_are_divided_and_judged_one_by_one(relation):
     """No row is in both shares, and the scorer is told of one unit at a time."""
     groups = np.repeat(np.arange(40), 3)
     marked = np.column_stack([np.repeat(np.arange(40.0), 3), X[:, :2]])
@@ -177,12 +177,12 @@ def test_units_are_divided_and_judged_one_by_one(neighbors):
             assert set(how["groups"]) == set(X[:, 0])
             return super()._fit(X, y, **how)
 
-    base = Spy(target_epsilon=2.0, n_steps=1, neighbors=neighbors, sampling="full", random_state=0)
+    base = Spy(target_epsilon=2.0, n_steps=1, relation=relation, sampling="full", random_state=0)
     found = searched([{}], base=base, scorer=scorer, score_range=(0.0, 1.0), held_out=0.3)
     found.fit(marked, Y, groups=groups, unit="ward")
     assert not judged & trained and judged | trained == set(range(40))
     assert found.privacy_.unit == "ward" and found.privacy_.n_records == 40
-    if neighbors == "replace_one":
+    if relation == "replace_one":
         assert len(judged) == 12
 
 

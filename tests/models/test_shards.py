@@ -236,7 +236,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
     options = {"n_steps": 8, "noise_multiplier": 3.0, "target_epsilon": None, "sampling": None}
     options["batch_size"] = None if where == "bins" else n // 4
     if where == "replace_one":
-        options["neighbors"] = "replace_one"
+        options["relation"] = "replace_one"
     if where == "poisson":  # what is said is done on disk too
         options["sampling"] = "poisson"
     model = make(**options).fit(rows, transcript=tmp_path / "t")
@@ -251,7 +251,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
             make(**{**options, "n_steps": 7}).fit(rows)
     # A call of partial_fit is one step of all rows, wherever they are.
     called = make(**{**options, "batch_size": None}).partial_fit(rows)
-    assert called.privacy_.sampling == "full" and called.privacy_.neighbors == model.privacy_.neighbors
+    assert called.privacy_.sampling == "full" and called.privacy_.relation == model.privacy_.relation
 
 
 def test_steps_that_nobody_says_fill_epochs(tmp_path):

@@ -393,7 +393,7 @@ def test_persons_own_their_texts():
     [
         (dict(private=False), "private=False: expected True"),
         (dict(sampling="poisson"), "sampling='poisson': expected 'full'"),
-        (dict(neighbors="replace_one"), "neighbors='replace_one'"),
+        (dict(relation="replace_one"), "relation='replace_one'"),
         (dict(noise_multiplier=0.5), "noise_multiplier=0.5"),
         (dict(max_tokens=0), "max_tokens=0"),
         (dict(max_share=0.0), "max_share=0"),

@@ -52,7 +52,7 @@ def test_laplace_scenario_is_pure_and_as_the_textbook(data):
     model = DPSGDLogisticRegression("laplace", batch_size=m, n_steps=steps, clip_norm=clip, target_epsilon=eps).fit(
         X, y
     )
-    assert model.privacy_.delta == 0.0 and model.privacy_.neighbors == "replace_one"
+    assert model.privacy_.delta == 0.0 and model.privacy_.relation == "replace_one"
     assert eps * (1 - 1e-9) <= model.privacy_.epsilon <= eps
     # sigma = B1 / (m ln(1 + (e^(eps/T) - 1) n / m)) on the mean, with B1 = 2 clip_norm.
     sigma = 2 * clip / (m * math.log(1 + math.expm1(eps / steps) * n / m))
@@ -84,7 +84,7 @@ def test_poisson_scenario_calibrates_with_renyi_divergences(data):
     model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5)
     model.fit(X, y)
     event = model.ledger_.event()
-    assert event.neighbors == "add_remove"
+    assert event.relation == "add_remove"
     assert 0.995 <= acc.epsilon(event, 1e-5, "rdp") <= 1.0
     assert model.privacy_.epsilon < 1.0
 

@@ -24,7 +24,7 @@ def stated(event, delta=1e-5, taints=()):
     return Privacy(
         epsilon=epsilon(event, delta),
         delta=delta,
-        neighbors="add_remove",
+        relation="add_remove",
         unit="record",
         accountant="pld",
         steps=1,

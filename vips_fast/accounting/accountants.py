@@ -150,10 +150,10 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
     inner = (leaf.event if isinstance(leaf, RepeatAndSelectEvent) else leaf for leaf in event.leaves())
     sizes = [leaf.size for part in inner for leaf in part.leaves() if isinstance(leaf, GroupEvent)]
     number, unit = (f"up to {max(sizes)}", "records of one owner") if sizes else ("one", "record")
-    if event.neighbors is None:
+    if event.relation is None:
         change = f"the change of {number} {unit} to which the noise multiplier refers"
     else:
-        change = Relation(event.neighbors).describe(unit, number)
+        change = Relation(event.relation).describe(unit, number)
     return (
         f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "
         f"{change}; accountant: {_get(name).title} (upper bound)."

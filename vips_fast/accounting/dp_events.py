@@ -89,7 +89,7 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
         return _named("RepeatAndSelectDpEvent", event=_out(event.event, 1), mean=event.mean, shape=shape)
     if isinstance(event, NonPrivateEvent):
         return _named("NonPrivateDpEvent")
-    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != Relation.REPLACE_ONE:
+    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.relation != Relation.REPLACE_ONE:
         name = "GaussianDpEvent" if isinstance(event, GaussianEvent) else "LaplaceDpEvent"
         return _named(name, noise_multiplier=event.noise_multiplier)
     if isinstance(event, RandomizedResponseEvent) and repeats == 1:
@@ -113,7 +113,7 @@ def export_event(event: PrivacyEvent) -> dict[str, Any]:
         if one["module_name"] == OURS:
             found.add(one["description"]["type"])
         stack += [one["event"]] if "event" in one else one.get("events", [])
-    return {"neighboring_relation": _RELATIONS[event.neighbors], "event": named, "ours": sorted(found)}
+    return {"neighboring_relation": _RELATIONS[event.relation], "event": named, "ours": sorted(found)}
 
 
 _FIELDS = {
@@ -130,7 +130,7 @@ _FIELDS = {
 }
 
 
-def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
+def _in(data: Any, relation: str | None) -> PrivacyEvent:
     if not isinstance(data, dict):
         raise TypeError(f"event: expected a dictionary, got {type(data).__name__}")
     name, module = data.get("class_name"), data.get("module_name")
@@ -140,17 +140,17 @@ def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
         raise ValueError(f"event: {name} has the items {sorted(_FIELDS[name])}, got {sorted(map(str, data))}")
     if name == "VipsFastDpEvent":
         own = event_from_dict(data["description"])
-        if own.neighbors != neighbors:
-            raise ValueError(f"event: {own.kind} states {own.neighbors!r}, expected {neighbors!r}")
+        if own.relation != relation:
+            raise ValueError(f"event: {own.kind} states {own.relation!r}, expected {relation!r}")
         return own
     if name == "NoOpDpEvent":
         return ComposedEvent(())
     if name == "NonPrivateDpEvent":
-        return NonPrivateEvent(neighbors)
+        return NonPrivateEvent(relation)
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        if neighbors == Relation.REPLACE_ONE:
+        if relation == Relation.REPLACE_ONE:
             raise ValueError(f"event: {name} under REPLACE_ONE does not say what its noise multiplier is relative to")
-        return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], neighbors)
+        return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], relation)
     if name == "RandomizedResponseDpEvent":
         k = data["num_buckets"]
         plain = RandomizedResponseEvent(0.5, k)  # refuses a wrong number of categories
@@ -158,8 +158,8 @@ def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
     if name == "ComposedDpEvent":
         if not isinstance(data["events"], (list, tuple)):
             raise TypeError("event: ComposedDpEvent has a list of events")
-        return ComposedEvent(tuple(_in(child, neighbors) for child in data["events"]))
-    inner = _in(data["event"], neighbors)
+        return ComposedEvent(tuple(_in(child, relation) for child in data["events"]))
+    inner = _in(data["event"], relation)
     if name == "SelfComposedDpEvent":
         return SelfComposedEvent(inner, data["count"])
     if name == "PoissonSampledDpEvent":
@@ -173,7 +173,7 @@ def import_event(data: Any) -> PrivacyEvent:
 
     Raises TypeError or ValueError if `data` is no such dictionary, or an event of theirs has no counterpart here.
     """
-    known = {theirs: neighbors for neighbors, theirs in _RELATIONS.items()}
+    known = {theirs: relation for relation, theirs in _RELATIONS.items()}
     if not isinstance(data, dict) or "event" not in data:
         raise TypeError("event: expected a dictionary with 'neighboring_relation' and 'event'")
     relation = data.get("neighboring_relation")
@@ -237,15 +237,15 @@ def to_dp_event(event: PrivacyEvent) -> Any:
     return _object(export_event(event)["event"])
 
 
-def from_dp_event(dp_event: Any, neighbors: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
-    """The event that a ``DpEvent`` stands for under the relation `neighbors`.
+def from_dp_event(dp_event: Any, relation: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
+    """The event that a ``DpEvent`` stands for under `relation`.
 
-    ``from_dp_event(to_dp_event(event), event.neighbors) == event`` for every event. Raises ValueError for an event of
+    ``from_dp_event(to_dp_event(event), event.relation) == event`` for every event. Raises ValueError for an event of
     theirs without a counterpart here; TypeError for other objects; ImportError without dp-accounting.
     """
-    if neighbors not in _RELATIONS:
-        raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove', 'replace_one' or None")
-    return _in(_named_of(dp_event), neighbors)
+    if relation not in _RELATIONS:
+        raise ValueError(f"relation={relation!r}: expected 'add_remove', 'replace_one' or None")
+    return _in(_named_of(dp_event), relation)
 
 
 def _named_of(dp_event: Any) -> dict[str, Any]:

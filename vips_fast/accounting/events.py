@@ -47,7 +47,7 @@ class PrivacyEvent:
     kind: ClassVar[str]
 
     @property
-    def neighbors(self) -> str | None:
+    def relation(self) -> str | None:
         """The neighboring relation, a `Relation`, or None.
 
         The relation is not stated by a mechanism on the whole data whose noise multiplier may refer to either relation.
@@ -78,19 +78,19 @@ class PrivacyEvent:
         """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def with_neighbors(self, neighbors: str | None) -> "PrivacyEvent":
-        """This event under `neighbors` where it does not state its relation; ValueError if it states another."""
-        neighbors = None if neighbors is None else Relation.of(neighbors)
-        if self.neighbors == neighbors:
+    def with_relation(self, relation: str | None) -> "PrivacyEvent":
+        """This event under `relation` if it states none; ValueError if it states another."""
+        relation = None if relation is None else Relation.of(relation)
+        if self.relation == relation:
             return self
-        if self.neighbors is not None:
+        if self.relation is not None:
             raise ValueError(
-                f"the event {self.to_json()} states neighbors={self.neighbors!r}; neighbors={neighbors!r} was expected"
+                f"the event {self.to_json()} states relation={self.relation!r}; relation={relation!r} was expected"
             )
-        return self._stating(neighbors)
+        return self._stating(relation)
 
-    def _stating(self, neighbors: str | None) -> "PrivacyEvent":
-        return replace(self, neighbors=neighbors)  # type: ignore[type-var]  # every event is a dataclass
+    def _stating(self, relation: str | None) -> "PrivacyEvent":
+        return replace(self, relation=relation)  # type: ignore[type-var]  # every event is a dataclass
 
     def _set(self, **values: Any) -> None:
         """Store checked values while the event, which is frozen, is made."""
@@ -99,8 +99,8 @@ class PrivacyEvent:
 
     def _set_relation(self) -> None:
         """Turn the name of a relation into the relation; ValueError for another name."""
-        if self.neighbors is not None:
-            self._set(neighbors=Relation.of(self.neighbors))
+        if self.relation is not None:
+            self._set(relation=Relation.of(self.relation))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class NonPrivateEvent(PrivacyEvent):
     """A release without any guarantee: every accountant answers infinity."""
 
     kind: ClassVar[str] = "non_private"
-    neighbors: str | None = None
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         self._set_relation()
@@ -119,7 +119,7 @@ class _NoiseEvent(PrivacyEvent):
     """Noise added to a statistic of the whole data."""
 
     noise_multiplier: float
-    neighbors: str | None = None
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
@@ -129,7 +129,7 @@ class _NoiseEvent(PrivacyEvent):
 class GaussianEvent(_NoiseEvent):
     """Gaussian mechanism on the whole data.
 
-    `noise_multiplier` is the standard deviation of the noise over the L2 sensitivity under `neighbors`, > 0. Inside a
+    `noise_multiplier` is the standard deviation of the noise over the L2 sensitivity under `relation`, > 0. Inside a
     sampled event, None becomes that event's relation; elsewhere it means that the relation is not stated.
     """
 
@@ -139,7 +139,7 @@ class GaussianEvent(_NoiseEvent):
 class LaplaceEvent(_NoiseEvent):
     """Laplace mechanism on the whole data; one release is (1 / noise_multiplier)-DP.
 
-    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `neighbors`, else it is as
+    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`, else it is as
     `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and its
     Renyi divergences are never below those of a shift spread over several coordinates (they are convex in the shift and
     0 at 0); that the same holds for the whole profile is checked numerically.
@@ -160,7 +160,7 @@ class RandomizedResponseEvent(PrivacyEvent):
     kind: ClassVar[str] = "randomized_response"
     truth_probability: float
     n_categories: int = 2
-    neighbors: str | None = field(default=Relation.REPLACE_ONE, init=False)
+    relation: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
         k = count("n_categories", self.n_categories, 2)
@@ -180,21 +180,20 @@ class RandomizedResponseEvent(PrivacyEvent):
 class ApproximateDPEvent(PrivacyEvent):
     """A release known only by an (epsilon, delta) statement, epsilon >= 0 and delta in [0, 1].
 
-    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `neighbors` is the relation of the
-    statement.
+    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `relation` is the statement's.
     """
 
     kind: ClassVar[str] = "approximate_dp"
     epsilon: float
     delta: float = 0.0
-    neighbors: str | None = None
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         self._set(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
         self._set_relation()
 
 
-def _check_sampled(event: PrivacyEvent, neighbors: Relation, outer: str) -> PrivacyEvent:
+def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> PrivacyEvent:
     """`event` under the relation of the sampled event `outer` around it.
 
     Several Gaussian releases of one minibatch are again one Gaussian mechanism; other compositions inside a sample
@@ -207,9 +206,9 @@ def _check_sampled(event: PrivacyEvent, neighbors: Relation, outer: str) -> Priv
     ):
         raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
     try:
-        return event.with_neighbors(neighbors)
+        return event.with_relation(relation)
     except ValueError as error:
-        raise ValueError(f"{outer} is accounted under neighbors={neighbors!r} only: {error}") from None
+        raise ValueError(f"{outer} is accounted under relation={relation!r} only: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ class PoissonSampledEvent(PrivacyEvent):
     kind: ClassVar[str] = "poisson_sampled"
     sampling_probability: float
     event: PrivacyEvent
-    neighbors: str | None = field(default=Relation.ADD_REMOVE, init=False)
+    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
 
     def __post_init__(self) -> None:
         rate = probability("sampling_probability", self.sampling_probability)
@@ -243,7 +242,7 @@ class WithoutReplacementEvent(PrivacyEvent):
     sample_size: int
     n_records: int
     event: PrivacyEvent
-    neighbors: str | None = field(default=Relation.REPLACE_ONE, init=False)
+    relation: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
         n = count("n_records", self.n_records, 1)
@@ -276,7 +275,7 @@ class RandomAllocationEvent(PrivacyEvent):
     n_epochs: int
     event: PrivacyEvent
     reused: bool = False
-    neighbors: str | None = field(default=Relation.ADD_REMOVE, init=False)
+    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
 
     def __post_init__(self) -> None:
         inner = _check_sampled(self.event, Relation.ADD_REMOVE, "RandomAllocationEvent")
@@ -314,8 +313,8 @@ class GroupEvent(PrivacyEvent):
         self._set(size=count("size", self.size, 1))
 
     @property
-    def neighbors(self) -> str | None:
-        return self.event.neighbors
+    def relation(self) -> str | None:
+        return self.event.relation
 
 
 @dataclass(frozen=True)
@@ -343,11 +342,11 @@ class RepeatAndSelectEvent(PrivacyEvent):
         self._set(mean=mean)
 
     @property
-    def neighbors(self) -> str | None:
-        return self.event.neighbors
+    def relation(self) -> str | None:
+        return self.event.relation
 
-    def _stating(self, neighbors: str | None) -> PrivacyEvent:
-        return RepeatAndSelectEvent(self.event.with_neighbors(neighbors), self.mean, self.shape)
+    def _stating(self, relation: str | None) -> PrivacyEvent:
+        return RepeatAndSelectEvent(self.event.with_relation(relation), self.mean, self.shape)
 
 
 @dataclass(frozen=True)
@@ -362,20 +361,20 @@ class ComposedEvent(PrivacyEvent):
         for event in events:
             if not isinstance(event, PrivacyEvent):
                 raise TypeError(f"events must hold privacy events, got {type(event).__name__}")
-            if event.neighbors != events[0].neighbors:
+            if event.relation != events[0].relation:
                 raise ValueError(
                     "events of different neighbouring relations cannot be composed: "
-                    f"found neighbors={events[0].neighbors!r} and neighbors={event.neighbors!r}; "
-                    "state the same neighbors in every event"
+                    f"found relation={events[0].relation!r} and relation={event.relation!r}; "
+                    "state the same relation in every event"
                 )
         self._set(events=events)
 
     @property
-    def neighbors(self) -> str | None:
-        return self.events[0].neighbors if self.events else None
+    def relation(self) -> str | None:
+        return self.events[0].relation if self.events else None
 
-    def _stating(self, neighbors: str | None) -> PrivacyEvent:
-        return ComposedEvent(tuple(event.with_neighbors(neighbors) for event in self.events))
+    def _stating(self, relation: str | None) -> PrivacyEvent:
+        return ComposedEvent(tuple(event.with_relation(relation) for event in self.events))
 
 
 @dataclass(frozen=True)
@@ -391,11 +390,11 @@ class SelfComposedEvent(PrivacyEvent):
         self._set(count=count("count", self.count))
 
     @property
-    def neighbors(self) -> str | None:
-        return self.event.neighbors
+    def relation(self) -> str | None:
+        return self.event.relation
 
-    def _stating(self, neighbors: str | None) -> PrivacyEvent:
-        return SelfComposedEvent(self.event.with_neighbors(neighbors), self.count)
+    def _stating(self, relation: str | None) -> PrivacyEvent:
+        return SelfComposedEvent(self.event.with_relation(relation), self.count)
 
 
 def check_event(event: PrivacyEvent) -> PrivacyEvent:

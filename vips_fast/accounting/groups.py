@@ -56,7 +56,7 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     if rate == 1.0 and mechanism is not event:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
-        return type(event)(event.noise_multiplier / size, event.neighbors)
+        return type(event)(event.noise_multiplier / size, event.relation)
     if isinstance(event, RandomAllocationEvent):
         known = group_event(SelfComposedEvent(event.event, event.n_epochs), size)
         return known if event.n_batches == 1 else GroupEvent(event, size)
@@ -68,4 +68,4 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     if math.isinf(epsilon):
         raise ValueError(f"nothing is known about several records of one owner for {event.to_json()}")
     steps = (math.exp(min(i * epsilon, 700.0)) for i in range(size))
-    return ApproximateDPEvent(size * epsilon, min(1.0, delta * math.fsum(steps)), event.neighbors)
+    return ApproximateDPEvent(size * epsilon, min(1.0, delta * math.fsum(steps)), event.relation)

@@ -25,7 +25,7 @@ class Relation(StrEnum):
         return f"{'replacing' if self is Relation.REPLACE_ONE else 'adding or removing'} {number} {unit}"
 
     @classmethod
-    def of(cls, value: str, name: str = "neighbors") -> "Relation":
+    def of(cls, value: str, name: str = "relation") -> "Relation":
         """Return the relation with this name; ValueError, with the argument's `name`, for another."""
         if value not in tuple(cls):
             raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, cls))}")

@@ -64,7 +64,7 @@ class Adapter(ABC):
     def worst_pair(self) -> tuple[Any, Any]:
         """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """Whether the worst pair reaches the declared sensitivity under this relation."""
         return True
 
@@ -92,7 +92,7 @@ class Adapter(ABC):
     def blank(self, entries: int) -> list[Any]:
         """Records so wide that a release has about ``entries`` entries, if they can be."""
 
-    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
         """2n raw records; in the sharp state, number i < n moves entries of the statistic that no other one moves.
 
         Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:

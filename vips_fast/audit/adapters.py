@@ -71,7 +71,7 @@ class LdaAdapter(Adapter):
         """Tell whether a single word reaches the clip: it has a bound of its own, if the model has one."""
         return self._loudest == 1
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """Words that have to share a clip of nearly all that a document has do not reach it."""
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
@@ -102,12 +102,12 @@ class LdaAdapter(Adapter):
         """Counts that are negative, fractional, infinite, no numbers or too large."""
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
-    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
         """Make documents of as few words as reach the clip; no two share a word."""
         from scipy.sparse import csr_array
 
         each = self._loudest
-        own = 2 * n if neighbors == "replace_one" else n
+        own = 2 * n if relation == "replace_one" else n
         words = np.tile(np.arange(own * each), 2 * n // own)
         counts = np.full(len(words), self._each, dtype=np.int32)
         rows, shape = each * np.arange(2 * n + 1), (2 * n, own * each)
@@ -145,12 +145,12 @@ class SbnAdapter(Adapter):
         """All ones against none."""
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """The bound for replacing one is not reached where q(z) has one sign for all records."""
         if self._quadratic:
             return True
         estimator = self.estimator()
-        return neighbors == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
+        return relation == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
 
     def base(self, n: int) -> list[Any]:
         """Alternating entries."""
@@ -229,9 +229,9 @@ class LogisticAdapter(Adapter):
         trials = float(self.estimator().n_trials)
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
-        return neighbors == "add_remove" and self.kind is self.estimator_type
+        return relation == "add_remove" and self.kind is self.estimator_type
 
     def base(self, n: int) -> list[Any]:
         """The other columns, with both labels."""
@@ -252,7 +252,7 @@ class LogisticAdapter(Adapter):
         """Rows that are not finite."""
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
-    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
         """Rows of one column each, a column for each, against their opposites; both labels."""
         bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}

@@ -30,7 +30,7 @@ def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
     """Records with and without the audited one; the rest of the data set is the same."""
     extra, replaced = bench.adapter.worst_pair()
     base = bench.adapter.base(N_RECORDS - 1)
-    return [*base, extra], [*base, replaced] if bench.neighbors == Relation.REPLACE_ONE else base
+    return [*base, extra], [*base, replaced] if bench.relation == Relation.REPLACE_ONE else base
 
 
 def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Stage:
@@ -114,7 +114,7 @@ class _Attack:
             same = [kind for kind in kinds if alike(kind[0], record)]
             (same[0].append(record) if same else kinds.append([record]))
         self.counts = np.array([float(len(kind)) for kind in kinds])
-        self.signs = (1.0, -1.0) if bench.neighbors == Relation.REPLACE_ONE else (1.0,)
+        self.signs = (1.0, -1.0) if bench.relation == Relation.REPLACE_ONE else (1.0,)
         own = [extra, replaced][: len(self.signs)]
         estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
         # The attacker's own records: the model under attack looks at them as at any others.
@@ -157,14 +157,14 @@ class _Attack:
 
 def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:
     """Settings of a whole run at the layer's sampling rate."""
-    replaces = bench.neighbors == Relation.REPLACE_ONE
+    replaces = bench.relation == Relation.REPLACE_ONE
     n_records = n_rows if replaces else N_RECORDS
     sampling = "poisson" if rows_of_persons(bench.adapter) is None else "rows"
     if bench.adapter.estimator().sampling == "random_allocation":
         sampling = "random_allocation"
     chosen = dict(
         sampling="without_replacement" if replaces else sampling,
-        neighbors=None,
+        relation=None,
         n_records=n_records,
         n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)),

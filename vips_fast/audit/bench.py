@@ -77,8 +77,8 @@ class Watched(Part):
 class Bench:
     """One adapter under one neighbouring relation, with seams."""
 
-    def __init__(self, adapter: "Adapter", neighbors: Relation, seams: Seams | None = None):
-        self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
+    def __init__(self, adapter: "Adapter", relation: Relation, seams: Seams | None = None):
+        self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
         """An unfitted estimator, through its seam."""
@@ -86,7 +86,7 @@ class Bench:
 
     def whole(self, **overrides: Any) -> Any:
         """An estimator that takes all records in each step."""
-        sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
+        sampling = {"sampling": "full", "relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
     def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
@@ -150,8 +150,8 @@ def squared_norm(array: np.ndarray) -> int:
     return sum(int(v) * int(v) for v in array[array != 0].tolist())
 
 
-def relation(adapter: "Adapter") -> Relation:
+def relation_of(adapter: "Adapter") -> Relation:
     """Return the neighboring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
-    replaces = estimator.sampling == "without_replacement" or estimator.neighbors == Relation.REPLACE_ONE
+    replaces = estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE
     return Relation.REPLACE_ONE if replaces else Relation.ADD_REMOVE

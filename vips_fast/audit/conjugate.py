@@ -12,7 +12,7 @@ from ..models.conjugate import ConjugateEstimator
 from ..models.settings import same
 from ..models.stage import Stage
 from .adapter import Adapter
-from .bench import Bench, Data, relation
+from .bench import Bench, Data, relation_of
 
 #: Candidates among which the pair that is furthest apart is looked for.
 _CANDIDATES = 400
@@ -45,21 +45,21 @@ class ConjugateAdapter(Adapter):
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Those two examples whose contributions are furthest apart; for adding one, the longest."""
-        examples, neighbors = self._examples(), relation(self)
-        bench = Bench(self, neighbors)
+        examples, relation = self._examples(), relation_of(self)
+        bench = Bench(self, relation)
         prepared = bench.prepare(bench.whole(n_records=len(examples)), examples)
         self.sharp(prepared)
         words = np.zeros(1, dtype=np.uint64)
         values = np.array([bench.sums(prepared, [i], words) for i in range(len(examples))], dtype=np.float64)
         squares = (values**2).sum(axis=1)
-        if neighbors == Relation.REPLACE_ONE:
+        if relation == Relation.REPLACE_ONE:
             distances = squares[:, None] + squares[None, :] - 2 * values @ values.T
             first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
             return examples[int(first)], examples[int(second)]
         longest = int(np.argmax(squares))
         return examples[longest], examples[(longest + 1) % len(examples)]
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """Nobody has said that these records attain the bound."""
         return False
 
@@ -89,7 +89,7 @@ class ConjugateAdapter(Adapter):
 
     def blank(self, entries: int) -> list[Any]:
         """Two examples, with their columns again and again as far as the model takes that."""
-        bench, records = Bench(self, relation(self)), self._examples()[:2]
+        bench, records = Bench(self, relation_of(self)), self._examples()[:2]
         columns = self.small
         while True:
             wider = [(np.resize(x, columns), y) for x, y in records]
@@ -143,6 +143,6 @@ def conjugate_adapter(
     settings = {k: value for k, value in estimator.get_params().items() if not same(value, defaults[k].default)}
     adapter: Adapter = type(f"{type(estimator).__name__}Adapter", (ConjugateAdapter,), members)(settings)
     # Refuses unusable rows and parameters at once.
-    bench = Bench(adapter, relation(adapter))
+    bench = Bench(adapter, relation_of(adapter))
     adapter.sharp(bench.prepare(bench.whole(), adapter.base(len(X))))
     return adapter

@@ -11,7 +11,7 @@ from ..checks import check_number
 from ..engine.sampling import make_sampler
 from .adapter import adapter_for
 from .attack import layer_d, layer_e
-from .bench import Bench, Seams, relation
+from .bench import Bench, Seams, relation_of
 from .noise import layer_c
 from .one_run import has_canaries, layer_h
 from .persons import Persons
@@ -56,7 +56,7 @@ def audit(
     model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
         `conjugate_adapter` makes an adapter of a model of your own.
     settings : dict or None
-        Constructor arguments of the estimator: the relation (``sampling``, ``neighbors``), clipping, precision, … .
+        Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
@@ -99,9 +99,9 @@ def audit(
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
-    bench = Bench(adapter, relation(adapter), seams)
+    bench = Bench(adapter, relation_of(adapter), seams)
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
-    make_sampler(adapter.estimator().sampling, adapter.estimator().neighbors, N_RECORDS, None, 1)
+    make_sampler(adapter.estimator().sampling, adapter.estimator().relation, N_RECORDS, None, 1)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []
@@ -120,4 +120,4 @@ def audit(
         if callback is not None:
             callback(result)
     claimed: dict[str, Any] = next((result.figures["claimed"] for result in done if "claimed" in result.figures), {})
-    return AuditReport(adapter.kind.__name__, given, bench.neighbors, tuple(done), claimed)
+    return AuditReport(adapter.kind.__name__, given, bench.relation, tuple(done), claimed)

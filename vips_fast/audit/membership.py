@@ -99,9 +99,9 @@ class ShadowFits:
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
         if family_of(estimator).name != "lda":
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
-        if estimator.sampling == "without_replacement" or estimator.neighbors == Relation.REPLACE_ONE:
+        if estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE:
             raise ValueError(
-                f"sampling={estimator.sampling!r}, neighbors={estimator.neighbors!r}: expected neighbours that differ "
+                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbours that differ "
                 "by adding or removing a document, as the attack asks whether one was there"
             )
         self._seed = int(check_number("random_state", random_state, 0, 2**63, integer=True))

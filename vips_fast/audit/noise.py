@@ -64,7 +64,7 @@ class _Noise:
         bench.run(made, keep)
         self.units = np.array(noises)
         # All records in each step: the event is known without asking the sampler.
-        event = GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors)
+        event = GaussianEvent(_MULTIPLIER, relation=bench.relation)
         self.charged = made.ledger.event() == SelfComposedEvent(event, n_steps)
 
     @staticmethod

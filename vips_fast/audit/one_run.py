@@ -51,7 +51,7 @@ from ..accounting.solver import find_threshold
 from ..engine.model import Release
 from ..engine.sampling import run_event
 from .adapter import Adapter
-from .bench import Bench, Data, Still, relation
+from .bench import Bench, Data, Still, relation_of
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, Sizes
 from .statistics import mu_interval
@@ -135,7 +135,7 @@ class Canaries:
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data
-        self.pairs = bench.neighbors == Relation.REPLACE_ONE
+        self.pairs = bench.relation == Relation.REPLACE_ONE
         self.prepared = bench.prepare_data(estimator, data)
         bench.adapter.sharp(self.prepared)
         numbers = np.arange(m)
@@ -175,14 +175,14 @@ class Canaries:
 
 def has_canaries(adapter: Adapter) -> bool:
     """Whether the layer knows records of this model whose contributions lie apart."""
-    return adapter.canaries(2, relation(adapter)) is not None
+    return adapter.canaries(2, relation_of(adapter)) is not None
 
 
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Lower bounds of mu from one fit to all records, under parameters that stay as they are."""
     adapter = bench.adapter
     m = min(sizes.canaries, adapter.most_canaries)
-    data = adapter.canaries(m, bench.neighbors)
+    data = adapter.canaries(m, bench.relation)
     assert data is not None  # `audit` has asked `has_canaries`
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_records=m, n_steps=_STEPS)
     canaries = Canaries(bench, data, m, estimator)

@@ -47,9 +47,9 @@ class Persons(Adapter):
         first, second = self.rows.worst_pair()
         return (first,) * self.most, (second,) * self.most
 
-    def tight(self, neighbors: str) -> bool:
+    def tight(self, relation: str) -> bool:
         """Where a row is, and equal rows add up."""
-        return self.rows.tight(neighbors) and self.rows.adds_up()
+        return self.rows.tight(relation) and self.rows.adds_up()
 
     def base(self, n: int) -> list[Any]:
         """Persons of one, two and three equal rows."""
@@ -74,9 +74,9 @@ class Persons(Adapter):
         """Persons of one row."""
         return [(row,) for row in self.rows.blank(entries)]
 
-    def canaries(self, n: int, neighbors: str, persons: bool = True) -> Data | None:
+    def canaries(self, n: int, relation: str, persons: bool = True) -> Data | None:
         """Persons of the most equal rows."""
-        data = self.rows.canaries(n, neighbors, persons)
+        data = self.rows.canaries(n, relation, persons)
         if data is None:
             return None
         numbers = np.repeat(np.arange(2 * n), self.most)

@@ -122,14 +122,14 @@ class Fitted:
         records = adapter.base(_RECORDS // 2) + [adapter.generated(rng, adapter.small) for _ in range(_RECORDS // 2)]
         settings = dict(adapter.settings, n_steps=_STEPS, noise_multiplier=_MULTIPLIER)
         # The number of rows is public where a record is replaced, and private elsewhere.
-        settings["n_records"] = _RECORDS if bench.neighbors == Relation.REPLACE_ONE else _RECORDS + 3
+        settings["n_records"] = _RECORDS if bench.relation == Relation.REPLACE_ONE else _RECORDS + 3
         settings["batch_size"] = None if adapter.estimator().sampling == "full" else 10
         self.estimator = bench.estimator(**settings)
         self.model, self.transcript = folder / "model", folder / "transcript"
         before = fingerprint(self.estimator.get_params())
         prepared = bench.prepare(self.estimator, records)
         run = prepared.plan.sampler.event(_MULTIPLIER)
-        whole = group_event(GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors), rows_of_persons(adapter) or 1)
+        whole = group_event(GaussianEvent(_MULTIPLIER, relation=bench.relation), rows_of_persons(adapter) or 1)
         number = n_events(prepared.plan.sampler, range(_STEPS))
         self.spent = Counter({(None, run): number}) + Counter((part, whole) for part in _CALLS)
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.

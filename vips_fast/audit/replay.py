@@ -64,7 +64,7 @@ def same_run(one: Stage, other: Stage) -> bool:
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Distances of the exact sums of neighbouring raw data sets, the randomness of records frozen."""
-    adapter, neighbors = bench.adapter, bench.neighbors
+    adapter, relation = bench.adapter, bench.relation
     each = -(-sizes.pairs // _STATES)
     most, over, total, facts = Fraction(0), 0, 0, 0
     reached = Fraction(0)
@@ -74,7 +74,7 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         worst = adapter.worst_pair()
         for pair in range(1 + each):
             first, second = worst if pair == 0 else (adapter.generated(rng, adapter.small) for _ in range(2))
-            moved = replay.sums([first]) - (replay.sums([second]) if neighbors == Relation.REPLACE_ONE else without)
+            moved = replay.sums([first]) - (replay.sums([second]) if relation == Relation.REPLACE_ONE else without)
             share = squared_norm(moved) / replay.bound
             if number == 0 and pair == 0:
                 reached = share
@@ -93,7 +93,7 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         ),
         Check("public facts", facts == 0, detail="neighbouring data sets give the same public facts and the same plan"),
     ]
-    if adapter.tight(neighbors):
+    if adapter.tight(relation):
         checks.append(
             Check(
                 "worst case is reached",
@@ -114,7 +114,7 @@ EQUALITY = 1e-4
 
 def _rows(bench: Bench) -> Check:
     """Facts, plan and public start for data sets of many sizes, where the size is private."""
-    if bench.neighbors == Relation.REPLACE_ONE:
+    if bench.relation == Relation.REPLACE_ONE:
         return Check("number of rows", True, detail="neighbours have as many rows")
     common = dict(n_records=40, n_steps=3)
     said, same = "2, 40, 41 and 500 rows give one plan and one public start", True

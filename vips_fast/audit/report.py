@@ -71,7 +71,7 @@ class AuditReport:
 
     model: str
     settings: dict[str, Any]
-    neighbors: Relation
+    relation: Relation
     layers: tuple[LayerResult, ...]
     claimed: dict[str, Any] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class AuditReport:
         return {
             "model": self.model,
             "settings": {k: v if isinstance(v, plain) else repr(v) for k, v in self.settings.items()},
-            "neighbors": self.neighbors,
+            "relation": self.relation,
             "passed": self.passed,
             "claimed": self.claimed,
             "layers": [dict(asdict(layer), passed=layer.passed) for layer in self.layers],
@@ -102,7 +102,7 @@ class AuditReport:
     def text(self) -> str:
         """Lines for a terminal."""
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
-        lines = [f"Audit of {self.model}({given}), neighbours: {self.neighbors.describe()}"]
+        lines = [f"Audit of {self.model}({given}), neighbours: {self.relation.describe()}"]
         for layer in self.layers:
             verdict = "passed" if layer.passed else "FAILED"
             lines += ["", f"{layer.layer}  {layer.title}: {verdict} ({layer.seconds:.1f} s)"]

@@ -137,8 +137,8 @@ def _event(path: str, number: int, plan: Any) -> Any:
         if set(given) == {"event"}:
             return SelfComposedEvent(event_from_dict(given["event"]), steps)
         noise, records = given.pop("noise_multiplier"), given.pop("records")
-        sampling, neighbors = given.pop("sampling", "poisson"), given.pop("neighbors", None)
-        sampler = make_sampler(sampling, neighbors, records, given.pop("batch_size", None))
+        sampling, relation = given.pop("sampling", "poisson"), given.pop("relation", None)
+        sampler = make_sampler(sampling, relation, records, given.pop("batch_size", None))
         if given:
             raise ValueError(f"unknown key {sorted(given)[0]!r}")
         check_steps(sampler, steps)

@@ -80,7 +80,7 @@ def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
     figure = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
     return [
         ("plan", f"{steps} releases, each {event}"),
-        ("cost", f"epsilon = {figure} at delta = {delta:g} ({event.neighbors})"),
+        ("cost", f"epsilon = {figure} at delta = {delta:g} ({event.relation})"),
     ]
 
 

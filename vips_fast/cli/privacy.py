@@ -65,7 +65,7 @@ def _json(value: Any) -> str:
 
 def _of_run(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
-    sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
+    sampler = make_sampler(args.sampling, args.relation, args.records, args.batch)
     check_steps(sampler, args.steps)
 
     def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:

@@ -59,7 +59,7 @@ def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
         "epsilon": privacy.epsilon if privacy.private else None,
         "delta": privacy.delta if privacy.private else None,
         "unit": privacy.unit,
-        "relation": privacy.neighbors,
+        "relation": privacy.relation,
         "not_private": list(privacy.taints),
         "steps": model.n_steps_,
         "seconds": round(seconds, 3),

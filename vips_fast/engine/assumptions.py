@@ -43,7 +43,7 @@ def _randomness(result: FitResult) -> tuple[bool, str]:
 
 def _n_records(result: FitResult) -> tuple[bool, str]:
     n = result.public.n_records
-    if result.privacy.neighbors == Relation.REPLACE_ONE:
+    if result.privacy.relation == Relation.REPLACE_ONE:
         return True, f"Neighbours differ by a replacement, so that all have the same number, {n}."
     if result.settings.get("n_records") is not None or result.public.call_records is not None:
         return True, f"Stated as {n}; nothing follows the number of rows that were there."

@@ -251,7 +251,7 @@ class Budget:
 
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
         """Raise ValueError if relation, unit or delta of a plan are not the budget's."""
-        own_facts = {"neighbors": self.relation, "unit": self.unit, "target_delta": self.delta}
+        own_facts = {"relation": self.relation, "unit": self.unit, "target_delta": self.delta}
         for (name, own), plans in zip(own_facts.items(), (relation, unit, delta), strict=True):
             if plans != own:
                 raise ValueError(
@@ -275,9 +275,9 @@ class Budget:
 
     def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
         """Find the place in a list that a run draws from, None outside lists; refuse a run that does not fit."""
-        if event.neighbors != state.relation:
+        if event.relation != state.relation:
             raise ValueError(
-                f"{self.path}: the event is about neighbors={event.neighbors!r}, the budget of {state.dataset} is for "
+                f"{self.path}: the event is about relation={event.relation!r}, the budget of {state.dataset} is for "
                 f"{state.relation!r}"
             )
         item = state.item_for(event, count)
@@ -364,9 +364,9 @@ class Budget:
                         "minibatches that are drawn for it"
                     )
                 count, one = count * one.n_epochs, RandomAllocationEvent(one.n_batches, 1, one.event)
-            if count < 1 or one.neighbors != self.relation:
+            if count < 1 or one.relation != self.relation:
                 raise ValueError(
-                    f"{self.path}: a declared run is about neighbors={one.neighbors!r} with {count} releases; expected "
+                    f"{self.path}: a declared run is about relation={one.relation!r} with {count} releases; expected "
                     f"{self.relation!r} and at least one"
                 )
             items.append((one, count))

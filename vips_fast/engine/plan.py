@@ -37,7 +37,7 @@ class RunPlan:
     @property
     def relation(self) -> Relation:
         """The neighboring relation."""
-        return self.sampler.neighbors
+        return self.sampler.relation
 
     @property
     def event(self) -> PrivacyEvent | None:
@@ -96,7 +96,7 @@ def make_plan(
     reasons = dict.fromkeys(taints)
     if part is not None:
         check_name("part", part)
-    proven = model.sensitivity(sampler.neighbors)
+    proven = model.sensitivity(sampler.relation)
     if sensitivity is None:
         sensitivity = proven
     elif sensitivity < proven and private:

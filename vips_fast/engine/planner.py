@@ -139,7 +139,7 @@ class Planner:
             n_steps=schedule.n_steps,
             delta=delta,
             private=terms.private,
-            sensitivity=request.design.sensitivity(model, sampler.neighbors),
+            sensitivity=request.design.sensitivity(model, sampler.relation),
             taints=tuple(reasons),
             part=public.part,
             unit=public.unit,
@@ -196,7 +196,7 @@ class Planner:
                 delta = terms.delta(request.public.n_records)
                 z = self.noise(sampler, count, terms.target_epsilon, delta, purchase)
             budget.check(sampler.event(z), count, before=purchase)
-        return sampler.neighbors
+        return sampler.relation
 
     def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
         """Complete the terms by the budget's delta, and make the schedule."""
@@ -211,7 +211,7 @@ class Planner:
             check_steps(schedule.sampler, schedule.n_steps)
         if schedule is not None and budget is not None:
             delta = terms.delta(request.public.n_records)
-            budget.check_plan(schedule.sampler.neighbors, request.public.unit, delta)
+            budget.check_plan(schedule.sampler.relation, request.public.unit, delta)
         return terms, schedule
 
 
@@ -246,7 +246,7 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         return
     if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):
         raise ValueError(
-            f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
+            f"relation: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
             "expected one relation"
         )
     if earlier.unit != plan.unit:

@@ -39,7 +39,7 @@ class Sampler(Protocol):
     Attributes
     ----------
     name : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
-    neighbors : Relation
+    relation : Relation
         The relation of its event.
     n_records : int
         Public number of records.
@@ -48,7 +48,7 @@ class Sampler(Protocol):
     """
 
     name: str
-    neighbors: Relation
+    relation: Relation
     n_records: int
     expected_batch_size: float
 
@@ -114,7 +114,7 @@ class PoissonSampler:
     """
 
     name = "poisson"
-    neighbors = Relation.ADD_REMOVE
+    relation = Relation.ADD_REMOVE
 
     def __init__(self, n_records: int, batch_size: float):
         self.n_records = n_records
@@ -133,7 +133,7 @@ class PoissonSampler:
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Make the event of one release with this noise multiplier."""
-        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        inner = GaussianEvent(noise_multiplier, relation=self.relation)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
 
 
@@ -185,7 +185,7 @@ class FixedSizeSampler:
     """
 
     name = "without_replacement"
-    neighbors = Relation.REPLACE_ONE
+    relation = Relation.REPLACE_ONE
 
     def __init__(self, n_records: int, batch_size: int):
         self.n_records, self.batch_size = n_records, batch_size
@@ -206,7 +206,7 @@ class FixedSizeSampler:
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Make the event of one release with this noise multiplier."""
-        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        inner = GaussianEvent(noise_multiplier, relation=self.relation)
         if self.batch_size == self.n_records:
             return inner
         return WithoutReplacementEvent(self.batch_size, self.n_records, inner)
@@ -237,7 +237,7 @@ class RandomAllocationSampler:
     """
 
     name = "random_allocation"
-    neighbors = Relation.ADD_REMOVE
+    relation = Relation.ADD_REMOVE
 
     def __init__(self, n_records: int, n_batches: int, reused: bool = False, edges: np.ndarray | None = None):
         self.n_records, self.n_batches, self.reused, self.edges = n_records, n_batches, reused, edges
@@ -264,7 +264,7 @@ class RandomAllocationSampler:
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Make the event of one epoch with this noise multiplier."""
-        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        inner = GaussianEvent(noise_multiplier, relation=self.relation)
         if self.n_batches == 1:
             return inner
         return RandomAllocationEvent(self.n_batches, 1, inner, self.reused)
@@ -277,13 +277,13 @@ class FullSampler:
     ----------
     n_records : int
         Public number of records, which scales the sums.
-    neighbors : {"add_remove", "replace_one"}
+    relation : {"add_remove", "replace_one"}
     """
 
     name = "full"
 
-    def __init__(self, n_records: int, neighbors: str = Relation.ADD_REMOVE):
-        self.n_records, self.neighbors = n_records, Relation.of(neighbors)
+    def __init__(self, n_records: int, relation: str = Relation.ADD_REMOVE):
+        self.n_records, self.relation = n_records, Relation.of(relation)
         self.expected_batch_size = float(n_records)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
@@ -293,7 +293,7 @@ class FullSampler:
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Make the event of one release with this noise multiplier."""
-        return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        return GaussianEvent(noise_multiplier, relation=self.relation)
 
 
 def minibatch(
@@ -334,21 +334,21 @@ def minibatch(
     return rows, words
 
 
-def resolve_sampling(sampling: str | None, neighbors: str | None, n_bins: int | None) -> str:
+def resolve_sampling(sampling: str | None, relation: str | None, n_bins: int | None) -> str:
     """Resolve ``sampling=None`` as `vips_fast.models.parameters.Parameters` documents it.
 
     ``n_bins`` is None for data in memory; for shards it is their number of bins, or 0.
     """
     if sampling is not None:
         return sampling
-    if neighbors == Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         return "without_replacement"
     return "poisson" if n_bins is None else "random_allocation"
 
 
 def make_sampler(
     sampling: str | None,
-    neighbors: str | None,
+    relation: str | None,
     n_records: int,
     batch_size: float | None,
     rows_per_unit: int | None = None,
@@ -360,7 +360,7 @@ def make_sampler(
     ----------
     sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
         None is resolved by `resolve_sampling`.
-    neighbors : {"add_remove", "replace_one"} or None
+    relation : {"add_remove", "replace_one"} or None
         None takes the relation of the sampling's accounting.
     n_records : int
         Public number of records.
@@ -379,10 +379,10 @@ def make_sampler(
         If a name is unknown, the sampling has no accounting for the relation,
         or the batch does not fit the public number of records.
     """
-    sampling = resolve_sampling(sampling, neighbors, n_bins)
+    sampling = resolve_sampling(sampling, relation, n_bins)
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
-    stated = None if neighbors is None else Relation.of(neighbors)
+    stated = None if relation is None else Relation.of(relation)
     if n_records < 1:
         raise ValueError(f"n_records={n_records!r}: expected at least 1")
     if batch_size is not None and not 0 < batch_size <= n_records:
@@ -393,7 +393,7 @@ def make_sampler(
         return FullSampler(n_records, stated or Relation.ADD_REMOVE)
     needed = Relation.REPLACE_ONE if sampling == "without_replacement" else Relation.ADD_REMOVE
     if stated not in (None, needed):
-        raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
+        raise ValueError(f"relation={relation!r}: expected {needed!r} with sampling={sampling!r}")
     size = n_records if batch_size is None else batch_size
     if sampling == "poisson":
         return PoissonSampler(n_records, float(size))

@@ -16,7 +16,7 @@ class Privacy:
     ----------
     epsilon, delta : float
         The guarantee; epsilon is inf without one.
-    neighbors : str
+    relation : str
         The neighboring relation, "add_remove" or "replace_one".
     unit : str
         The privacy unit.
@@ -68,7 +68,7 @@ class Privacy:
 
     epsilon: float
     delta: float
-    neighbors: Relation
+    relation: Relation
     unit: str
     accountant: str
     steps: int
@@ -103,12 +103,12 @@ class Privacy:
         except (KeyError, TypeError, ValueError):
             raise ValueError("ledger: the plan of its last run is malformed") from None
         event = ledger.event()
-        if event is not None and event.neighbors != relation:
+        if event is not None and event.relation != relation:
             raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
         return cls(
             epsilon=ledger.epsilon(delta) if ledger.private else math.inf,
             delta=delta,
-            neighbors=relation,
+            relation=relation,
             unit=unit,
             accountant=ledger.accountant() or "none",
             steps=len(ledger),
@@ -156,7 +156,7 @@ class Privacy:
         """Say the guarantee for several records of a person; empty if that is not useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
-        if self.selections and self.neighbors == Relation.REPLACE_ONE:
+        if self.selections and self.relation == Relation.REPLACE_ONE:
             # No Renyi divergence of several records in samples of a fixed size is known here.
             return ""
         several = [self.for_group(size) for size in (2, 5, 10)]
@@ -169,13 +169,13 @@ class Privacy:
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         counted = self.unit if self.rows_per_unit is None else "row"
-        relation = self.neighbors.describe(self.unit)
+        relation = self.relation.describe(self.unit)
         relation += f" of {self.n_records}" if counted == self.unit else f" with all rows, among {self.n_records} rows"
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit, rows=self.rows_per_unit)
         assumed = resumed = ""
         if self.parts:
             # The total number of units in all parts is not known.
-            same = " by another of the same part" if self.neighbors == Relation.REPLACE_ONE else ""
+            same = " by another of the same part" if self.relation == Relation.REPLACE_ONE else ""
             relation, how = f"{relation} in the last run{same}", "all of a part, or of the data set, in each step"
             assumed = (
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "

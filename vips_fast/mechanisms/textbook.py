@@ -6,7 +6,7 @@ rounding an integer plus a continuous sample is post-processing of the continuou
 word for word. Random bits come from the operating system; there is no seed.
 
 ``value`` is finite, of any shape, ``sensitivity`` > 0 its L1 (Laplace) or L2 (Gaussian) sensitivity under
-``neighbors``, "add_remove", "replace_one" or None, and ``noise_multiplier`` the scale of the noise, or its standard
+``relation``, "add_remove", "replace_one" or None, and ``noise_multiplier`` the scale of the noise, or its standard
 deviation, over the sensitivity. Released arrays are float64 of the shape of ``value``, multiples of a power of two.
 """
 
@@ -74,14 +74,14 @@ def rounded_laplace(scale: int) -> int:
 
 
 def laplace_mechanism(
-    value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
+    value: ArrayLike, sensitivity: float, noise_multiplier: float, relation: str | None = None
 ) -> tuple[NDArray[np.float64], LaplaceEvent]:
     """Laplace mechanism: (1 / noise_multiplier)-DP (Dwork & Roth 2014, theorem 3.6).
 
     The scale counts sensitivity + d g, because truncation to the lattice with spacing g can move each of the d
     coordinates by g. About 30 microseconds a coordinate.
     """
-    event = LaplaceEvent(noise_multiplier, neighbors)
+    event = LaplaceEvent(noise_multiplier, relation)
     sensitivity = positive("sensitivity", sensitivity)
     value = _finite(value)
     scale = event.noise_multiplier * sensitivity
@@ -97,7 +97,7 @@ def laplace_mechanism(
 
 
 def gaussian_mechanism(
-    value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
+    value: ArrayLike, sensitivity: float, noise_multiplier: float, relation: str | None = None
 ) -> tuple[NDArray[np.float64], GaussianEvent]:
     """Gaussian mechanism, noise_multiplier in (0, 2^20].
 
@@ -105,7 +105,7 @@ def gaussian_mechanism(
     proven for epsilon < 1 only. The standard deviation counts sensitivity + sqrt(d) g for the truncation of d
     coordinates to the lattice with spacing g.
     """
-    event = GaussianEvent(noise_multiplier, neighbors)
+    event = GaussianEvent(noise_multiplier, relation)
     sensitivity = positive("sensitivity", sensitivity)
     if event.noise_multiplier > 2.0**20:
         raise ValueError(f"noise_multiplier must be <= 2^20, got {noise_multiplier!r}")

@@ -73,7 +73,7 @@ class PrivateEstimator(Fitted):
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Minibatches and steps of a whole fit; see `Design.schedule`."""
         size, bins = self.batch_size, public.n_bins
-        sampler = make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+        sampler = make_sampler(self.sampling, self.relation, public.n_records, size, self.rows_per_group, bins)
         n_steps = self._horizon(public, terms)
         return RunSchedule(sampler, n_steps, n_steps)
 
@@ -227,7 +227,7 @@ class PrivateEstimator(Fitted):
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
-        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
+        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
         how["purchase"] = None if after is None else after.purchase(before)
@@ -282,7 +282,7 @@ class PrivateEstimator(Fitted):
         earlier = None
         if before is not None:
             said, steps = before.privacy, before.n_steps
-            earlier = Earlier(before.ledger, said.neighbors, before.public.unit, before.state, steps)
+            earlier = Earlier(before.ledger, said.relation, before.public.unit, before.state, steps)
         return Request(
             type(self).__name__,
             self._settings(),
@@ -304,7 +304,7 @@ class PrivateEstimator(Fitted):
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         whole = "rows" if self.sampling == "rows" else "full"
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        sampler = make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group)
+        sampler = make_sampler(whole, self.relation or accounted, int(size), None, self.rows_per_group)
         return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
 
     def _stage(self, planned: Planned, records: Records, backend: Backend, before: FitResult | None) -> Stage:
@@ -420,7 +420,7 @@ class PrivateEstimator(Fitted):
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
-        return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.neighbors}
+        return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -441,7 +441,7 @@ class PrivateEstimator(Fitted):
         stated = self.n_records if call_records is None else call_records
         if n_rows == 0 and stated is None:
             raise ValueError("X has no rows: expected at least one row, or n_records")
-        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.neighbors, facts.get("n_bins"))
+        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.relation, facts.get("n_bins"))
         if drawn == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(

@@ -89,10 +89,10 @@ class Parameters:
         How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
         "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once in each
         epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was written in
-        are its minibatches, in every epoch. None is "without_replacement" where ``neighbors`` is "replace_one", else
+        are its minibatches, in every epoch. None is "without_replacement" where ``relation`` is "replace_one", else
         "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory; the statement says
         which it was.
-    neighbors : {"add_remove", "replace_one"} or None
+    relation : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
     batch_size : float or None
@@ -126,7 +126,7 @@ class Parameters:
     """
 
     sampling: str | None = None
-    neighbors: str | None = None
+    relation: str | None = None
     batch_size: float | None = None
     n_steps: int | None = None
     n_records: int | None = None
@@ -184,7 +184,7 @@ class Common(TypedDict, total=False):
     """Keywords of every ``paper``: the fields of `Parameters`."""
 
     sampling: str
-    neighbors: str | None
+    relation: str | None
     batch_size: float | None
     n_steps: int | None
     n_records: int | None

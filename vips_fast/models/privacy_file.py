@@ -62,7 +62,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
         "statement": privacy.statement(),
         "private": privacy.private,
         "taints": list(privacy.taints),
-        "dp_flavor": {"name": "approximate", "relation": privacy.neighbors},
+        "dp_flavor": {"name": "approximate", "relation": privacy.relation},
         "privacy_loss": {
             "unit": privacy.unit,
             "n_records": privacy.n_records,

@@ -73,7 +73,7 @@ from .settings import unit_name
 SCHEDULE = frozenset(
     {
         "sampling",
-        "neighbors",
+        "relation",
         "batch_size",
         "n_steps",
         "n_records",
@@ -244,7 +244,7 @@ class PrivateSearch(Generic[E]):
         """Make the event of the whole search from steps and noise multiplier."""
         run: PrivacyEvent = run_event(sampler, noise_multiplier, n_steps)
         if self.score == "private":
-            run = ComposedEvent((GaussianEvent(self._score_noise(run), sampler.neighbors), run))
+            run = ComposedEvent((GaussianEvent(self._score_noise(run), sampler.relation), run))
         return RepeatAndSelectEvent(run, self.mean_runs, self.shape)
 
     def _drawn(self, one: Mapping[str, Any], public: Public) -> RunSchedule:
@@ -328,7 +328,7 @@ class PrivateSearch(Generic[E]):
         sampler, n_steps = self._schedule(tried, public)
         delta = base.target_delta or (base._terms.delta(n_records) if payer is None else payer.delta)
         if payer is not None:
-            payer.check_plan(sampler.neighbors, called, float(delta))
+            payer.check_plan(sampler.relation, called, float(delta))
         z = self._noise(lambda noise: self.event(sampler, n_steps, noise), float(delta), payer)
         event = self.event(sampler, n_steps, z)
         common = {"n_steps": n_steps, "noise_multiplier": z, "target_epsilon": None, "target_delta": float(delta)}
@@ -351,7 +351,7 @@ class PrivateSearch(Generic[E]):
             randomness: Randomness = SystemRandomness() if self._test_key is None else KeyedRandomness(self._test_key)
             fitted = np.ones(n_units, dtype=bool)
             if self.score == "private":
-                fitted = _division(n_units, self.held_out, sampler.neighbors, randomness)
+                fitted = _division(n_units, self.held_out, sampler.relation, randomness)
             held = _units(codes, ~fitted)
             inside = np.flatnonzero(fitted[codes])
             common["n_records"] = None if sampler.name == "without_replacement" else n_fitted

@@ -49,7 +49,7 @@ class Stage:
     payment: Payment = field(default_factory=Payment)
 
 
-def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) -> tuple[int | None, np.ndarray | None]:
+def bins_of(X: Any, groups: Any, sampling: str | None, relation: str | None) -> tuple[int | None, np.ndarray | None]:
     """Count the bins of X, as in `Public`, and find their starts.
 
     The starts are given only if the sampling draws bins. Raises ValueError if the bins do not belong to the sampled
@@ -58,7 +58,7 @@ def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) ->
     if not isinstance(X, ShardedCorpus):
         return None, None
     n_bins = 0 if X.bins is None else len(X.bins) - 1
-    if n_bins == 0 or resolve_sampling(sampling, neighbors, n_bins) != "random_allocation":
+    if n_bins == 0 or resolve_sampling(sampling, relation, n_bins) != "random_allocation":
         return n_bins, None
     own = X.groups
     owned = own is not None

@@ -56,7 +56,7 @@ def sampling(default: str | None = None) -> tuple[Option, Option]:
     what = f"way to draw minibatches: {', '.join(ways)}; default: {own}"
     return (
         setting("--sampling", what, default=default, choices=ways, metavar="WAY"),
-        setting("--neighbors", "neighboring relation; default: the sampling's own", choices=RELATIONS),
+        setting("--relation", "neighboring relation; default: the sampling's own", choices=RELATIONS),
     )
 
 

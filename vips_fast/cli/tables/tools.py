@@ -149,7 +149,7 @@ _FILE = file("file", "the budget")
 _FILTERS = "composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit"
 _RUNS = (
     'a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
-    'with "sampling" and "neighbors" as for fit'
+    'with "sampling" and "relation" as for fit'
 )
 
 BUDGET = command(

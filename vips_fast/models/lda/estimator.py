@@ -269,10 +269,10 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         size, bins, n = self.batch_size, public.n_bins, public.n_records
-        sampling = resolve_sampling(self.sampling, self.neighbors, bins)
+        sampling = resolve_sampling(self.sampling, self.relation, bins)
         if self._plain and bins is None:
             # Nothing is accounted for: small minibatches, in which every document comes up as often as any other.
-            if self.sampling is None and self.neighbors is None:
+            if self.sampling is None and self.relation is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
                 size = plain_batch_size(n)
@@ -283,7 +283,7 @@ class LatentDirichletAllocation(TopicQuality):
             runs = self._minibatches(public, terms)[1]
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(n) if runs is None else runs.size
-        sampler = make_sampler(sampling, self.neighbors, n, size, self.rows_per_group, bins)
+        sampler = make_sampler(sampling, self.relation, n, size, self.rows_per_group, bins)
         if n_steps is None:
             if runs is not None:
                 n_steps = runs.n_steps
@@ -306,7 +306,7 @@ class LatentDirichletAllocation(TopicQuality):
     ) -> tuple[TopicCase, Minibatches]:
         """Minibatches and steps by the plan, for what the settings leave open, and the case that decides them."""
         size = public.n_records if self.sampling == "full" else self.batch_size
-        allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
+        allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
         bins = public.n_bins if allocates else None
         # If a budget decides the noise, minibatches are the same before it has and after.
         enlarges = size is None and (terms.target_epsilon is not None or allocates)
@@ -359,7 +359,7 @@ class LatentDirichletAllocation(TopicQuality):
         if self._informed or schedule.noise_multiplier == 0:
             return None
         # A paper's sensitivity below the proven one is not what the forecast was fitted on.
-        noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.neighbors) / model.clip
+        noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
         clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps
         case = self._case(public, self._terms, n_steps=n_steps, clip=clip, noise_multiplier=noise)
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))

@@ -141,7 +141,7 @@ class PrivateVocabulary(PrivateEstimator):
         for name, expected in (("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None)):
             if getattr(self, name) != expected:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected!r} for a vocabulary")
-        check_choice("neighbors", self.neighbors, (None, "add_remove"))
+        check_choice("relation", self.relation, (None, "add_remove"))
         if self.noise_multiplier is not None:
             check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17)
         if self.n_steps is None:

@@ -82,7 +82,7 @@ class VocabularyModel(Model):
     def sensitivity(self, relation: str) -> float:
         """1, for adding or removing a person."""
         if relation != "add_remove":
-            raise ValueError(f"neighbors={relation!r}: expected 'add_remove' or None for a vocabulary")
+            raise ValueError(f"relation={relation!r}: expected 'add_remove' or None for a vocabulary")
         return 1.0
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:

@@ -57,5 +57,5 @@ class ThresholdSampler(FullSampler):
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one round."""
-        leak = ApproximateDPEvent(0.0, self.round_delta, self.neighbors)
-        return ComposedEvent((GaussianEvent(noise_multiplier, self.neighbors), leak))
+        leak = ApproximateDPEvent(0.0, self.round_delta, self.relation)
+        return ComposedEvent((GaussianEvent(noise_multiplier, self.relation), leak))
