@@ -88,8 +88,8 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 
     records = LogisticRecords.of(X, y.astype(float))
     backend = PairsBackend(PAIRS, distances, see, left_out)
-    keep = None if watch is None else lambda release: watch(model, records, release)
-    run_plan(model, records, plan, Ledger(), SystemRandomness(), backend, keep=keep)
+    on_release = None if watch is None else lambda release: watch(model, records, release)
+    run_plan(model, records, plan, Ledger(), SystemRandomness(), backend, on_release=on_release)
     later = min(accountant.guarantee(DELTA).epsilon_mu for accountant in accountants)
     return model.result()["samples"].mean(axis=0), dict(
         printed=bayesian_v1(squared[0], DELTA), later=later, mean_square=squared[0] * 2 * noise_sd**2 / (q**2 * steps)

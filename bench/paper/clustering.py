@@ -1,7 +1,7 @@
 """Private clusters beside diffprivlib's k-means and fits without privacy: the tables of docs/mixtures.md.
 
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
-    python bench/paper/clustering.py keywords      # clusters of the posts with bought words, at epsilon = 4 in all
+    python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all
 
 Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarised; the same
 images as unit vectors of 784 numbers, projected to 32; and the newsgroup posts as vectors that are made publicly: the
@@ -271,10 +271,10 @@ def keywords():
     train, test, labels = data(task)
     texts, _ = _posts("train")
     analyzer = Analyzer(stop_words=stop_words("public:en"))
-    bought = PrivateVocabulary(
+    purchased = PrivateVocabulary(
         target_epsilon=1.5, target_delta=DELTA / 2, analyzer=analyzer, max_features=300, max_tokens=300
     ).fit(texts)
-    words = list(bought.get_feature_names_out())
+    words = list(purchased.get_feature_names_out())
     held = count_matrix([texts], words, analyzer)
     model = VectorMixture(
         20,
@@ -286,7 +286,7 @@ def keywords():
         n_steps=20,
         sampling="full",
         random_state=0,
-    ).fit(train, held, after=bought)
+    ).fit(train, held, after=purchased)
     print(len(words), "words;", model.privacy_.statement())
     cluster, rows = model.predict_proba(test).argmax(axis=1), []
     for k, (weight, found) in enumerate(zip(model.weights_, model.keywords(8), strict=True)):

@@ -1,4 +1,4 @@
-"""Words that a vocabulary bought from the budget holds, and topics over them.
+"""Words that a vocabulary purchased from the budget holds, and topics over them.
 
     python bench/paper/vocabulary.py words         # 21,475 Wikipedia articles, and 400,000 drawn from them
     python bench/paper/vocabulary.py forecast      # what was expected of them, of 4,000 articles, sections and posts
@@ -32,7 +32,7 @@ from vips_fast.models.lda import LdaOptions
 from vips_fast.models.vocabulary import TokenRows, plan_vocabulary
 
 DELTA = 1e-6
-VARIANTS = {"gopi": dict(n_steps=1, max_tokens=300), "one round": dict(n_steps=1), "four rounds": {}}
+VARIANTS = {"gopi": dict(n_rounds=1, max_tokens=300), "one round": dict(n_rounds=1), "four rounds": {}}
 PEOPLE = DATA.parent / "people"
 
 
@@ -72,7 +72,7 @@ def corpora():
         yield name, TokenRows.of_counts(matrix, words), None, tokens, matrix.shape[0], len(words)
 
 
-def bought(rows, n, groups=None, **settings):
+def purchased(rows, n, groups=None, **settings):
     """A fitted vocabulary."""
     return PrivateVocabulary(target_delta=DELTA, n_records=n, **settings).fit(rows, groups=groups)
 
@@ -91,7 +91,7 @@ def words(say, variants, persons):
         for epsilon in (0.1, 0.3, 1.0):
             for name in variants:
                 start = time.perf_counter()
-                found = bought(rows, n, target_epsilon=epsilon, **VARIANTS[name]).vocabulary_
+                found = purchased(rows, n, target_epsilon=epsilon, **VARIANTS[name]).vocabulary_
                 seconds = time.perf_counter() - start
                 say(n, epsilon, name, len(found), f"{share_of(tokens, found):.4f}", f"{seconds:.0f}")
 
@@ -106,11 +106,11 @@ def forecast(say, only):
         for epsilon in (0.1, 0.3, 1.0) if name != "people" else (0.5, 1.0, 2.0, 4.0):
             closed = {} if known is None else {"n_words": known}
             made = plan_vocabulary(n, epsilon, DELTA, tokens=held, share=1.0, max_features=10**6, **closed)
-            found = bought(rows, n, groups, **made.parameters()).vocabulary_
+            found = purchased(rows, n, groups, **made.parameters()).vocabulary_
             say(
                 name,
                 epsilon,
-                made.n_steps,
+                made.n_rounds,
                 made.max_tokens,
                 len(found),
                 f"{made.words:.0f}",
@@ -164,7 +164,7 @@ def scores(say, models, test, universe, frequency):
 
 
 def people(say, repeats, share):
-    """Ten topics of posts at epsilon = 4 in all, over a vocabulary that is bought, over the same as if it had been
+    """Ten topics of posts at epsilon = 4 in all, over a vocabulary that is purchased, over the same as if it had been
     public, and over as many words of a public list."""
     import wordfreq
 
@@ -176,13 +176,13 @@ def people(say, repeats, share):
     rows = TokenRows(analyzer).extend(texts)
     listed = public_vocabulary("public:en", analyzer, size=50_000)
     for _ in range(repeats):
-        words = bought(rows, n, persons, analyzer=analyzer, max_share=0.3, **made.parameters())
+        words = purchased(rows, n, persons, analyzer=analyzer, max_share=0.3, **made.parameters())
         own = list(words.get_feature_names_out())
         universe = list(dict.fromkeys([*listed, *own]))
         models = {}
-        lists = {"bought": own, "the same, public": own, "public:en": list(listed[: len(own)])}
+        lists = {"purchased": own, "the same, public": own, "public:en": list(listed[: len(own)])}
         for name, chosen in lists.items():
-            call = {"after": words} if name == "bought" else {}
+            call = {"after": words} if name == "purchased" else {}
             model = LatentDirichletAllocation(
                 10, doc_length=length, n_records=n, target_epsilon=4.0, target_delta=DELTA, n_jobs=-1
             )
@@ -193,7 +193,7 @@ def people(say, repeats, share):
 
 
 def wiki(say, n, repeats, share, steps):
-    """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a vocabulary that is bought, and
+    """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a purchased vocabulary, and
     over all words; in each repeat of other samples of the articles. Both have the steps and the step sizes that the
     plan gives the public list: fewer words may have more."""
     settings = dict(doc_length=500, target_epsilon=1.0, target_delta=DELTA)
@@ -210,10 +210,10 @@ def wiki(say, n, repeats, share, steps):
             options=LdaOptions(learning_decay=like.learning_decay),
             **settings,
         )
-        after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
+        after = purchased(TokenRows.of_counts(matrix, words), n, **made.parameters())
         columns = np.sort([words.index(word) for word in after.vocabulary_])
         models = {
-            f"bought with {made.target_epsilon:.2f}": (
+            f"purchased with {made.target_epsilon:.2f}": (
                 model().fit(matrix[:, columns], after=after),
                 [words[column] for column in columns],
             ),

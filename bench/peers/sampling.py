@@ -124,7 +124,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
             raise ValueError(f"bayesian_pairs={pairs}: expected 0 without noise or with sampling='without_replacement'")
 
     def _taints(self) -> tuple[str, ...]:
-        return ("bayesian_pairs: figures of pairs of training records were opened",) if self.bayesian_pairs else ()
+        return ("bayesian_pairs: computed from pairs of training records without noise",) if self.bayesian_pairs else ()
 
     def _backend(self) -> Backend:
         n_threads = resolve_n_threads(self.n_jobs)

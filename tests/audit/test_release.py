@@ -80,7 +80,7 @@ def releases():
         made.ledger,
         made.randomness,
         made.backend,
-        keep=lambda release: out.append(release.units.reshape(-1)),
+        on_release=lambda release: out.append(release.units.reshape(-1)),
     )
     return np.concatenate(out), SystemRandomness().words(20, "sample", 0)
 

@@ -118,17 +118,17 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
         few / "n",
         "--quiet",
     ]
-    bought, real = [], PrivateVocabulary.fit
-    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: bought.append(0) or real(self, *a, **k))
+    purchased, real = [], PrivateVocabulary.fit
+    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchased.append(0) or real(self, *a, **k))
     monkeypatch.setattr(forecast, "HOPELESS", math.inf)
     # The words were paid for, so the exit code does not say that nothing was spent.
     said = refused(*job, code=1)
     words = budget.spent
     assert "--anyway" in said and "of its vocabulary" in said and "--resume" in said and 0 < words < 3
-    assert len(bought) == 1 and (few / "n.run" / "words").exists()
+    assert len(purchased) == 1 and (few / "n.run" / "words").exists()
     assert "--anyway" in refused(*job, "--resume") and budget.spent == words
     assert run(*job, "--resume", "--anyway")[0] == 0
-    assert len(bought) == 1 and words < budget.spent < 8
+    assert len(purchased) == 1 and words < budget.spent < 8
 
 
 def test_a_check_says_and_refuses_the_same(few, run, refused):

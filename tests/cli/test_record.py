@@ -119,7 +119,7 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
     monkeypatch.setattr(LatentDirichletAllocation, "fit", stop)
     raised = KeyboardInterrupt()
     assert ends(130, "interrupted", *paid) == "interrupted"
-    # The text of an unforeseen error may hold data.
+    # The text of an unexpected error may hold data.
     raised = RuntimeError("7351")
     assert ends(1, "failed", *paid).startswith("internal error (RuntimeError)")
     monkeypatch.undo()

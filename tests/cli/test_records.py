@@ -115,7 +115,7 @@ def test_a_damaged_text_file_is_refused(notes, run, refused):
     assert refused("transform", notes / "m", notes / "notes.csv").endswith("text.json: not as fit wrote it")
 
 
-# A vocabulary that is bought
+# A vocabulary that is purchased
 
 
 SECRET = "zq7351"
@@ -136,51 +136,51 @@ def fit_ward(ward, *more):
     return "fit", "lda", ward / "notes.csv", *ONE_LINE, *SMALL, "--out", ward / "m", "--max-share", 1, *more
 
 
-def test_the_one_line_buys_its_vocabulary(ward, run):
+def test_the_one_line_purchases_its_vocabulary(ward, run):
     code, out, err = run(*fit_ward(ward))
     assert (code, err) == (0, "")
     said = " ".join(out.split())
     assert "(6, 1e-05)-differential privacy" in said and "one patient of 600" in said
     assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
     words = (ward / "m" / "vocab.txt").read_text().split()
-    assert f"Its {len(words)} words were bought for epsilon = " in said
+    assert f"Its {len(words)} words were purchased for epsilon = " in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("transform", ward / "m", ward / "notes.csv")[0] == 0
     assert run(*fit_ward(ward, "--force"))[0] == 0
 
 
-def test_a_stopped_run_buys_its_vocabulary_once(ward, run, refused, monkeypatch):
+def test_a_stopped_run_purchases_its_vocabulary_once(ward, run, refused, monkeypatch):
     from vips_fast.data.records import Records
     from vips_fast.models.vocabulary import PrivateVocabulary
 
-    real, bought, fitted = Records.batches, [], PrivateVocabulary.fit
+    real, purchased, fitted = Records.batches, [], PrivateVocabulary.fit
 
     def fit(self, *args, **call):
-        bought.append(fitted(self, *args, **call))
+        purchased.append(fitted(self, *args, **call))
         monkeypatch.setattr(Records, "batches", lambda self: open(ward / "gone"))
-        return bought[-1]
+        return purchased[-1]
 
     monkeypatch.setattr(PrivateVocabulary, "fit", fit)
-    assert run(*fit_ward(ward))[0] != 0 and len(bought) == 1
+    assert run(*fit_ward(ward))[0] != 0 and len(purchased) == 1
     monkeypatch.setattr(Records, "batches", real)
     said = refused(*fit_ward(ward))
     assert "m.run: holds a run that was stopped, with 4 releases of its vocabulary (epsilon = " in said
-    assert "words: bought with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
+    assert "words: purchased with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
     # Released words may be left out at no cost. Shares are 1 or 1/2, so that noise moves none past the limit.
-    assert run(*fit_ward(ward, "--resume", "--max-share", 0.75))[::2] == (0, "") and len(bought) == 1
-    all_ = bought[0].get_feature_names_out().tolist()
-    some = bought[0].set_params(max_share=0.75).get_feature_names_out().tolist()
+    assert run(*fit_ward(ward, "--resume", "--max-share", 0.75))[::2] == (0, "") and len(purchased) == 1
+    all_ = purchased[0].get_feature_names_out().tolist()
+    some = purchased[0].set_params(max_share=0.75).get_feature_names_out().tolist()
     assert (ward / "m" / "vocab.txt").read_text().split() == some and 0 < len(some) < len(all_)
 
 
 def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch):
-    bought, fitted = [], PrivateVocabulary.fit
-    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: bought.append(fitted(self, *a, **k)) or self)
+    purchased, fitted = [], PrivateVocabulary.fit
+    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchased.append(fitted(self, *a, **k)) or self)
     said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
     assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent; expected about ")
     assert "--resume" not in said and not (ward / "m.run").exists()  # nothing is there to go on with
-    need = enough_for_words(600, bought[0].privacy_.epsilon, 1e-5, 4, 100)
+    need = enough_for_words(600, purchased[0].privacy_.epsilon, 1e-5, 4, 100)
     assert f"about --epsilon = {need[0] / 0.001:.2g}, or some {need[1]:.2g} patients in place of 600, or a" in said
     assert SECRET not in said
 
@@ -201,7 +201,7 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, target_epsilon=6.0)
     words, topics = budget.show()["runs"]
     assert (words["what"], topics["what"]) == ("PrivateVocabulary", "LatentDirichletAllocation")
-    assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_steps, 2)
+    assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_rounds, 2)
     assert words["event"]["events"][0]["noise_multiplier"] == share.vocabulary.noise_multiplier
     assert 5.99 < budget.spent <= 6.0 and model.privacy_.vocabulary and model.privacy_.epsilon <= 6.0
     assert "does not hold this run" in refused(*by_budget(ward, "--force"), code=3)
@@ -235,7 +235,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     "paid, more, message", [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
 )
-def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
+def test_what_the_fit_refuses_purchases_no_words(ward, refused, paid, more, message):
     """Without a budget, and with one alone or with a target."""
     budget = budget_of(ward)
     said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))

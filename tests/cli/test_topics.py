@@ -238,7 +238,7 @@ def test_plan_of_a_vocabulary_that_is_bought(run):
     sizes = ["--records", 6652, "--topics", 10, "--epsilon", 2, "--delta", 1e-6, "--doc-length", 100]
     said = " ".join(run("plan", *sizes)[1].split())
     words = plan(6652, None, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100).vocabulary
-    assert f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds" in said
+    assert f"epsilon = {words.target_epsilon:.3g} in {words.n_rounds} rounds" in said
     assert f"about {words.words:.2g}, {words.token_share:.0%} of all tokens" in said
     assert "epsilon = 0.2 in" in " ".join(run("plan", *sizes, "--vocab-share", 0.1)[1].split())
 

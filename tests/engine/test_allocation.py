@@ -13,7 +13,14 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.engine.sampling import FullSampler, RandomAllocationSampler, charged, make_sampler, n_events, run_event
+from vips_fast.engine.sampling import (
+    FullSampler,
+    RandomAllocationSampler,
+    make_sampler,
+    n_events,
+    run_event,
+    starts_event,
+)
 
 ALLOCATED = dict(sampling="random_allocation", batch_size=15)
 
@@ -123,7 +130,7 @@ def test_a_fit_deals_each_record_once_an_epoch():
 
 def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
     """A mutant of the loop: a new key where no new event is paid for."""
-    monkeypatch.setattr(loop, "charged", lambda sampler, step, first: True)
+    monkeypatch.setattr(loop, "starts_event", lambda sampler, step, first: True)
     seen, n = dealt()
     assert any(np.intersect1d(*seen[2 * epoch : 2 * epoch + 2]).size for epoch in range(4))
 
@@ -146,7 +153,7 @@ def test_what_steps_bring():
     for start in range(9):
         for stop in range(start, 13):
             steps = range(start, stop)
-            assert n_events(sampler, steps) == sum(charged(sampler, step, step == start) for step in steps)
+            assert n_events(sampler, steps) == sum(starts_event(sampler, step, step == start) for step in steps)
             assert n_events(FullSampler(100), steps) == len(steps)
 
 

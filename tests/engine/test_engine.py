@@ -297,7 +297,7 @@ def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
             Ledger(),
             KeyedRandomness(b"d"),
             Threads(2),
-            keep=lambda release: seen.append(release.units),
+            on_release=lambda release: seen.append(release.units),
         )
     for dropped, zeroed in zip(seen[:3], seen[3:], strict=True):
         np.testing.assert_array_equal(dropped, zeroed)

@@ -41,7 +41,7 @@ def test_sums_add_and_stay_as_they_were():
     whole, again = add(parts, 99), add(parts, 99)
     for one in (whole, again):
         assert one.packed.unpacked().tolist() == [1008, -1008]
-        assert (one.parts, one.n_units, one.figures) == (0b111, 3, {"n": 3.0})
+        assert (one.parts, one.n_units, one.diagnostics) == (0b111, 3, {"n": 3.0})
     assert whole.moved == sum(p.packed.nbytes for p in (*parts, whole))
 
 

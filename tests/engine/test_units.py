@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vips_fast.engine.units import UnitRecords, opened
+from vips_fast.engine.units import UnitRecords, unpack_block
 
 
 class Rows:
@@ -21,7 +21,7 @@ class Rows:
 
 def taken(records, units, seed=0):
     words = np.random.default_rng(seed).integers(0, 2**64, records.n_rows, dtype=np.uint64)[units]
-    rows, row_words, starts = opened(records.block(units), words)
+    rows, row_words, starts = unpack_block(records.block(units), words)
     return [(rows[a:b].tolist(), row_words[a:b].tolist()) for a, b in zip(starts[:-1], starts[1:], strict=True)], words
 
 
@@ -52,7 +52,7 @@ def test_a_unit_does_not_depend_on_the_others_or_on_where_its_rows_are(labels):
         rank = {label: i for i, label in enumerate(dict.fromkeys(labels[order].tolist()))}
         words = np.random.default_rng(0).integers(0, 2**64, 30, dtype=np.uint64)
         for i, label in enumerate(dict.fromkeys(labels.tolist())):
-            rows, row_words, _ = opened(moved.block(np.array([rank[label]])), words[i : i + 1])
+            rows, row_words, _ = unpack_block(moved.block(np.array([rank[label]])), words[i : i + 1])
             assert (order[rows].tolist(), row_words.tolist()) == whole[i]
 
 

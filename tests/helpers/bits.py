@@ -409,7 +409,7 @@ OTHERS = {
     "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
     "vocabulary-target": _vocabulary(noise_multiplier=None, target_epsilon=2.0),
     "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6, order="alphabet"),
-    "vectorizer": _vocabulary("PrivateCountVectorizer", n_steps=2, max_share=0.9),
+    "vectorizer": _vocabulary("PrivateCountVectorizer", n_rounds=2, max_share=0.9),
     "after-target": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0, batch_size=200)),
     "after-noise": _after(dict(target_epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),
     "after-persons": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0), groups=OWNERS),

@@ -13,7 +13,7 @@ from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, nea
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
-from vips_fast.engine.units import opened
+from vips_fast.engine.units import unpack_block
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.scaling import word_scales
@@ -333,7 +333,7 @@ class WeighsByTheMinibatch(Part):
     """The scales of words come from the documents at hand instead of from earlier releases."""
 
     def contribute(self, block, words, out, scratch):
-        (corpus, rows), _, _ = opened(block, words)
+        (corpus, rows), _, _ = unpack_block(block, words)
         rows, offsets, columns, _ = corpus.arrays(rows)
         seen = np.concatenate([columns[offsets[r] : offsets[r + 1]] for r in rows])
         self.inner._weight = 1 / word_scales(1.0 + np.bincount(seen, minlength=len(out)), 0.25)
@@ -495,6 +495,6 @@ class StatedAsPoisson(Part):
 class RealisedBatch(Part):
     """Sums over the batch that was drawn, in place of the expected one of 20."""
 
-    def sum(self, model, records, rows, words, figures=None):
-        fine = self.inner.sum(model, records, rows, words, figures)
+    def sum(self, model, records, rows, words, diagnostics=None):
+        fine = self.inner.sum(model, records, rows, words, diagnostics)
         return fine * 20 // max(1, len(rows))

@@ -8,14 +8,14 @@ import numpy as np
 from vips_fast import BayesianLogisticRegression
 from vips_fast.audit import Part
 from vips_fast.engine.sampling import PoissonSampler
-from vips_fast.engine.units import UnitBlock, opened
+from vips_fast.engine.units import UnitBlock, unpack_block
 
 
 class ClipsRows(Part):
     """Each row is clipped on its own, and their sum is not."""
 
     def contribute(self, block, words, out, scratch):
-        rows, words, _ = opened(block, words)
+        rows, words, _ = unpack_block(block, words)
         self.inner.contribute(rows, words, out, scratch)
 
 

@@ -98,8 +98,8 @@ def test_a_subclass_shows_what_it_hands_on():
             super().__init__(**options)
             self.width = width
 
-        def fit(self, X: Any, y: Any = None, **keep: Any) -> Self:
-            return super().fit(X, y, **keep)
+        def fit(self, X: Any, y: Any = None, **call: Any) -> Self:
+            return super().fit(X, y, **call)
 
     assert [*inspect.signature(Own.fit).parameters] == [*inspect.signature(GaussianMixture.fit).parameters]
     names = {*inspect.signature(GaussianMixture).parameters} | {"width"}

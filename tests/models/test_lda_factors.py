@@ -1,4 +1,4 @@
-"""What a word's entries in other topics foresee, on statistics whose true values are known."""
+"""What a word's entries in other topics predict, on statistics whose true values are known."""
 
 import numpy as np
 import pytest
@@ -39,10 +39,10 @@ def test_the_covariance_is_found():
     np.testing.assert_allclose(np.diag(found) + factors.own, 2.0, atol=0.4)
 
 
-def test_what_is_foreseen_is_the_conditional_mean_given_the_others():
+def test_what_is_predicted_is_the_conditional_mean_given_the_others():
     _, x, base = statistics(1.0)
     factors = TopicFactors(moments(x, base))
-    found = factors.foreseen(x[:40], base[:40])
+    found = factors.predict(x[:40], base[:40])
     covariance = factors.loadings @ factors.loadings.T + np.diag(factors.own)
     for v in range(40):
         whole = base[v][:, None] * covariance * base[v] + np.eye(K)
@@ -54,7 +54,7 @@ def test_what_is_foreseen_is_the_conditional_mean_given_the_others():
     # So an entry's own statistic changes nothing.
     other = x[:40].copy()
     other[:, 3] += 5.0
-    np.testing.assert_allclose(factors.foreseen(other, base[:40])[:, 3], found[:, 3], rtol=1e-9)
+    np.testing.assert_allclose(factors.predict(other, base[:40])[:, 3], found[:, 3], rtol=1e-9)
 
 
 def test_topics_that_go_together_help_and_others_do_no_harm():
@@ -73,7 +73,7 @@ def test_of_noise_alone_nothing_is_foreseen():
     base = np.full((V, K), 0.5)
     factors = TopicFactors(moments(base + rng.standard_normal((V, K)), base))
     assert factors.loadings.shape == (K, 0)
-    np.testing.assert_array_equal(factors.foreseen(base, base), 1.0)
+    np.testing.assert_array_equal(factors.predict(base, base), 1.0)
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 3])
@@ -84,5 +84,5 @@ def test_few_topics(n_topics):
     shrinkage.update(noised, np.ones((1, 1)))
     means = shrinkage.means(noised, 0, 500)
     assert np.isfinite(means).all() and (means >= 0).all()
-    # A statistic that is all there is of a word foresees nothing of itself.
-    assert (shrinkage._foreseen is None) == (n_topics == 1)
+    # A statistic that is all there is of a word predicts nothing of itself.
+    assert (shrinkage._predicted is None) == (n_topics == 1)

@@ -8,7 +8,7 @@ from vips_fast import LatentDirichletAllocation, nearest_words, verify, word_vec
 from vips_fast.data import load_word_vectors, save_word_vectors
 from vips_fast.engine.model import Release
 from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.lda.neighbors import ORDINARY, WordNeighbors, _unit_vectors, check_neighbors, foreseen_ratios
+from vips_fast.models.lda.neighbors import ORDINARY, WordNeighbors, _unit_vectors, check_neighbors, predict_ratios
 from vips_fast.models.lda.options import LdaOptions
 from vips_fast.models.lda.shrinkage import ProductShrinkage
 
@@ -162,7 +162,7 @@ def test_vectors_come_back_from_a_file(tmp_path):
 # ----------------------------------------------------------------- read-out
 
 
-def test_what_is_foreseen_is_the_mean_of_the_neighbours():
+def test_what_is_predicted_is_the_mean_of_the_neighbours():
     rng = np.random.default_rng(0)
     neighbors = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     x, base = rng.normal(size=(4, 5)) + 2.0, rng.uniform(0.1, 3.0, (4, 5))
@@ -176,7 +176,7 @@ def test_what_is_foreseen_is_the_mean_of_the_neighbours():
             / (ordinary + sum(precision[w] for w in row if w >= 0))
             for row in neighbors[1:]
         ]
-        got = foreseen_ratios(sums, ordinary)
+        got = predict_ratios(sums, ordinary)
         np.testing.assert_allclose(got, [np.maximum(row, 0.1) * np.ones(5) for row in want], rtol=1e-5)
 
 
@@ -189,7 +189,7 @@ def test_neighbours_help_and_others_do_no_harm():
     alone, helped, misled = (((one - truth) ** 2).sum() for one in means)
     # Measured: 0.59 and 0.98; bands of entries in place of words make up the two per cent.
     assert helped < 0.7 * alone and misled < 1.01 * alone
-    # A word keeps its share, whatever is foreseen.
+    # A word keeps its share, whatever is predicted.
     shrinkage = read_out(noised, neighbors)
     np.testing.assert_allclose(shrinkage._expected(0, V).sum(axis=1), shrinkage._mass, rtol=1e-5)
 

@@ -68,11 +68,11 @@ def test_clusters_and_their_keywords_in_spite_of_noise():
 
 def test_a_vocabulary_that_is_bought_is_in_the_same_statement():
     X, _, _ = documents(400)
-    bought = PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6).fit(["the cough", "the wheel"] * 200)
-    words = list(bought.get_feature_names_out())
+    purchased = PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6).fit(["the cough", "the wheel"] * 200)
+    words = list(purchased.get_feature_names_out())
     held = sp.csr_array(np.ones((400, len(words)), dtype=np.uint8))
     model = VectorMixture(2, vocabulary=words, n_steps=3, target_epsilon=6.0, target_delta=2e-6)
-    model.fit(X, held, after=bought)
+    model.fit(X, held, after=purchased)
     assert 4 < model.privacy_.epsilon <= 6 and "vocabulary" in model.privacy_.statement()
 
 

@@ -75,7 +75,7 @@ def test_sum_of_a_quadratic_bound(bound):
     v *= np.minimum(1, model.visible_bound / lengths)[:, None]
     assert 0.05 < (lengths > model.visible_bound).mean() < 0.95
     C, B = model.latent_bound, model.visible_bound
-    joint, pair = model.keep / math.sqrt(1 + 0.1**2 + 0.15**2), C * C * math.sqrt(0.5 * (1 - 1 / 5))
+    joint, pair = model.retained / math.sqrt(1 + 0.1**2 + 0.15**2), C * C * math.sqrt(0.5 * (1 - 1 / 5))
     upper = (v.T @ v)[np.triu_indices(5, 1)]
     for name, multiplier, value in [
         ("mean", 0.1 * joint / C, v.sum(axis=0)),
@@ -209,9 +209,9 @@ def test_slack_of_rounding_shrinks_every_record():
     estimator = make("jaakkola")
     for z, least, most in [(1e-6, 0.999, 1.0), (1e4, 0.9, 0.98)]:
         model, mechanism = model_of(estimator, z=z)
-        assert least < model.keep < most
+        assert least < model.retained < most
         image = sums_of(model, mechanism, Y[:1])[model.blocks["image"]]
-        np.testing.assert_allclose(np.abs(image) * mechanism.spacing, model.keep / 6, atol=mechanism.spacing)
+        np.testing.assert_allclose(np.abs(image) * mechanism.spacing, model.retained / 6, atol=mechanism.spacing)
     with pytest.raises(ValueError, match="noise_multiplier"):
         model_of(estimator, z=4e5)
 

@@ -1,4 +1,4 @@
-"""Vocabularies that are bought: the mechanism, its proof's steps, and what leaves."""
+"""Vocabularies that are purchased: the mechanism, its proof's steps, and what leaves."""
 
 import logging
 import math
@@ -400,7 +400,8 @@ def test_persons_own_their_texts():
         (dict(order="first"), "order"),
         (dict(rows_per_group=2), "rows_per_group=2"),
         (dict(analyzer="no"), "analyzer"),
-        (dict(n_steps=0), "n_steps=0"),
+        (dict(n_rounds=0), "n_rounds=0"),
+        (dict(n_steps=2), "n_steps=2: expected None for a vocabulary; give its rounds as n_rounds"),
         (dict(target_epsilon=1e4), "noise_multiplier=.*change target_epsilon"),
         (dict(stop_words="the"), "stop_words"),
     ],
@@ -434,7 +435,7 @@ def test_rounds_that_move_weight_find_more():
     documents = [" ".join(map(str, np.flatnonzero(rng.random(2000) < shares))) for _ in range(3000)]
     rows.extend(documents)
     make = partial(PrivateVocabulary, target_epsilon=1.0, target_delta=1e-6)
-    one, four = (len(make(n_steps=n).fit(rows).vocabulary_) for n in (1, 4))
+    one, four = (len(make(n_rounds=n).fit(rows).vocabulary_) for n in (1, 4))
     assert four > 1.2 * one > 20
 
 

@@ -27,7 +27,7 @@ def crowd():
 @pytest.mark.parametrize("target", [1.0, 4.0])
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_what_is_expected_is_found(crowd, target, rounds):
-    made = plan_vocabulary(4000, target, 1e-6, tokens=30, n_words=5000, share=1.0, n_steps=rounds, max_tokens=100)
+    made = plan_vocabulary(4000, target, 1e-6, tokens=30, n_words=5000, share=1.0, n_rounds=rounds, max_tokens=100)
     found = len(PrivateVocabulary(target_delta=1e-6, **made.parameters()).fit(crowd).vocabulary_)
     assert made.words / 1.25 < found < 1.25 * made.words and found > 20
 
@@ -72,8 +72,8 @@ def test_more_persons_and_more_epsilon_find_more():
         dict(n_words=0),
         dict(share=2.0),
         dict(max_features=0),
-        dict(n_steps=0),
-        dict(n_steps=101),
+        dict(n_rounds=0),
+        dict(n_rounds=101),
         dict(max_tokens=0),
         dict(max_tokens=2.5),
     ],

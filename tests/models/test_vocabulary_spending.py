@@ -15,7 +15,7 @@ TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 
 LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
 
 
-def bought(**options):
+def purchased(**options):
     return PrivateCountVectorizer(target_epsilon=3.0, target_delta=1e-5, max_tokens=20, **options)
 
 
@@ -27,7 +27,7 @@ def topics(**options):
 
 
 def test_one_statement_covers_both(tmp_path):
-    words = bought()
+    words = purchased()
     counts = words.fit_transform(TEXTS)
     model = topics().fit(counts, after=words, transcript=tmp_path / "t", checkpoint=tmp_path / "c")
     both = ComposedEvent((words.ledger_.event(), model.ledger_.event()))
@@ -44,7 +44,7 @@ def test_one_statement_covers_both(tmp_path):
 
 
 def test_what_does_not_compose_is_refused():
-    words = bought().fit(TEXTS)
+    words = purchased().fit(TEXTS)
     counts = words.transform(TEXTS)
     for options, call, message in [
         (dict(target_epsilon=2.9), {}, "target_epsilon=2.9: expected more than epsilon = 3, which"),
@@ -53,7 +53,7 @@ def test_what_does_not_compose_is_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             topics(**options).fit(counts, after=words, **call)
-    tainted = bought().set_unsafe(test_key=bytes(32)).fit(TEXTS)
+    tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS)
     with pytest.raises(ValueError, match="after: expected"):
         topics().fit(counts, after=tainted)
 
@@ -64,17 +64,17 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
         return Budget(tmp_path / name)
 
     first = budget("first")
-    words = bought(n_records=400)
+    words = purchased(n_records=400)
     counts = words.fit(TEXTS, budget=first).transform(TEXTS)
     assert 3.0 <= first.spent < 4.0
     model = topics(target_epsilon=None).fit(counts, after=words, budget=first)
     assert 4.9 < first.spent <= 5.0 and model.privacy_.epsilon < first.spent and model.privacy_.vocabulary
     with pytest.raises(BudgetExceededError):
-        bought().fit(TEXTS, budget=first)
+        purchased().fit(TEXTS, budget=first)
     later = budget("later")
     topics(target_epsilon=1.0).fit(counts, budget=later)
     with pytest.raises(BudgetExceededError):
-        bought().fit(TEXTS, budget=later)
+        purchased().fit(TEXTS, budget=later)
     assert Budget(tmp_path / "first").spent == first.spent
 
 
@@ -102,7 +102,7 @@ def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp
 
     monkeypatch.setattr(TokenRows, "sets", fail)
     with pytest.raises(OSError, match="no room"):
-        bought().prepare(TEXTS, budget=budget)
+        purchased().prepare(TEXTS, budget=budget)
     assert left[0] < 3.0 and budget.left == 5.0 and budget.spent == 0.0
 
 
@@ -148,7 +148,7 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
     assert said(lambda: search.fit(X, y)) == 1
     one = model()
     assert [said(lambda: one.fit(X, y)) for _ in range(3)] == [0, 1, 0]
-    words = bought()
+    words = purchased()
     assert [said(lambda: words.fit(TEXTS)) for _ in range(3)] == [0, 1, 0]
     # What was refused, is not private or is paid by a budget adds nothing up.
     open_ = model(private=False)

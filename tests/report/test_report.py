@@ -129,7 +129,7 @@ def test_reports_hold_nothing_but_the_result(name):
     other = make()
     other._result = dataclasses.replace(fitted._result, diagnostics=None)
     with_figures, without = html_report(fitted), html_report(other)
-    lacking = re.search(r"<li>Figures of the training records.*?</li>\n", with_figures)
+    lacking = re.search(r"<li>Diagnostics of the training records.*?</li>\n", with_figures)
     assert lacking and with_figures.replace(lacking[0], "") == without
 
 

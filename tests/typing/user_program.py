@@ -152,12 +152,12 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
 
 
 def words(texts: list[str]) -> dict[str, int]:
-    """A vocabulary that is bought, and counts over it."""
-    bought = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
+    """A vocabulary that is purchased, and counts over it."""
+    purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
     vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet").fit(texts)
-    assert_type(bought.shares_, Vector)
+    assert_type(purchased.shares_, Vector)
     assert_type(vectorizer.vocabulary_, dict[str, int])
-    return bought.vocabulary_
+    return purchased.vocabulary_
 
 
 def main() -> None:

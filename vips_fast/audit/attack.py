@@ -48,10 +48,10 @@ def _projections(
     prepared, out = _whole(bench, records, multiplier, n_releases), []
     still: Any = Still(prepared.model)
 
-    def keep(release: Release) -> None:
+    def on_release(release: Release) -> None:
         out.append(float(release.values.reshape(-1) @ direction))
 
-    bench.run(replace(prepared, model=still), keep)
+    bench.run(replace(prepared, model=still), on_release)
     return np.array(out)
 
 

@@ -124,7 +124,7 @@ class Bench:
         fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
         return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
 
-    def run(self, prepared: Stage, keep: Callable[[Release], None]) -> None:
+    def run(self, prepared: Stage, on_release: Callable[[Release], None]) -> None:
         """The engine's own loop; ``keep`` is called with each release before the model sees it."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
@@ -135,7 +135,7 @@ class Bench:
                 prepared.ledger,
                 prepared.randomness,
                 prepared.backend,
-                keep=keep,
+                on_release=on_release,
             )
 
 

@@ -53,7 +53,7 @@ class _Noise:
         noises: list[np.ndarray] = []
         self.off_lattice = 0.0
 
-        def keep(release: Release) -> None:
+        def on_release(release: Release) -> None:
             # The exact sum is made here, apart from the backend that is audited.
             fine = Threads(1).sum(model, made.records, backend.rows, backend.words)
             noises.append((release.units - model.round(fine, mechanism.spacing)).reshape(-1))
@@ -61,7 +61,7 @@ class _Noise:
             off = np.abs(units - release.units).max() / (1 + np.abs(units).max())
             self.off_lattice = max(self.off_lattice, float(off))
 
-        bench.run(made, keep)
+        bench.run(made, on_release)
         self.units = np.array(noises)
         # All records in each step: the event is known without asking the sampler.
         event = GaussianEvent(_MULTIPLIER, relation=bench.relation)

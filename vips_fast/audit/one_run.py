@@ -191,11 +191,11 @@ def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     adapter.sharp(prepared)
     total = np.zeros(len(canaries.owner))
 
-    def keep(release: Release) -> None:
+    def on_release(release: Release) -> None:
         np.add(total, release.units.reshape(-1), out=total)
 
     still: Any = Still(prepared.model)
-    bench.run(replace(prepared, model=still), keep)
+    bench.run(replace(prepared, model=still), on_release)
     scores = canaries.scores(total / _STEPS)
     claim = gaussian_mu(run_event(prepared.plan.sampler, _MULTIPLIER, _STEPS))
     assert claim is not None

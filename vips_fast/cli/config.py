@@ -16,7 +16,7 @@ from ..engine.checkpoint import RUN
 from ..engine.planner import Cost
 from ..jobs import Job
 from ..jobs.folder import refusal, run_folder, spent
-from .forecast import foreseen
+from .forecast import forecast_rows
 from .jobfile import load
 from .parser import parse
 from .records import text_file
@@ -61,7 +61,7 @@ def check(args: argparse.Namespace, job: Job) -> int:
         rows.append(("cost", f"none: {out} holds the finished model"))
     else:
         rows += _cost(model, job.check(words))
-        rows += foreseen(args, model, words)
+        rows += forecast_rows(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
         rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))

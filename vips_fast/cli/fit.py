@@ -68,12 +68,12 @@ def _said(outcome: Outcome) -> str:
     """The lines about an outcome."""
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
-        words = f"{outcome.model.n_features_in_} words were bought"
+        words = f"{outcome.model.n_features_in_} words were purchased"
         closing += f" Its {words} for epsilon = {outcome.words.privacy_.epsilon:.3g}."
     lines = [outcome.shown] if outcome.shown else []
     lines.append(beside.statement(outcome.model) + closing)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):
-            lines.append(beside.charged(outcome.budget))
+            lines.append(beside.describe_budget(outcome.budget))
     return "\n".join(lines)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def foretold(args: Namespace) -> Callable[[RunForecast], None]:
-    """Say a run's forecast before it spends anything; ValueError if it is hopeless.
+def show_forecast(args: Namespace) -> Callable[[RunForecast], None]:
+    """Show a run's forecast before it spends anything; ValueError if it is hopeless.
 
     ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
     """
 
-    def told(forecast: RunForecast) -> None:
+    def show(forecast: RunForecast) -> None:
         if forecast.warning is None:
             if not args.quiet:
                 say(forecast.text)
@@ -33,14 +33,14 @@ def foretold(args: Namespace) -> Callable[[RunForecast], None]:
         else:
             raise _refusal(forecast.text)
 
-    return told
+    return show
 
 
 def _refusal(why: str) -> ValueError:
     return ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
 
 
-def foreseen(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
+def forecast_rows(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
     """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
     if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model:
         return []

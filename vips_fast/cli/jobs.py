@@ -13,7 +13,7 @@ from typing import Any
 from ..engine.cluster import connected
 from ..jobs import Job, Material, Reading, Source
 from ..models.estimator import PrivateEstimator
-from .forecast import foretold
+from .forecast import show_forecast
 from .messages import say
 from .output import read_labels
 from .progress import ProgressLine
@@ -51,7 +51,7 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
         report=args.report,
         checkpoint_every=args.checkpoint_every,
         backend=lambda: _cluster(args),
-        on_forecast=foretold(args),
+        on_forecast=show_forecast(args),
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {text}"),
     )

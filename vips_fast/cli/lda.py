@@ -109,7 +109,7 @@ def plan(args: Namespace) -> int:
         []
         if words is None
         else [
-            ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds"),
+            ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_rounds} rounds"),
             ("tokens a person", f"at most {words.max_tokens}"),
             ("words", f"at most {words.max_features}"),
             ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),

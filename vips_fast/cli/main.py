@@ -83,5 +83,5 @@ def _message(error: BaseException) -> tuple[str, int]:
         )
         where = f"{error.filename}: " if error.filename is not None else ""
         return where + (error.strerror or str(error)), Exit.BAD_INPUT if isinstance(error, given) else Exit.FAILED
-    # The text of an unforeseen error may hold data; its type does not.
+    # The text of an unexpected error may hold data; its type does not.
     return f"internal error ({type(error).__name__}); --debug shows where", Exit.FAILED

@@ -16,7 +16,7 @@ from ..jobs.places import check_place
 from ..models.persistence import write_into
 from ..models.search import PrivateSearch
 from ..store.atomic import new_folder, put_in_place, write_file
-from .forecast import foretold
+from .forecast import show_forecast
 from .jobs import given, job_of, settings_of, warnings_said
 from .messages import report
 from .options import read_tried
@@ -64,7 +64,7 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
     whose = {} if groups is None else {"groups": groups, "unit": job.unit_name}
     X, y = found.data if len(found.data) == 2 else (found.data[0], None)
     with warnings_said():
-        search.fit(X, y, budget=args.budget, on_forecast=foretold(args), **whose, **public)
+        search.fit(X, y, budget=args.budget, on_forecast=show_forecast(args), **whose, **public)
     best = search.best_estimator_
     _write(best, out, {**found.files(best), beside.PRIVACY: beside.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)

@@ -49,7 +49,7 @@ def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
         )
         return map(Batch, pieces), {"vocabulary": words}
     if args.vocab in (None, PRIVATE):
-        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit buys a private one")
+        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit purchases a private one")
     source = text_file(args)
     words, analyzer = source.public_words(), source.words_analyzer()
     assert words is not None

@@ -37,8 +37,8 @@ def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
         if name == beside.STATEMENT:  # compared with the model
             continue
         if name in family_of(model).inputs:
-            bought = name == beside.VOCABULARY and model.privacy_.vocabulary
-            what = "a release of its own" if bought else "a public input"
+            purchased = name == beside.VOCABULARY and model.privacy_.vocabulary
+            what = "a release of its own" if purchased else "a public input"
             checks.append(VerifyCheck(name, True, f"{what}, taken as it is"))
         else:
             detail = "" if name in MODEL_FILES else "not a file that fit writes"

@@ -68,7 +68,7 @@ def load_corpus(
         person. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
         in any case.
 
-    Raises OSError if the file cannot be opened, and ValueError if it is not a valid file of its format, the format
+    Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format
     cannot be told, or the vocabulary is missing or of another length.
     """
     if holds_records(path, format, text, person):
@@ -90,7 +90,7 @@ def holds_records(path: Any, format: str | None = None, text: Any = None, person
     """Whether what `load_corpus` would read with these arguments are raw records, and not counts.
 
     Raises ValueError for an unknown format, for columns of counts, and where the format cannot be told; OSError if the
-    file cannot be opened.
+    file does not open.
     """
     if format is not None:
         check_choice("format", format, FORMATS)

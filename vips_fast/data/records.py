@@ -85,7 +85,7 @@ def read_batches(
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
         standard input the size is 0, and the bytes are those of its text.
 
-    Raises OSError if a file cannot be opened, ImportError if pyarrow is missing, and ValueError if the source has not
+    Raises OSError if a file does not open, ImportError if pyarrow is missing, and ValueError if the source has not
     the columns, is empty, or is broken in its form: bytes that are not of the encoding, rows of other lengths than the
     header, a quote out of place, a cell of more than 2**28 characters.
     """

@@ -126,7 +126,7 @@ class ShardedCorpus:
 
     def __reduce__(self) -> Any:
         # Files that were checked here are not read again by every worker; the manifest has to be the same.
-        return _reopened, (str(self.path), self.digest)
+        return _reopen, (str(self.path), self.digest)
 
     def __repr__(self) -> str:
         return f"ShardedCorpus({str(self.path)!r})"
@@ -424,7 +424,7 @@ def _ascends(rows: np.ndarray) -> bool:
     return len(rows) < 2 or not bool((rows[1:] < rows[:-1]).any())
 
 
-def _reopened(path: str, digest: str) -> ShardedCorpus:
+def _reopen(path: str, digest: str) -> ShardedCorpus:
     corpus = ShardedCorpus(path, verify=False)
     if corpus.digest != digest:
         raise ValueError(f"{path}: is another corpus than where it came from; expected the same shards")

@@ -19,7 +19,7 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     there are and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as they are, the first
     line of a word counts, and a word that is not in the file has a row of NaN.
 
-    Raises OSError if the file cannot be opened, and ValueError if it holds no vectors, or a line of one of the words
+    Raises OSError if the file does not open, and ValueError if it holds no vectors, or a line of one of the words
     has fewer numbers than the first line, or other than finite ones.
     """
     columns = {word.encode(): v for v, word in enumerate(words)}

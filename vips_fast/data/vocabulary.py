@@ -21,7 +21,7 @@ _PUBLIC = "public:"
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
     """The words of a file, UTF-8, plain or gzip: one on each line, that of line k (from 0) for column k.
 
-    Raises OSError if the file cannot be opened, and ValueError if it is empty, not UTF-8, or has a blank or repeated
+    Raises OSError if the file does not open, and ValueError if it is empty, not UTF-8, or has a blank or repeated
     line.
     """
     with naming(path), open_text(path) as file:
@@ -55,7 +55,7 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
         How many words of a frequency list are taken.
 
     Raises TypeError for words that are no strings, ValueError for a language that has no list and as
-    `load_vocabulary`, OSError if a file cannot be opened, and ImportError if the package is missing.
+    `load_vocabulary`, OSError if a file does not open, and ImportError if the package is missing.
     """
     if isinstance(vocabulary, str) and vocabulary.startswith(_PUBLIC):
         check_number("vocabulary size", size, 1, 10**6, integer=True)

@@ -53,7 +53,7 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
 def _columns(result: FitResult) -> tuple[bool, str]:
     n = result.public.n_features
     if result.privacy.vocabulary:
-        return True, "The vocabulary was bought from the same budget, and is in the stated epsilon."
+        return True, "The vocabulary was purchased from the same budget, and is in the stated epsilon."
     return False, f"Somebody has to vouch that the {n} columns were chosen without looking at the private records."
 
 
@@ -113,7 +113,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
     (
         Assumption(
             "randomness",
-            "The random numbers cannot be foretold",
+            "The random numbers cannot be predicted",
             "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
             "observer gains more than a negligible amount over the stated δ.",
         ),
@@ -131,7 +131,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "columns",
             "The columns are public",
-            "The vocabulary (unless it is bought) or the columns, and how records are read, were not learned from the "
+            "The vocabulary (unless purchased) or the columns, and how records are read, were not learned from the "
             "private records.",
         ),
         _columns,
@@ -178,7 +178,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
             "all_runs",
             "All other releases are counted",
             "Whatever else was released from the same records adds to this: other models, other settings that were "
-            "tried, figures of a report.",
+            "tried, numbers in a report.",
         ),
         _all_runs,
     ),

@@ -48,12 +48,12 @@ class Backend(Protocol):
         """Draw the rows of a step and their random words, for `sum`; ``randomness`` belongs to the step."""
 
     def sum(
-        self, model: Model, records: Any, rows: Any, words: Any, figures: dict[str, float] | None = None
+        self, model: Model, records: Any, rows: Any, words: Any, diagnostics: dict[str, float] | None = None
     ) -> np.ndarray:
         """Sum the model's contributions over ``rows``, exactly; shape ``model.fine_shape``.
 
-        int64, or Python integers if int64 could overflow. ``figures`` receives un-noised diagnostics of a run that is
-        not private anyway: ``records``, their number, and the model's own.
+        int64, or Python integers if int64 could overflow. In a run that is not private anyway, ``diagnostics``
+        receives un-noised values: ``records``, their number, and the model's own.
         """
 
 
@@ -91,21 +91,21 @@ class Threads:
         records: Records,
         rows: np.ndarray,
         words: np.ndarray,
-        figures: dict[str, float] | None = None,
+        diagnostics: dict[str, float] | None = None,
     ) -> np.ndarray:
         """See `Backend.sum`."""
-        if figures is not None:
-            figures["records"] = float(len(rows))
+        if diagnostics is not None:
+            diagnostics["records"] = float(len(rows))
         if len(rows) <= model.capacity:
-            return self._portion(model, records, rows, words, figures)
+            return self._portion(model, records, rows, words, diagnostics)
         total = np.zeros(model.fine_shape, dtype=object)
         for first in range(0, len(rows), model.capacity):
             part = slice(first, first + model.capacity)
-            total += self._portion(model, records, rows[part], words[part], figures)
+            total += self._portion(model, records, rows[part], words[part], diagnostics)
         return total
 
     def _portion(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, diagnostics: dict[str, float] | None
     ) -> np.ndarray:
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
@@ -113,9 +113,9 @@ class Threads:
         n_threads = max(1, min(self.n_threads, n_blocks, ACCUMULATOR_BYTES // max(total.nbytes, 1)))
         outs: list[np.ndarray] = [total] + [zeros_on_line(total.shape, total.dtype) for _ in range(n_threads - 1)]
         scratches: list[dict[str, Any]] = [{} for _ in range(n_threads)]
-        if figures is not None:
+        if diagnostics is not None:
             for scratch in scratches:
-                scratch["figures"] = {}
+                scratch["diagnostics"] = {}
 
         def work(block: int, worker: int) -> None:
             first, last = int(edges[block]), int(edges[block + 1])
@@ -129,8 +129,8 @@ class Threads:
                 flat[0][first:last] += extra[first:last]
 
         map_chunks(total.size, _CHUNK, n_threads, merge)
-        if figures is not None:
+        if diagnostics is not None:
             for scratch in scratches:
-                for name, value in scratch["figures"].items():
-                    figures[name] = figures.get(name, 0.0) + value
+                for name, value in scratch["diagnostics"].items():
+                    diagnostics[name] = diagnostics.get(name, 0.0) + value
         return total

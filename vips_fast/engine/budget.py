@@ -199,7 +199,7 @@ class Budget:
                 state.settle()
             yield state
 
-    # -------------------------------------------------------------- figures
+    # -------------------------------------------------------------- amounts
 
     @property
     def head(self) -> str:
@@ -225,7 +225,7 @@ class Budget:
             return head in self._log.heads
 
     def show(self) -> dict[str, Any]:
-        """Return all figures, runs and lists, JSON-ready."""
+        """Return all amounts, runs and lists, JSON-ready."""
         with self._reading() as state:
             facts = ("epsilon", "delta", "dataset", "unit", "relation", "filter")
             return {

@@ -330,7 +330,7 @@ class DaskBackend:
         return Draw(sampler, records.n_rows, randomness, step), None
 
     def sum(
-        self, model: Model, records: Placed, rows: Draw, words: None, figures: dict[str, float] | None = None
+        self, model: Model, records: Placed, rows: Draw, words: None, diagnostics: dict[str, float] | None = None
     ) -> np.ndarray:
         """Sum on the workers, see `Backend.sum`.
 
@@ -341,7 +341,7 @@ class DaskBackend:
         """
         contributor = Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
-            sums = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
+            sums = self._attempt(contributor, model.capacity, records, rows, diagnostics is not None, attempt)
             if sums is not None:
                 break
             _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
@@ -351,12 +351,12 @@ class DaskBackend:
         if whole.parts != (1 << len(records.parts)) - 1:
             raise RuntimeError("a part of the data set is missing in the sum")
         self.moved = sum(one.moved for one in sums)
-        if figures is not None:
-            figures.update(whole.figures)
+        if diagnostics is not None:
+            diagnostics.update(whole.diagnostics)
         return whole.packed.unpacked()
 
     def _attempt(
-        self, model: Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
+        self, model: Sent, capacity: int, placed: Placed, draw: Draw, diagnoses: bool, attempt: int
     ) -> list[PartialSum] | None:
         """Compute a few sums that contain all parts; None if one was lost with a worker."""
         from distributed import CancelledError, KilledWorker
@@ -389,7 +389,7 @@ class DaskBackend:
                     (part.start, part.stop),
                     number,
                     identity(),
-                    opens,
+                    diagnoses,
                     key=f"vips_sum-{name}-{number}",
                 )
                 for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))

@@ -19,7 +19,7 @@ from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
 from .randomness import Randomness
-from .sampling import charged, epoch_length
+from .sampling import epoch_length, starts_event
 
 _log = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ def run(
     backend: Backend,
     *,
     first_step: int = 0,
-    keep: Callable[[Release], None] | None = None,
+    on_release: Callable[[Release], None] | None = None,
     callback: Callable[[Progress], None] | None = None,
-    figures: list[dict[str, float]] | None = None,
+    diagnostics: list[dict[str, float]] | None = None,
     charge: Callable[[], None] | None = None,
     steps: range | None = None,
     after: Callable[[int], None] | None = None,
@@ -67,11 +67,11 @@ def run(
         Prepared by `make_plan`.
     first_step : int
         Steps done before, in earlier runs.
-    keep : callable(Release) or None
+    on_release : callable(Release) or None
         Called with each release before the model sees it, to store it.
     callback : callable(Progress) or None
         Called after each step. An exception from it ends the run.
-    figures : list or None
+    diagnostics : list or None
         Receives a dict of un-noised diagnostics for each step. The plan has to be tainted.
     charge : callable() or None
         Called before the key of a step's noise is drawn, if the step starts an event. When it returns, the charge to
@@ -96,31 +96,31 @@ def run(
     start = time.perf_counter()
     for number in steps:
         step = first_step + number
-        opened: dict[str, float] | None = None if figures is None else {}
+        of_step: dict[str, float] | None = None if diagnostics is None else {}
         first = number == steps.start
         # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
-        if charged(sampler, step, first):
+        if starts_event(sampler, step, first):
             drawing = randomness.of_step(step - step % epoch_length(sampler))
         rows, words = backend.minibatch(sampler, records, drawing, step)
-        sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
+        sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
         # A step that ends before this line costs nothing: nothing was released. After it the step is spent. So a signal
         # waits until model and run folder both hold a whole number of steps.
         event = plan.event_at(step, first)
         with uninterrupted():
             if event is not None:
-                if charge is not None and charged(sampler, step, first):
+                if charge is not None and starts_event(sampler, step, first):
                     charge()
                 clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
                 ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
             release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-            if keep is not None:
-                keep(release)
+            if on_release is not None:
+                on_release(release)
             model.update(release)
             if after is not None:
                 after(number + 1)
-        if figures is not None and opened is not None:
-            figures.append(opened)
+        if diagnostics is not None and of_step is not None:
+            diagnostics.append(of_step)
         if callback is not None:
             callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
     _log.info("done: %d steps in %.3f s", first_step + steps.stop, time.perf_counter() - start)

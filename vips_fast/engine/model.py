@@ -91,7 +91,7 @@ class Model(ABC):
         A record's contribution is a function of only that record, its own word and the released parameters, bit for
         bit, and has an L2 norm of at most ``clip``. ``block`` is a result of `Records.block`, ``words`` one uniform
         random uint64 for each of its records. ``scratch`` belongs to the calling thread and outlives the block; store
-        only buffers in it. If it contains "figures", `diagnose` adds un-noised diagnostics to them.
+        only buffers in it. If it contains "diagnostics", `diagnose` adds un-noised diagnostics to them.
         """
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
@@ -166,6 +166,6 @@ def steps_of(state: Mapping[str, np.ndarray]) -> int:
 
 def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:
     """Add to the un-noised diagnostics of a step, if the run collects them."""
-    if (figures := scratch.get("figures")) is not None:
+    if (diagnostics := scratch.get("diagnostics")) is not None:
         for name, amount in amounts.items():
-            figures[name] = figures.get(name, 0.0) + float(amount)
+            diagnostics[name] = diagnostics.get(name, 0.0) + float(amount)

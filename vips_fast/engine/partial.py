@@ -77,7 +77,7 @@ class PartialSum:
     n_units : int
         Units that contributed.
     packed : PackedSum
-    figures : dict
+    diagnostics : dict
         Un-noised diagnostics, if a run asks for them.
     moved : int
         Bytes of this sum and of all its summands.
@@ -86,7 +86,7 @@ class PartialSum:
     parts: int
     n_units: int
     packed: PackedSum
-    figures: dict[str, float] = field(default_factory=dict)
+    diagnostics: dict[str, float] = field(default_factory=dict)
     moved: int = 0
 
     def __sizeof__(self) -> int:
@@ -94,10 +94,10 @@ class PartialSum:
         return self.packed.nbytes
 
     @classmethod
-    def of(cls, parts: int, n_units: int, total: np.ndarray, figures: dict[str, float] | None) -> PartialSum:
+    def of(cls, parts: int, n_units: int, total: np.ndarray, diagnostics: dict[str, float] | None) -> PartialSum:
         """Pack a sum."""
         packed = PackedSum.of(total)
-        return cls(parts, n_units, packed, dict(figures or {}), packed.nbytes)
+        return cls(parts, n_units, packed, dict(diagnostics or {}), packed.nbytes)
 
 
 def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
@@ -117,16 +117,16 @@ def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
     """
     n_units, parts = sum(one.n_units for one in sums), 0
     total = np.zeros(sums[0].packed.shape, dtype=object if n_units > capacity else np.int64)
-    figures: dict[str, float] = {}
+    diagnostics: dict[str, float] = {}
     for one in sums:
         if parts & one.parts:
             raise RuntimeError("a part of the data set would count twice")
         parts |= one.parts
-        for name, value in one.figures.items():
-            figures[name] = figures.get(name, 0.0) + value
+        for name, value in one.diagnostics.items():
+            diagnostics[name] = diagnostics.get(name, 0.0) + value
         if n_units > capacity:
             total += one.packed.unpacked()
         else:
             one.packed.add_to(total)
-    whole = PartialSum.of(parts, n_units, total, figures)
-    return PartialSum(parts, n_units, whole.packed, whole.figures, whole.moved + sum(one.moved for one in sums))
+    whole = PartialSum.of(parts, n_units, total, diagnostics)
+    return PartialSum(parts, n_units, whole.packed, whole.diagnostics, whole.moved + sum(one.moved for one in sums))

@@ -11,7 +11,7 @@ from ..accounting import PrivacyEvent, Relation, SelfComposedEvent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
-from .sampling import Sampler, charged
+from .sampling import Sampler, starts_event
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class RunPlan:
 
     @property
     def event(self) -> PrivacyEvent | None:
-        """Event of a release or an epoch (`charged`); None without noise."""
+        """Event of a release or an epoch (`starts_event`); None without noise."""
         z = self.mechanism.noise_multiplier
         return self.sampler.event(z) if z > 0 else None
 
@@ -51,7 +51,7 @@ class RunPlan:
         It is 0 times `event` if the event of the epoch covers the step.
         """
         event = self.event
-        return event if event is None or charged(self.sampler, step, first) else SelfComposedEvent(event, 0)
+        return event if event is None or starts_event(self.sampler, step, first) else SelfComposedEvent(event, 0)
 
     def public(self) -> dict[str, Any]:
         """List the plan's numbers for the ledger, JSON-ready."""

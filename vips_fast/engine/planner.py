@@ -84,7 +84,7 @@ class Planner:
             if before >= target_epsilon:
                 raise ValueError(
                     f"target_epsilon={target_epsilon:g}: expected more than epsilon = {before:.4g}, which is spent on "
-                    "what the columns were bought with"
+                    "what the columns were purchased with"
                 )
             events = () if purchase is None else (purchase,)
             self._calibrated[key] = calibrate_noise_multiplier(

@@ -116,8 +116,8 @@ class FitResult:
             raise ValueError("public.scale: expected None with privacy")
         arrays, state = _frozen(arrays), _frozen(state)
         ledger.close(digest(kind, settings, public, n_steps, arrays, state), transcript)
-        figures = None if diagnostics is None else tuple(diagnostics)
-        return cls(kind, settings, public, n_steps, arrays, state, ledger.freeze(), figures)
+        of_steps = None if diagnostics is None else tuple(diagnostics)
+        return cls(kind, settings, public, n_steps, arrays, state, ledger.freeze(), of_steps)
 
     @property
     def head(self) -> str:

@@ -77,7 +77,7 @@ def check_steps(sampler: Sampler, n_steps: int) -> None:
         )
 
 
-def charged(sampler: Sampler, step: int, first: bool = False) -> bool:
+def starts_event(sampler: Sampler, step: int, first: bool = False) -> bool:
     """Test whether a step of a run starts a new event: every step, or every step that begins an epoch.
 
     The first step of a run also starts one, even within an epoch: a resumed run draws new minibatches. The steps

@@ -177,7 +177,7 @@ class KeptRows(Selection):
         self._chosen = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
 
 
-def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
+def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Unpack a block: rows, a word for each, and the starts of units; None if every row is a unit."""
     if isinstance(block, UnitBlock):
         return block.records.take(block.units, words)

@@ -133,7 +133,7 @@ class Draw:
 
 
 def sum_part(
-    held: Sent, model: Sent, draw: Draw, part: tuple[int, int], number: int, expected: dict[str, str], opens: bool
+    held: Sent, model: Sent, draw: Draw, part: tuple[int, int], number: int, expected: dict[str, str], diagnoses: bool
 ) -> PartialSum:
     """Sum over the units of a part that a step draws.
 
@@ -148,7 +148,7 @@ def sum_part(
         Number of the part.
     expected : dict of str
         `identity` of the workers that may compute it.
-    opens : bool
+    diagnoses : bool
         Whether the run collects diagnostics.
 
     Raises
@@ -161,10 +161,10 @@ def sum_part(
     records: Records = held.content
     if records.n_rows != part[1] - part[0]:
         raise ClusterError("a block has other rows than when it was first read")
-    figures: dict[str, float] | None = {} if opens else None
+    diagnostics: dict[str, float] | None = {} if diagnoses else None
     rows, words = minibatch(draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part))
-    total = Threads(1).sum(model.content, records, rows, words, figures)
-    return PartialSum.of(1 << number, len(rows), total, figures)
+    total = Threads(1).sum(model.content, records, rows, words, diagnostics)
+    return PartialSum.of(1 << number, len(rows), total, diagnostics)
 
 
 #: Records, their number, public facts, and None or class and text of the error that refuses them.

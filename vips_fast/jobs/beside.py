@@ -25,7 +25,7 @@ def statement(model: Any) -> str:
     return paragraph(model.privacy_.statement()) + "\n"
 
 
-def charged(budget: Any) -> str:
+def describe_budget(budget: Any) -> str:
     """Write the state of a budget after a fit, in one line.
 
     Its head shows a rollback of the budget's file.

@@ -298,7 +298,7 @@ class _Purchase:
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
-            raise ValueError(f"{self._folder.words}: bought with other settings; expected the same with --resume")
+            raise ValueError(f"{self._folder.words}: purchased with other settings; expected the same with --resume")
         return words
 
     def _purchased(self, records: Records) -> PrivateVocabulary:

@@ -52,7 +52,7 @@ class PrivateEstimator(Fitted):
     """
 
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
-    _figures_without_privacy: ClassVar[bool] = False
+    _diagnostics_without_privacy: ClassVar[bool] = False
 
     _test_key: bytes | None = None
     _diagnose: bool = False
@@ -134,8 +134,8 @@ class PrivateEstimator(Fitted):
 
         All later fits are NOT PRIVATE for good. With a ``test_key`` of 32 bytes, sampling, per-record randomness and
         noise come from this known key. Such fits can be repeated bit for bit. ``diagnostics=True`` keeps un-noised
-        figures of the training records in ``diagnostics_``. Neither is a parameter, and neither is stored in files or
-        pickles. Returns the estimator; raises TypeError or ValueError if the key is not 32 bytes.
+        diagnostics of the training records in ``diagnostics_``. Neither is a parameter; files and pickles hold neither.
+        Returns the estimator; raises TypeError or ValueError if the key is not 32 bytes.
 
         >>> import numpy as np
         >>> from vips_fast import SigmoidBeliefNetwork
@@ -143,7 +143,7 @@ class PrivateEstimator(Fitted):
         >>> len(model.fit(np.eye(50, 4, dtype=int)).diagnostics_), model.privacy_.epsilon
         (2, inf)
         >>> print(model.privacy_)
-        NOT PRIVATE: unsafe diagnostics: figures of the training records were opened.
+        NOT PRIVATE: unsafe diagnostics: computed from the training records without noise.
         """
         if test_key is not None:
             if not isinstance(test_key, (bytes, bytearray)):
@@ -318,7 +318,7 @@ class PrivateEstimator(Fitted):
             self._randomness(planned.request.public),
             backend,
             planned.settings,
-            self._diagnose or (self._figures_without_privacy and not self.private),
+            self._diagnose or (self._diagnostics_without_privacy and not self.private),
             planned.request.partial,
             0 if before is None else before.n_steps,
             None if before is None else before.head,
@@ -326,7 +326,7 @@ class PrivateEstimator(Fitted):
             planned.forecast,
         )
 
-    def run(self, stage: Stage, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
+    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run a stage or resume it from a folder; take the result."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
         kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
@@ -336,8 +336,8 @@ class PrivateEstimator(Fitted):
             diagnostics: list[dict[str, float]] | None = [] if stage.diagnoses else None
             spent = len(ledger)
             try:
-                if keep is not None:
-                    keep.begin(
+                if transcript is not None:
+                    transcript.begin(
                         kind,
                         settings,
                         public,
@@ -359,16 +359,16 @@ class PrivateEstimator(Fitted):
                         stage.randomness,
                         stage.backend,
                         first_step=stage.n_steps,
-                        keep=keep,
+                        on_release=transcript,
                         callback=self.callback,
-                        figures=diagnostics,
+                        diagnostics=diagnostics,
                         charge=payment.draw,
                         steps=steps,
                         after=None if folder is None else folder.after,
                     )
                 ledger = ledger if folder is None else folder.finish()
-                if keep is not None:
-                    keep.finish(ledger, n_before)
+                if transcript is not None:
+                    transcript.finish(ledger, n_before)
             except BaseException as error:
                 if folder is not None:
                     folder.keep(whole=isinstance(error, Stopped))
@@ -387,7 +387,7 @@ class PrivateEstimator(Fitted):
             model.state(),
             ledger,
             diagnostics,
-            None if keep is None else keep.digests,
+            None if transcript is None else transcript.digests,
         )
         return self
 
@@ -468,7 +468,8 @@ class PrivateEstimator(Fitted):
         if not self.private:
             return ()
         known = ("unsafe test_key: noise and sampling are known",) if self._test_key is not None else ()
-        return known + (("unsafe diagnostics: figures of the training records were opened",) if self._diagnose else ())
+        why = "unsafe diagnostics: computed from the training records without noise"
+        return known + ((why,) if self._diagnose else ())
 
     def _randomness(self, public: Public) -> Randomness:
         if self._test_key is not None:

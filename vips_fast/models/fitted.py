@@ -165,9 +165,9 @@ class Fitted(Conventions):
 
     @property
     def diagnostics_(self) -> list[dict[str, float]] | None:
-        """Un-noised figures of each step, with ``set_unsafe(diagnostics=True)``; else None."""
-        figures = self._fitted().diagnostics
-        return None if figures is None else [dict(step) for step in figures]
+        """Un-noised diagnostics of each step, with ``set_unsafe(diagnostics=True)``; else None."""
+        diagnostics = self._fitted().diagnostics
+        return None if diagnostics is None else [dict(step) for step in diagnostics]
 
     # --------------------------------------------------------------- files
 

@@ -206,5 +206,5 @@ def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, 
     elif budget is None:
         found.append("What is left of the budget: its file was not given (vips-fast report --budget).")
     if model.diagnostics_ is not None:
-        found.append("Figures of the training records, which the estimator holds: they are not private, and left out.")
+        found.append("Diagnostics of the training records are not private, and left out.")
     return tuple(found)

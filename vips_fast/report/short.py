@@ -38,6 +38,6 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
             for g in dossier.gains
         ]
         lines.append(table(rows, ("  owner of", "right", "found")))
-    opened = [finding.assumption.title for finding in dossier.findings if not finding.held]
-    lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(opened)}.", width)]
+    open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
+    lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]
     return "\n".join(lines)

@@ -100,7 +100,9 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
     )
     words = "the vocabulary: FILE with one word a line"
     if learns:
-        words += "; public:LANGUAGE, its commonest words; or private (default for raw records), bought from the budget"
+        words += (
+            "; public:LANGUAGE, its commonest words; or private (default for raw records), purchased from the budget"
+        )
     columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "those of the fit")
     where = (
         source("input", formats, "INPUT", words=("docstrings", "-")),

@@ -29,7 +29,7 @@ PLAN = command(
     "plan",
     "settings of a private topic model from public numbers",
     Option("--records", "number of documents", WHOLE, required=True),
-    Option("--words", "size of a public vocabulary; default: bought", WHOLE),
+    Option("--words", "size of a public vocabulary; default: purchased", WHOLE),
     Option("--topics", "default with a public vocabulary: as many as are worthwhile", WHOLE),
     Option("--doc-length", "words a document, default 500", WHOLE, default=500),
     DISTINCT_WORDS,

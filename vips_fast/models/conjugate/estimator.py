@@ -143,7 +143,7 @@ class ConjugateEstimator(PrivateEstimator):
     #: tau_0 of the step size; 1 forgets the start in the first step.
     learning_offset: ClassVar[float] = 1.0
 
-    _figures_without_privacy = True
+    _diagnostics_without_privacy = True
     #: Set on the private copies whose functions are called.
     _public: Public | None = field(default=None, init=False)
 
@@ -186,7 +186,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
         ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, if the model has them. A
@@ -197,7 +197,7 @@ class ConjugateEstimator(PrivateEstimator):
         that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,
         or the M-step returns no tuple. But for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(X, y, **keep)
+        return self._fit(X, y, **call)
 
     def partial_fit(self, X: Data, y: Column | None = None, **call: Unpack[Call]) -> Self:
         """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.

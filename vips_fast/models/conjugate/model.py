@@ -13,7 +13,7 @@ from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
-from ...engine.units import Selection, UnitBlock, opened
+from ...engine.units import Selection, UnitBlock, unpack_block
 from ...mechanisms import GaussianMechanism
 from .block import Room, loop_of, room
 
@@ -151,7 +151,7 @@ class ConjugateModel(Model):
         scratch: dict[str, Any],
     ) -> None:
         """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
-        (records, rows), _, starts = opened(block, words)
+        (records, rows), _, starts = unpack_block(block, words)
         if "room" not in scratch:
             scratch["room"] = self._room()
         counts, limit = np.zeros(2, dtype=np.int64), math.floor(self.clip / self._spacing)

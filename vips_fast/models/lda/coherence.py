@@ -103,7 +103,7 @@ def topic_coherence(similarity: np.ndarray, topics: np.ndarray, measure: str) ->
     of similarities to the topic's words, and the sum of these vectors (Röder et al. 2015: one-set segmentation,
     indirect cosine), 0 for a word that never occurs.
 
-    The figures are gensim's where no word comes twice in a window, as in documents that are windows themselves. Else
+    The values are gensim's where no word comes twice in a window, as in documents that are windows themselves. Else
     gensim 4 forgets a word as soon as one of its places leaves the window, though another is still in it.
     """
     out = np.empty(len(topics))

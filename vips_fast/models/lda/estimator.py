@@ -169,7 +169,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
@@ -179,7 +179,7 @@ class LatentDirichletAllocation(TopicQuality):
         `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
         be noise (`vips_fast.models.lda.forecast`).
         """
-        return self._fit(X, **keep)
+        return self._fit(X, **call)
 
     def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
@@ -189,9 +189,9 @@ class LatentDirichletAllocation(TopicQuality):
         """
         return self._fit(X, partial=True, **call)
 
-    def fit_transform(self, X: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Matrix:
+    def fit_transform(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
-        return self.fit(X, **keep).transform(X)
+        return self.fit(X, **call).transform(X)
 
     @property
     def _informed(self) -> bool:

@@ -1,4 +1,4 @@
-"""How topics use words together: what a word's entries in all other topics foresee of its entry in one.
+"""How topics use words together: what a word's entries in all other topics predict of its entry in one.
 
 Topics that use a word more than the corpus does are not found at random: where a topic of ships uses a word, those of
 coasts and of war do so more often than others. So the ratios r_vk of a word (`vips_fast.models.lda.shrinkage`) have a
@@ -20,7 +20,7 @@ _ROUNDS = 10
 _SPREAD = 0.3
 #: Least variance of a topic's ratios that is its own.
 _LEAST_OWN = 0.05
-#: The least ratio that is foreseen: what other topics do not use a word for, this one may.
+#: The least ratio that is predicted: what other topics do not use a word for, this one may.
 _LEAST = 0.1
 
 
@@ -46,7 +46,7 @@ class TopicFactors:
     off the diagonal (principal factors: the diagonal is what L gave in the round before). Eigenvalues are kept that lie
     clear of the edge e of the spectrum that ratios without a covariance would have, 2 sqrt(K) standard deviations of an
     entry (the semicircle law), and shrunk to (lambda^2 - e^2)^(1/2), which is best in squares for a matrix of low rank
-    seen through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is foreseen.
+    seen through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
     """
 
     def __init__(self, sums: np.ndarray):
@@ -66,11 +66,11 @@ class TopicFactors:
         self.own = np.maximum(variances - (self.loadings**2).sum(axis=1), _LEAST_OWN)
         self._products = np.einsum("kq,kr->kqr", self.loadings, self.loadings).reshape(len(self.own), -1)
 
-    def foreseen(self, x: np.ndarray, base: np.ndarray) -> np.ndarray:
+    def predict(self, x: np.ndarray, base: np.ndarray) -> np.ndarray:
         """Conditional means of the ratios, (n, K), each given the word's other entries: at least 0.1.
 
         The deviations d = x - base have the covariance C = base (L L' + diag(own)) base + I, and what the others
-        foresee of d_k is d_k - (C^-1 d)_k / (C^-1)_kk. By Woodbury's identity that takes one q x q system a word.
+        predict of d_k is d_k - (C^-1 d)_k / (C^-1)_kk. By Woodbury's identity that takes one q x q system a word.
         """
         q = self.loadings.shape[1]
         if q == 0:

@@ -11,7 +11,7 @@ from scipy.special import digamma, ndtri
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.sampling import Sampler
-from ...engine.units import UnitBlock, opened
+from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.memory import zeros_on_line
@@ -147,12 +147,12 @@ class LdaModel(Model):
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
         """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
-        (corpus, rows), words, starts = opened(block, words)
+        (corpus, rows), words, starts = unpack_block(block, words)
         rows, offsets, columns, values = corpus.arrays(rows)
         buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         n_units = len(rows) if starts is None else len(starts) - 1
-        norms = np.zeros(n_units) if "figures" in scratch else None
+        norms = np.zeros(n_units) if "diagnostics" in scratch else None
         native.lda_gather(
             rows,
             self._mode,

@@ -184,7 +184,7 @@ class WordNeighbors:
         return cast(np.ndarray, sparse.csr_array(rows, shape=(last - first, matrix.shape[0])) @ evidence)
 
 
-def foreseen_ratios(sums: np.ndarray, ordinary: np.float32) -> np.ndarray:
+def predict_ratios(sums: np.ndarray, ordinary: np.float32) -> np.ndarray:
     """Predict ratios from `WordNeighbors.sums` of both kinds of evidence.
 
     ``ordinary``, one of `ORDINARY`, is the weight of the ratio 1.

@@ -30,7 +30,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbours of words are known, of the x
   that this is worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
-- *Words.* A vocabulary that is bought takes as many words as there can be with a signal to noise of 0.6; the split
+- *Words.* A vocabulary that is purchased takes as many words as there can be with a signal to noise of 0.6; the split
   is that of `vips_fast.models.vocabulary.planning`.
 """
 
@@ -63,13 +63,13 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 #: The power of the words' shares by which contributions are scaled.
 WORD_SCALE = 0.25
 #: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken; and that of the
-#: most words that are bought.
+#: most words that are purchased.
 _CLEAR, _LEAST_CLEAR = 2.4, 0.6
 #: Topics for each unit of the signal, where they are left to the plan; the fewest and the most of them.
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
-#: Different words of a text of N words, as a power of N; most words of a vocabulary that is bought.
+#: Different words of a text of N words, as a power of N; most words of a vocabulary that is purchased.
 _DIFFERENT, _MOST_WORDS = 0.85, 50_000
 
 
@@ -100,7 +100,7 @@ class Plan:
     expected_gain : float
         Forecast of 1 minus the perplexity of held-out words over that of the training documents' own word
         frequencies, mostly within 0.15 of what comes out; below 0 the topics are worse than word frequencies. Where
-        the words are bought, of all words: those that are not bought gain nothing.
+        the words are purchased, of all words: those that are not purchased gain nothing.
     readable_words : float
         Forecast of the words of a topic that stand clear of the noise.
     distinct_words : float
@@ -108,7 +108,7 @@ class Plan:
     n_components : int
         Topics that this is for.
     vocabulary : VocabularyPlan or None
-        How the vocabulary is bought, if it is.
+        How the vocabulary is purchased, if it is.
     word_neighbors : bool
         Whether this is for a fit that knows which words are used alike.
 
@@ -158,7 +158,7 @@ class Plan:
     def advice(self) -> str:
         """What would help, in one line."""
         if self.vocabulary is not None:
-            return "more records or more epsilon buy more words and clearer topics; a public vocabulary costs nothing"
+            return "more records or more epsilon give more words and clearer topics; a public vocabulary costs nothing"
         signal = self.signal_to_noise * self.n_components
         return advise(signal, self.expected_gain, self.n_components, self.word_neighbors)
 
@@ -377,9 +377,9 @@ def plan(
     Parameters
     ----------
     n_records, n_features, n_components, doc_length : int
-        Documents n, words V, topics K, words a document N; all public. With an n_features of None the words are bought
-        from the same budget (`PrivateVocabulary`), and V is how many are expected. An n_components of None asks for as
-        many topics as are worth while, from 5 to 50 (`Plan.n_components`).
+        Documents n, words V, topics K, words a document N; all public. With an n_features of None, `PrivateVocabulary`
+        purchases the words from the same budget, and V is the number expected. With an n_components of None you get as
+        many topics as are worthwhile, from 5 to 50 (`Plan.n_components`).
     target_epsilon, target_delta : float
         The guarantee under adding or removing a document; a target_delta of None is min(1e-5, 1/(10 n)).
     n_steps, batch_size, clip, noise_multiplier, learning_decay : number or None
@@ -392,7 +392,7 @@ def plan(
     n_bins : int or None
         With "random_allocation", the bins that the shards were written in, which are the minibatches of every epoch.
     vocab_share : float or None
-        Share of epsilon of a vocabulary that is bought; None for the best.
+        Share of epsilon of a vocabulary that is purchased; None for the best.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.85, what a
         text of doc_length words has.
@@ -442,7 +442,7 @@ def plan(
     if n_bins and sampling == "poisson":
         raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
     if n_features is None and n_components is None:
-        raise ValueError("n_components=None: expected a number where the words are bought (n_features=None)")
+        raise ValueError("n_components=None: expected a number where the words are purchased (n_features=None)")
     if n_features is not None and vocab_share is not None:
         raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
     case = TopicCase(

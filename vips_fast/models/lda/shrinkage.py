@@ -21,7 +21,7 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
-p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics foresee
+p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics predict
 (`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands are those of the entries. Where
 public neighbours of words are given (`vips_fast.models.lda.neighbors`), these say first what is to be expected, and a
 rare word falls back to what its neighbours do.
@@ -38,7 +38,7 @@ from ...kernels import native
 from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks
 from .factors import TopicFactors, moments
-from .neighbors import ORDINARY, WordNeighbors, foreseen_ratios
+from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -143,7 +143,7 @@ class ProductShrinkage:
         self._prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
-        self._foreseen: np.ndarray | None = None
+        self._predicted: np.ndarray | None = None
         self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
@@ -166,7 +166,7 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
-        self._foresee(average)
+        self._predict(average)
         rounds = _ROUNDS
         if self._prior is None:
             rounds = _FIRST_ROUNDS
@@ -201,9 +201,9 @@ class ProductShrinkage:
         """The noise of entries in units of that of their words, (last - first, K)."""
         return np.asarray(self._sd[first:last] / self._word_sd[first:last, None])
 
-    def _foresee(self, average: np.ndarray) -> None:
+    def _predict(self, average: np.ndarray) -> None:
         """What each entry is expected to be, (V, K), where more is known than the products of shares."""
-        self._foreseen = None
+        self._predicted = None
         if self._neighbors is not None:
             self._ask_neighbors(average, self._neighbors)
         if self._n_topics > 1:
@@ -212,21 +212,21 @@ class ProductShrinkage:
                 self._ask_topics(average)
 
     def _ask_topics(self, average: np.ndarray) -> None:
-        """The ratios that other topics foresee. But for its part of the mass, no entry is foreseen from itself."""
+        """The ratios that other topics predict. But for its part of the mass, no entry is predicted from itself."""
         n_words = len(average)
         out = np.empty((n_words, self._n_topics), dtype=np.float32)
 
         def collect(first: int, last: int, worker: int) -> np.ndarray:
             return moments(self._units(average, first, last), self._expected(first, last))
 
-        def foresee(first: int, last: int, worker: int) -> None:
+        def predict(first: int, last: int, worker: int) -> None:
             base = self._expected(first, last)
-            ratios = factors.foreseen(self._units(average, first, last), base)
+            ratios = factors.predict(self._units(average, first, last), base)
             out[first:last] = self._shared(base * ratios, first, last)
 
         factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
-        map_chunks(n_words, _CHUNK, self._n_threads, foresee)
-        self._foreseen = out
+        map_chunks(n_words, _CHUNK, self._n_threads, predict)
+        self._predicted = out
 
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
@@ -234,9 +234,9 @@ class ProductShrinkage:
         return np.asarray(expected * (self._mass[first:last] / total)[:, None])
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
-        """The ratios that neighbours foresee.
+        """The ratios that neighbours predict.
 
-        What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is foreseen from itself, so
+        What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is predicted from itself, so
         that neighbours which are none are found out, and do no harm.
         """
         n_words = len(average)
@@ -250,18 +250,18 @@ class ProductShrinkage:
         def judge(first: int, last: int, worker: int) -> np.ndarray:
             sums[0, first:last], sums[1, first:last] = (neighbors.sums(one, first, last) for one in own)
             b, x = base(first, last).astype(np.float32), self._units(average, first, last).astype(np.float32)
-            errors = [x - b * foreseen_ratios(sums[:, first:last], ordinary) for ordinary in ORDINARY]
+            errors = [x - b * predict_ratios(sums[:, first:last], ordinary) for ordinary in ORDINARY]
             return np.array([(error * error / (1 + b * b)).sum(dtype=np.float64) for error in errors])
 
-        def foresee(first: int, last: int, worker: int) -> None:
-            expected = base(first, last) * foreseen_ratios(sums[:, first:last], best)
+        def predict(first: int, last: int, worker: int) -> None:
+            expected = base(first, last) * predict_ratios(sums[:, first:last], best)
             own[0, first:last] = self._shared(expected, first, last)
 
         map_chunks(n_words, _CHUNK, self._n_threads, collect)
         errors = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, judge), axis=0)
         best = ORDINARY[np.argmin(errors)]
-        map_chunks(n_words, _CHUNK, self._n_threads, foresee)
-        self._foreseen = own[0]
+        map_chunks(n_words, _CHUNK, self._n_threads, predict)
+        self._predicted = own[0]
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
         """The words' and topics' shares, p_v w_k, in units of the entries' noise: (last - first, K)."""
@@ -269,13 +269,13 @@ class ProductShrinkage:
 
     def _expected(self, first: int, last: int) -> np.ndarray:
         """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
-        if self._foreseen is None:
+        if self._predicted is None:
             return self._ordinary(first, last)
-        return self._foreseen[first:last].astype(np.float64)
+        return self._predicted[first:last].astype(np.float64)
 
     def _bands(self, first: int, last: int) -> np.ndarray:
         """The bands of words, (last - first, 1), by their masses over the noise of their sums; or those of entries."""
-        of = self._mass[first:last, None] / len(self.weight) if self._foreseen is None else self._foreseen[first:last]
+        of = self._mass[first:last, None] / len(self.weight) if self._predicted is None else self._predicted[first:last]
         return np.searchsorted(_EDGES, of, side="right").astype(np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -300,7 +300,7 @@ class ProductShrinkage:
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
         self._mass, self.weight = mass, weight
         self._take_noise(average, sd)
-        self._foresee(average)
+        self._predict(average)
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K), in a thread's buffer."""
@@ -372,7 +372,7 @@ class ProductShrinkage:
     ) -> None:
         assert self._prior is not None
         bands = self._bands(first, last)
-        if self._foreseen is None:
+        if self._predicted is None:
             native.shrink_means(
                 rows,
                 1.0,

@@ -157,7 +157,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     # ------------------------------------------------------------- fitting
 
     def fit(
-        self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **keep: Unpack[Bookkeeping]
+        self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
     ) -> Self:
         """Fit to rows and their labels or counts.
 
@@ -169,7 +169,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit(X, y, trials=trials, **keep)
+        return self._fit(X, y, trials=trials, **call)
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.

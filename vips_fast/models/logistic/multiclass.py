@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.model import Model, Release, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
-from ...engine.units import opened
+from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.logistic import workspace
 from ...mechanisms import GaussianMechanism
@@ -108,7 +108,7 @@ class OneVsRestModel(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
-        block, words, starts = opened(block, words)
+        block, words, starts = unpack_block(block, words)
         n, d, K = block.n_rows, self.n_features, self.n_classes
         if len(scratch.get("factors", ())) < (K + 2) * n:
             scratch["factors"] = np.empty((K + 2) * n)

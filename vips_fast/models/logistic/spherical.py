@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
-from ...engine.units import opened
+from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
 from .options import LogisticOptions
@@ -108,7 +108,7 @@ class SphericalModel(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
-        block, words, starts = opened(block, words)
+        block, words, starts = unpack_block(block, words)
         # What is not finite becomes zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
             columns, units, clipped = self._contributions(block)

@@ -13,7 +13,7 @@ from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
-from ...engine.units import opened
+from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
 from ...kernels.logistic import triangle_size, unpack_upper, workspace
@@ -193,7 +193,7 @@ class LogisticStatistics(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
-        block, words, starts = opened(block, words)
+        block, words, starts = unpack_block(block, words)
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
         n, d = block.n_rows, self.n_features
@@ -205,7 +205,7 @@ class LogisticStatistics(Model):
         work, lattice = scratch["workspace"], self.lattice
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
         state = self.moment, self.center(), *lattice.arguments(self.step), self.label_free
-        measured = norms if several or "figures" in scratch else None
+        measured = norms if several or "diagnostics" in scratch else None
         native.logistic_weights(
             d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
         )
@@ -213,7 +213,7 @@ class LogisticStatistics(Model):
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
         triangle = out[d:] if math.isfinite(lattice.scales_of(self.step)[1]) else None
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
-        if "figures" in scratch:
+        if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:

@@ -10,7 +10,7 @@ from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.result import Public
 from ...engine.sampling import Sampler
-from ...engine.units import opened
+from ...engine.units import unpack_block
 from ...mechanisms import GaussianMechanism
 from .network import Settings, row_weights
 from .quadratic import IMAGE_BITS, QuadraticModel
@@ -33,19 +33,19 @@ class ClassConditionalModel(Model):
     Notes
     -----
     *Parallel composition, as one release.* The blocks of different classes lie in different coordinates, and a record
-    is in one of them alone. In network c it has a norm of at most keep sqrt(1 - eta^2), eta = `COUNT_SHARE`, since that
-    is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of the
-    network); in the count it has keep eta. Its norm is therefore at most keep, whatever the number of classes, and so
-    is the distance of the sums with and without it: C networks cost what one costs. The label is as private as the
-    record, and so are the sizes of the classes: both are read from the release, and are public afterwards.
+    is in one of them alone. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`, since
+    that is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of
+    the network); in the count it has retained eta. Its norm is therefore at most retained, whatever the number of
+    classes, and so is the distance of the sums with and without it: C networks cost what one costs. The label is as
+    private as the record, and so are the sizes of the classes: both are read from the release, and public afterwards.
 
     *Replacing a record.* By one of the same class: the counts are the same, and the two contributions to that class's
-    block are at most keep sqrt(1 - eta^2) long, so at most 2 keep sqrt(1 - eta^2) apart. By one of another class: the
-    two contributions share no coordinate, so they are at most sqrt(2) keep apart. So 2 sqrt(1 - eta^2) is enough. That
-    is why this is one mechanism and not C of them by turns: a network for each class, run alone and called parallel,
-    covers no replacement that changes the label, since it changes two of the parts.
+    block are at most retained sqrt(1 - eta^2) long, so at most 2 retained sqrt(1 - eta^2) apart. By one of another
+    class: the two contributions share no coordinate, so they are at most sqrt(2) retained apart. So 2 sqrt(1 - eta^2)
+    is enough. That is why this is one mechanism and not C of them by turns: a network for each class, run by itself
+    and called parallel, covers no replacement that changes the label, since it changes two of the parts.
 
-    *Rounding* is that of `NetworkModel`, over all entries: keep = 1 - slack with slack a little more than sqrt(d) g.
+    *Rounding* is that of `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
 
     *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. What the unit contributes is the
     mean of what its rows would contribute as records, a point of the convex hull of these, in which no norm and no
@@ -69,7 +69,7 @@ class ClassConditionalModel(Model):
         ]
         self.shape = (self._n_classes * (size + 1),)
         self._counts, self.prior = np.zeros(self._n_classes), np.full(self._n_classes, 1 / self._n_classes)
-        self._keep, self._spacing, self._step = 1.0, 1.0, 0
+        self._retained, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
         """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see notes."""
@@ -80,9 +80,9 @@ class ClassConditionalModel(Model):
         slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
         if slack > 0.5 * self.clip:
             raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
-        self._keep, self._spacing = 1.0 - slack / self.clip, mechanism.spacing
+        self._retained, self._spacing = 1.0 - slack / self.clip, mechanism.spacing
         for one in self._each:
-            one.keep, one.spacing = self._keep * _NETWORK_SHARE, mechanism.spacing
+            one.retained, one.spacing = self._retained * _NETWORK_SHARE, mechanism.spacing
 
     # -- statistics
 
@@ -93,7 +93,7 @@ class ClassConditionalModel(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; a block's last column numbers the class."""
-        rows, _, starts = opened(block, words)
+        rows, _, starts = unpack_block(block, words)
         weights, labels = row_weights(starts), rows[:, self._n_visible]
         for number, (one, place) in enumerate(zip(self._each, self._places, strict=True)):
             mine = np.flatnonzero(labels == number)
@@ -105,7 +105,7 @@ class ClassConditionalModel(Model):
             one.add_rows(np.ascontiguousarray(rows[mine, : self._n_visible]), None, own, out[place], scratch)
 
     def _count_fraction(self, spacing: float) -> Fraction:
-        return Fraction.below(COUNT_SHARE * self._keep * 2.0**-IMAGE_BITS / spacing)
+        return Fraction.below(COUNT_SHARE * self._retained * 2.0**-IMAGE_BITS / spacing)
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See `NetworkModel.round`."""

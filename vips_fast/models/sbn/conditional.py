@@ -107,7 +107,7 @@ class ClassConditionalNetwork(PrivateEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, Y: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
@@ -116,7 +116,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         data are out of range, the run would pass ``target_epsilon``, or the statistics would not fit the memory.
         Nothing is spent then.
         """
-        return self._fit(Y, y, **keep)
+        return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: Column, **call: Unpack[Call]) -> Self:
         """Do one more step, from all rows of Y, with the first call's labels.

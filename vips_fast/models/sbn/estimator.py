@@ -133,7 +133,7 @@ class SigmoidBeliefNetwork(Transformer):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
@@ -141,7 +141,7 @@ class SigmoidBeliefNetwork(Transformer):
         MemoryError if a parameter or the data are out of range, the run would pass ``target_epsilon``, or the
         statistics would not fit the memory. Nothing is spent then.
         """
-        return self._fit(Y, y, **keep)
+        return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """Do one more step, from all rows of Y; parameters as in `fit`."""
@@ -225,9 +225,9 @@ class SigmoidBeliefNetwork(Transformer):
     def _hidden(self, Y: Any) -> np.ndarray:
         return self._latent(self._records(Y, self.n_features_in_)[0])
 
-    def fit_transform(self, Y: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Matrix:
+    def fit_transform(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
         """Fit, then give Y's q(z) (which describe Y: they are not private)."""
-        return self.fit(Y, **keep).transform(Y)
+        return self.fit(Y, **call).transform(Y)
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         arrays = self._fitted().arrays

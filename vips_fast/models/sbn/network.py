@@ -92,12 +92,12 @@ class NetworkModel(Model):
     Notes
     -----
     *Rounding.* A block of the statistic is a multiplier times what its fine integers stand for. The multipliers hold
-    the factor keep = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
+    the factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
     spacing g. Let D be the distance that neighbours could reach without that factor: `sensitivity`, at least ``clip``.
-    Sums of neighbours are then at most keep D apart, whatever the records, since the factor shrinks every contribution
-    and not only those that are clipped. Each is rounded once, exactly, from its exact fine sum: in each coordinate the
-    distance grows by at most one lattice unit. So the rounded sums are at most keep D + sqrt(d) g <= D - slack +
-    sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g (g is at least 2^-31 of the clip) is far more
+    Sums of neighbours are then at most retained D apart, whatever the records, since the factor shrinks every
+    contribution and not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate
+    the distance grows by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack
+    + sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g (g is at least 2^-31 of the clip) is far more
     than the error of computing the multipliers in double precision. As the multipliers are rounded *down* to fractions
     p / 2^k, the statistics read back are divided by those fractions themselves.
 
@@ -134,7 +134,7 @@ class NetworkModel(Model):
             settings.weight_prior, self.n_visible, self.n_hidden, self.options.weight_variance, self.options.phi
         )
         self.start_weights = np.random.default_rng(public.seed).standard_normal((self.n_visible, self.n_hidden))
-        self.keep, self.spacing = 1.0, 1.0
+        self.retained, self.spacing = 1.0, 1.0
 
     @abstractmethod
     def multiplier(self, name: str) -> float:
@@ -153,7 +153,7 @@ class NetworkModel(Model):
         slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
         if slack > 0.5 * self.clip:
             raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
-        self.keep, self.spacing = 1.0 - slack / self.clip, mechanism.spacing
+        self.retained, self.spacing = 1.0 - slack / self.clip, mechanism.spacing
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Exact sums times their multipliers, to the nearest points of the lattice."""

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from ...engine.model import Release, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, opened
+from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
@@ -117,7 +117,7 @@ class PolyaGammaModel(NetworkModel):
 
     def multiplier(self, name: str) -> float:
         """Invert a block's largest norm."""
-        return self.keep / self.largest[name]
+        return self.retained / self.largest[name]
 
     def _views(self, fine: np.ndarray) -> dict[str, np.ndarray]:
         ends = np.cumsum(list(self._fine.values()))
@@ -144,7 +144,7 @@ class PolyaGammaModel(NetworkModel):
     ) -> None:
         """Add the sums of products of y, z and xi."""
         J, K, sums = self.n_visible, self.n_hidden, self._views(out)
-        rows, _, starts = opened(block, words)
+        rows, _, starts = unpack_block(block, words)
         weights = row_weights(starts)
         area = room(scratch, "moments", lambda: workspaces("moments", J, K, 1)[0])
         z, x = room(scratch, "factors", lambda: (np.empty((MOMENTS_BLOCK, K)), np.empty((MOMENTS_BLOCK, J))))
@@ -219,7 +219,7 @@ class PolyaGammaModel(NetworkModel):
             np.multiply(
                 release.units[part], release.scale / (self.exact_multiplier(name) * self.largest[name]), out=fresh[part]
             )
-        law = Release(release.step, release.units, release.scale, release.noise_sd / self.keep)
+        law = Release(release.step, release.units, release.scale, release.noise_sd / self.retained)
         self._average.add_values(fresh, law, self._schedule.rate(self.step))
         self._maximise()
         self.step += 1

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, opened
+from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
@@ -153,7 +153,7 @@ class QuadraticModel(NetworkModel):
     def multiplier(self, name: str) -> float:
         """Divide a block's share by its bound."""
         if name == "image":
-            return self.keep / math.sqrt(self.n_visible)
+            return self.retained / math.sqrt(self.n_visible)
         C = self.latent_bound
         bound = {
             "mean": C,
@@ -161,7 +161,7 @@ class QuadraticModel(NetworkModel):
             # Empty for K = 1, where any bound will do.
             "covariance": C * C * math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2))),
         }[name]
-        return _SHARES[name] * self.keep / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
+        return _SHARES[name] * self.retained / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
         """Return the sums, with y x v about the center of y."""
@@ -174,7 +174,7 @@ class QuadraticModel(NetworkModel):
         self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
         """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
-        rows, _, starts = opened(block, words)
+        rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
     def add_rows(
@@ -230,15 +230,15 @@ class QuadraticModel(NetworkModel):
 
     def _share(self, y: np.ndarray, v: np.ndarray) -> float:
         """Find a unit's largest weight t, up to 2^-12; see the notes."""
-        m, keep = len(y), self.keep
+        m, retained = len(y), self.retained
         counted = self._counting * self.multiplier("image") ** 2
         # The larger root of t^2 square + counted (t m - 1)^2 = keep^2.
         whole = self._square(y, v, v) + counted * m * m
-        inner = (counted * m) ** 2 - whole * (counted - keep * keep)
+        inner = (counted * m) ** 2 - whole * (counted - retained * retained)
         share = min(1.0, (counted * m + math.sqrt(max(inner, 0.0))) / whole) if whole > 0 else 1.0
         while True:
             square = self._square(y, np.trunc(v * share), np.trunc(v * math.sqrt(share)))
-            if (square + counted * max(share * m - 1, 0.0) ** 2) * (1 + 2.0**-20) <= keep * keep:
+            if (square + counted * max(share * m - 1, 0.0) ** 2) * (1 + 2.0**-20) <= retained * retained:
                 return share
             share *= 1 - 2.0**-12
 

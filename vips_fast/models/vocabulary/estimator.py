@@ -1,4 +1,4 @@
-"""Vocabularies bought from the privacy budget."""
+"""Vocabularies purchased from the privacy budget."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ class PrivateVocabulary(PrivateEstimator):
 
     `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most parameters are common to
     all estimators (`vips_fast.models.parameters.Parameters`). The guarantee is always about adding or removing one
-    person with all texts. Every person takes part in each of ``n_steps`` rounds (sampling "full").
+    person with all texts (sampling "full").
 
     Parameters
     ----------
+    n_rounds : int
+        Rounds of the mechanism, in each of which every person takes part. ``n_steps`` stays None.
     analyzer : "unicode", "paper", Analyzer or callable
         How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
     max_tokens : int
@@ -87,15 +89,15 @@ class PrivateVocabulary(PrivateEstimator):
 
     >>> from vips_fast import PrivateVocabulary
     >>> texts = ["cough and fever"] * 300 + ["cough, says Xenia"]
-    >>> bought = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
-    >>> bought.get_feature_names_out().tolist(), bought.shares_.shape
+    >>> purchased = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
+    >>> purchased.get_feature_names_out().tolist(), purchased.shares_.shape
     (['and', 'cough', 'fever'], (3,))
-    >>> bought.needed("epsilon")
+    >>> purchased.needed("epsilon")
     '...'
     """
 
     sampling: str = "full"
-    n_steps: int | None = 4
+    n_rounds: int = 4
     analyzer: str | Analyzer | Callable[[str], Sequence[str]] = "unicode"
     max_tokens: int = 1000
     max_share: float = 1.0
@@ -104,7 +106,7 @@ class PrivateVocabulary(PrivateEstimator):
     order: str = "share"
 
     def fit(self, X: Iterable[str | None] | TokenRows, y: object = None, **call: Unpack[Purchase]) -> Self:
-        """Buy the vocabulary of some texts.
+        """Purchase the vocabulary of some texts.
 
         X are texts, None for an empty one; only some are in memory at a time. Or X are tokens of texts that were read
         in batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments
@@ -130,7 +132,7 @@ class PrivateVocabulary(PrivateEstimator):
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(
-            said.n_records, said.epsilon, said.delta, int(fitted.n_steps or 1), int(fitted.max_tokens)
+            said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
         )
         ways = [] if epsilon is None else [f"about {name} = {epsilon / share:.2g}"]
         ways += [] if persons is None else [f"some {persons:.2g} {said.unit}s in place of {said.n_records}"]
@@ -144,9 +146,9 @@ class PrivateVocabulary(PrivateEstimator):
         check_choice("relation", self.relation, (None, "add_remove"))
         if self.noise_multiplier is not None:
             check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17)
-        if self.n_steps is None:
-            raise ValueError("n_steps=None: expected a number of rounds")
-        check_number("n_steps", self.n_steps, 1, 100, integer=True)
+        if self.n_steps is not None:
+            raise ValueError(f"n_steps={self.n_steps!r}: expected None for a vocabulary; give its rounds as n_rounds")
+        check_number("n_rounds", self.n_rounds, 1, 100, integer=True)
         check_number("max_tokens", self.max_tokens, 1, 2**20, integer=True)
         check_number("max_share", self.max_share, 0, 1, low_open=True)
         if self.max_features is not None:
@@ -187,7 +189,7 @@ class PrivateVocabulary(PrivateEstimator):
         return dataclasses.replace(stage, records=sets)
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
-        rounds, delta = int(self.n_steps or 1), THRESHOLD_SHARE * terms.delta(public.n_records)
+        rounds, delta = int(self.n_rounds), THRESHOLD_SHARE * terms.delta(public.n_records)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:

@@ -60,7 +60,7 @@ class VocabularyModel(Model):
        at p = delta_rho are the profile of the Gaussian's pair times that of a (0, delta_rho) event.
 
     R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
-    (Chen et al. 2025). Theirs moves it in one round, and by global figures, which would fail in step 1.
+    (Chen et al. 2025). Theirs moves it in one round, and by global numbers, which would fail in step 1.
 
     *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
     k + 1 squares add up to at most C^2; later ones are integers whose squares are added and held against C^2. Sums are
@@ -92,7 +92,7 @@ class VocabularyModel(Model):
         if not plan.max_tokens < self._units**2 <= _MOST_UNITS**2:
             raise ValueError(
                 f"noise_multiplier={mechanism.noise_multiplier:g}: expected a number from 1 to "
-                f"{2.0**22 / math.sqrt(plan.max_tokens + 1):.3g} for a vocabulary; change target_epsilon or n_steps"
+                f"{2.0**22 / math.sqrt(plan.max_tokens + 1):.3g} for a vocabulary; change target_epsilon or n_rounds"
             )
         self.threshold = threshold_for(plan.delta, self._sd, plan.max_tokens, plan.n_rounds)
         self._first = np.array(

@@ -44,7 +44,7 @@ class VocabularyPlan:
     ----------
     target_epsilon : float
         For the vocabulary only.
-    n_steps, max_tokens, max_features : int
+    n_rounds, max_tokens, max_features : int
         Parameters of `PrivateVocabulary` of the same names.
     noise_multiplier, threshold : float
         Noise in a token's weight in each round, and the threshold for the weights of all rounds. No person weighs more
@@ -58,7 +58,7 @@ class VocabularyPlan:
     """
 
     target_epsilon: float
-    n_steps: int
+    n_rounds: int
     max_tokens: int
     max_features: int
     noise_multiplier: float
@@ -70,12 +70,12 @@ class VocabularyPlan:
 
     def parameters(self) -> dict[str, Any]:
         """Keyword arguments for the estimator."""
-        return {name: getattr(self, name) for name in ("target_epsilon", "n_steps", "max_tokens", "max_features")}
+        return {name: getattr(self, name) for name in ("target_epsilon", "n_rounds", "max_tokens", "max_features")}
 
     def text(self) -> str:
         """One line."""
         return (
-            f"vocabulary: epsilon = {self.target_epsilon:.3g} in {self.n_steps} rounds; expect about {self.words:.2g} "
+            f"vocabulary: epsilon = {self.target_epsilon:.3g} in {self.n_rounds} rounds; expect about {self.words:.2g} "
             f"words, {self.token_share:.0%} of all tokens, and {self.extra_noise:.2f} times the noise in the topics"
         )
 
@@ -90,24 +90,24 @@ class _Public:
     n_words: int
     size: int
 
-    def expected(self, epsilon: float, n_steps: int, max_tokens: int) -> tuple[float, float, float]:
+    def expected(self, epsilon: float, n_rounds: int, max_tokens: int) -> tuple[float, float, float]:
         """Predict share of tokens, words, and noise of a round; 0 if out of range."""
         # In R rounds the noise is sqrt(R) times the noise of one.
-        z = math.sqrt(n_steps) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
+        z = math.sqrt(n_rounds) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         if not 1 <= z <= 2.0**17:
             return 0.0, 0.0, z
-        words, share = forecast(self.sampler(n_steps, max_tokens), z, self.tokens, self.n_words, self.size)
+        words, share = forecast(self.sampler(n_rounds, max_tokens), z, self.tokens, self.n_words, self.size)
         return share, words, z
 
-    def sampler(self, n_steps: int, max_tokens: int) -> ThresholdSampler:
+    def sampler(self, n_rounds: int, max_tokens: int) -> ThresholdSampler:
         """Persons, rounds and threshold."""
-        return ThresholdSampler(self.n_records, n_steps, max_tokens, THRESHOLD_SHARE * self.delta)
+        return ThresholdSampler(self.n_records, n_rounds, max_tokens, THRESHOLD_SHARE * self.delta)
 
-    def extra_noise(self, epsilon: float, n_steps: int, z: float) -> float:
+    def extra_noise(self, epsilon: float, n_rounds: int, z: float) -> float:
         """Compare the noise of the topics with their noise at the whole epsilon."""
         alone = gaussian_noise_multiplier(epsilon, self.delta)
         both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
-        left = both**-2 - n_steps * z**-2
+        left = both**-2 - n_rounds * z**-2
         return left**-0.5 / alone if left > 0 else math.inf
 
 
@@ -120,7 +120,7 @@ def plan_vocabulary(
     n_words: int = _OPEN,
     max_features: int = 8000,
     share: float | None = None,
-    n_steps: int | None = None,
+    n_rounds: int | None = None,
     max_tokens: int | None = None,
     planner: Planner | None = None,
 ) -> VocabularyPlan:
@@ -140,7 +140,7 @@ def plan_vocabulary(
         Of epsilon, for the vocabulary; None for the best.
     max_features : int
         Most tokens, of `PrivateVocabulary`; `vips_fast.plan` says how many the topics can use.
-    n_steps, max_tokens : int or None
+    n_rounds, max_tokens : int or None
         Of `PrivateVocabulary`; None for the best.
     planner : Planner or None
         Of the job that this is for, whose calibrations are not repeated.
@@ -157,12 +157,12 @@ def plan_vocabulary(
     check_number("n_words", n_words, 1, 2**31, integer=True)
     check_number("max_features", max_features, 1, math.inf, integer=True)
     check_number("share", share, 0, 1, low_open=True, optional=True)
-    check_number("n_steps", n_steps, 1, 100, integer=True, optional=True)
+    check_number("n_rounds", n_rounds, 1, 100, integer=True, optional=True)
     check_number("max_tokens", max_tokens, 1, 2**20, integer=True, optional=True)
     public = _Public(n_records, target_delta, tokens, n_words, max_features)
-    part = _share(public, target_epsilon, n_steps or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
+    part = _share(public, target_epsilon, n_rounds or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
     best = -1.0, 0.0, 0, 0
-    for rounds in _ROUNDS if n_steps is None else (n_steps,):
+    for rounds in _ROUNDS if n_rounds is None else (n_rounds,):
         for most in _MOST if max_tokens is None else (max_tokens,):
             covered, words, _ = public.expected(part * target_epsilon, rounds, most)
             if covered > _BETTER * best[0]:
@@ -185,12 +185,12 @@ def plan_vocabulary(
     )
 
 
-def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> float:
+def _share(public: _Public, epsilon: float, n_rounds: int, max_tokens: int) -> float:
     """Choose the share of epsilon for the vocabulary."""
     costs, most = [], 0.0
     for share in _SHARES:
-        covered, words, z = public.expected(share * epsilon, n_steps, max_tokens)
-        costs.append(_MISSING * (1 - covered) + _NOISE * covered * math.log(public.extra_noise(epsilon, n_steps, z)))
+        covered, words, z = public.expected(share * epsilon, n_rounds, max_tokens)
+        costs.append(_MISSING * (1 - covered) + _NOISE * covered * math.log(public.extra_noise(epsilon, n_rounds, z)))
         most = max(most, words)
     if most < _USEFUL:
         return _SHARES[-1]
@@ -198,7 +198,7 @@ def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> fl
 
 
 def enough_for_words(
-    n_records: int, epsilon: float, delta: float, n_steps: int, max_tokens: int
+    n_records: int, epsilon: float, delta: float, n_rounds: int, max_tokens: int
 ) -> tuple[float | None, int | None]:
     """Estimate the epsilon and the number of persons for twenty words.
 
@@ -213,7 +213,7 @@ def enough_for_words(
         return factors[place] if place < len(factors) and at(factors[place])[1] >= _USEFUL else None
 
     def expected(n: float, e: float) -> tuple[float, float, float]:
-        return _Public(round(min(n, 2**31)), delta, 100.0, _OPEN, _OPEN).expected(e, n_steps, max_tokens)
+        return _Public(round(min(n, 2**31)), delta, 100.0, _OPEN, _OPEN).expected(e, n_rounds, max_tokens)
 
     more = least(lambda factor: expected(n_records, factor * epsilon))
     persons = least(lambda factor: expected(factor * n_records, epsilon))
