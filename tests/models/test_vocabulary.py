@@ -372,7 +372,8 @@ def test_no_private_token_leaves(tmp_path, caplog):
     data += (caplog.text + str(warned[0].message) + str(refused.value) + str(made.value)).encode()
     assert b"w0" in data and b"sesame" not in data and b"zebra" not in data
     assert names_of(SimpleNamespace(result=lambda: found._result.arrays)) == sorted(found.vocabulary_)
-    assert not found._result.state
+    state = found._result.state
+    assert set(state) == {"sums", "bytes", "lengths"} and state["sums"].shape == (4, 1 + len(found.vocabulary_))
 
 
 def test_persons_own_their_texts():

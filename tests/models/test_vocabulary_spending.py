@@ -8,6 +8,7 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.budget_state import BudgetState
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
 from vips_fast.models.vocabulary import TokenRows
 
@@ -82,7 +83,7 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
     """The topics are charged for what the target leaves them after the words, not for all of it."""
     Budget.create(
-        tmp_path / "b", epsilon=4.0, delta=1e-5, dataset="d", unit="record", relation="add_remove", filter=kind
+        tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
     words = PrivateCountVectorizer(target_epsilon=2.0, target_delta=1e-5, max_tokens=20, n_records=400)
     counts, budget = words.fit(TEXTS, budget=tmp_path / "b").transform(TEXTS), Budget(tmp_path / "b")
@@ -106,25 +107,116 @@ def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp
     assert left[0] < 3.0 and budget.left == 5.0 and budget.spent == 0.0
 
 
-def test_a_filter_sets_apart_what_the_first_run_may_let_through(tmp_path):
-    Budget.create(
-        tmp_path / "b", epsilon=5.0, delta=1e-5, dataset="d", unit="person", relation="add_remove", filter="gaussian"
-    )
-    budget = Budget(tmp_path / "b")
+def of_delta(path, delta=1e-5, **options):
+    options = dict(epsilon=50.0, dataset="d", unit="record", relation="add_remove", filter="gaussian") | options
+    return Budget.create(path, delta=delta, **options)
+
+
+def draw(budget, event, count, drawn=None):
+    with budget.reserve(event, count) as run:
+        for _ in range(count if drawn is None else drawn):
+            run.release()
+
+
+def leak(delta):
+    return ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, delta, "add_remove")))
+
+
+def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):
+    """Whatever the order and number of purchases, leaks add up to the pot, and the filter's delta never changes."""
+    budget = of_delta(tmp_path / "b")
     assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
     assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}
-    with budget.reserve(LEAK, 4) as run:
-        for _ in range(4):
-            run.release()
-    rest = gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): 4}, 1e-5 - 4e-6)
-    assert budget.spent == pytest.approx(rest, rel=1e-9) and budget.spent > epsilon(LEAK, 1e-5)
-    with pytest.raises(BudgetExceededError):
-        budget.reserve(LEAK, 1)
-    other = PoissonSampledEvent(0.5, GaussianEvent(8.0, "add_remove"))
-    budget.reserve(other, 1).close()
-    Budget.create(tmp_path / "c", epsilon=50.0, delta=3e-6, dataset="d", unit="person", relation="add_remove")
-    with pytest.raises(BudgetExceededError):
-        Budget(tmp_path / "c").reserve(LEAK, 4)
+    with pytest.raises(BudgetExceededError, match="no further vocabulary purchase"):
+        budget.reserve(LEAK, 4)  # 4e-6 is more than the pot, even for the first
+    assert budget.purchase_delta == pytest.approx(2.5e-6 / 16, rel=1e-6)
+    for number in range(1, 6):
+        draw(budget, leak(1.2e-7), 4, drawn=3 if number == 5 else 4)
+        rest = gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): min(4 * number, 19)}, 7.5e-6)
+        assert budget.spent == pytest.approx(rest, rel=1e-9)
+        assert budget.show()["purchases"]["delta_left"] == pytest.approx(2.5e-6 - 1.2e-7 * min(4 * number, 19))
+    with pytest.raises(BudgetExceededError, match="purchases=N"):
+        draw(budget, leak(1.2e-7), 2)
+    draw(budget, leak(1.2e-7), 1)  # three of four rounds were drawn above: the rest was given back
+    with pytest.raises(BudgetExceededError, match="1e-07 left of the delta of 2.5e-06 that 16 share"):
+        _ = budget.purchase_delta
+    draw(budget, PoissonSampledEvent(0.5, GaussianEvent(8.0, "add_remove")), 1)
+    assert Budget(tmp_path / "b").spent == budget.spent < 50
+
+
+def test_the_rule_is_fixed_ahead(tmp_path):
+    first = of_delta(tmp_path / "none-first")
+    draw(first, GaussianEvent(8.0, "add_remove"), 1)
+    assert first.spent == gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): 1}, 1e-5)
+    with pytest.raises(BudgetExceededError, match="sets no delta apart for them, as its first run was another"):
+        draw(first, leak(1e-9), 1)
+    always = of_delta(tmp_path / "always", purchases=2)
+    draw(always, GaussianEvent(8.0, "add_remove"), 1)
+    assert always.spent == gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): 1}, 7.5e-6)
+    assert always.purchase_delta == pytest.approx(1.25e-6, rel=1e-5)
+    said = always.show()["purchases"]
+    assert (said["number"], said["left"], said["fixed"]) == (2, 2, True)
+    with pytest.raises(BudgetExceededError, match="7.5e-06 of 1e-05 is left for lists"):
+        of_delta(tmp_path / "lists", purchases=2).reserve_list([GaussianEvent(8.0, "add_remove")], delta=8e-6)
+    assert not of_delta(tmp_path / "never", purchases=0).show()["purchases"]["delta"]
+    with pytest.raises(ValueError, match="purchases"):
+        of_delta(tmp_path / "bad", purchases=-1)
+
+
+def test_as_many_nights_as_purchases(tmp_path):
+    """Each purchases a vocabulary and fits topics from one budget; one more night is refused before it draws."""
+    budget = of_delta(tmp_path / "b", purchases=2)
+    for left in (1, 0):
+        words = purchased(n_records=400)
+        counts = words.fit(TEXTS, budget=budget).transform(TEXTS)
+        assert words._result.settings["threshold_delta"] == pytest.approx(1.25e-6, rel=1e-5)
+        topics(target_epsilon=5.0).fit(counts, after=words, budget=budget)
+        assert budget.show()["purchases"]["left"] == left
+    spent = budget.spent
+    assert leaked(without_parts(budget)) <= 2.5e-6 and spent < float("inf")
+    with pytest.raises(BudgetExceededError, match="no further vocabulary purchase.*public"):
+        purchased(n_records=400).fit(TEXTS, budget=budget)
+    assert budget.spent == spent
+    topics(target_epsilon=1.0).fit(counts, budget=budget)
+
+
+def without_parts(budget):
+    with budget._reading() as state:
+        return {event: count for (_, event), count in state.rest(reserved=True).items()}
+
+
+def pot_is_not_deducted(patch):
+    true = BudgetState.filtered
+
+    def filtered(self, spent, name=None):
+        self.rest_delta = None if self.rest_delta is None else self.free_delta
+        return true(self, spent, name)
+
+    patch.setattr(BudgetState, "filtered", filtered)
+
+
+def shares_are_not_counted(patch):
+    patch.setattr(BudgetState, "pot_left", property(lambda self: self.pot_of(float("inf"))))
+
+
+def closed_purchases_are_forgotten(patch):
+    true = BudgetState._close
+
+    def close(self, record):
+        before = self._leaked
+        true(self, record)
+        self._leaked = before
+
+    patch.setattr(BudgetState, "_close", close)
+
+
+@pytest.mark.parametrize("mutant", [pot_is_not_deducted, shares_are_not_counted, closed_purchases_are_forgotten])
+def test_mutants_of_the_pot_are_killed(mutant, tmp_path, monkeypatch):
+    (tmp_path / "true").mkdir()
+    test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path / "true")
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path)
 
 
 def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):

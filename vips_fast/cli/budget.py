@@ -24,6 +24,7 @@ def create(args: Namespace) -> int:
         relation=args.relation,
         unit=args.unit,
         filter=args.filter,
+        purchases=args.purchases,
     )
     print(f"Written to {args.file}: epsilon = {args.epsilon:g}, delta = {args.delta:g} for {args.dataset}.")
     print(f"head {budget.head}")
@@ -46,6 +47,9 @@ def show(args: Namespace) -> int:
         ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),
         ("head", said["head"]),
     ]
+    if (pot := said["purchases"])["delta"]:
+        share = f"{pot['left']} of {pot['number']}, which share a delta of {pot['delta']:.3g}"
+        rows.insert(5, ("vocabulary purchases left", share + ("" if pot["fixed"] else ", if the first run is one")))
     if said["parts"]:
         rows.insert(4, ("parts", f"{len(said['parts'])}; each record in one only, as the runs say: not checked"))
     print(table(rows))

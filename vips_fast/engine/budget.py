@@ -26,13 +26,13 @@ from typing import Any, Self
 from ..accounting import PrivacyEvent, RandomAllocationEvent, Relation, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..accounting.solver import find_integer
-from ..checks import check_name
+from ..checks import check_name, check_number
 from ..store.atomic import create_file
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.process import this_process
 from .budget_state import BudgetState, reservation
-from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise
+from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, leaked, renyi_orders, smallest_noise
 from .interrupts import stop_if_asked, uninterrupted
 
 __all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation"]
@@ -40,6 +40,8 @@ __all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError
 _KIND = "budget"
 #: Seconds that a charge waits for other processes.
 _WAIT = 300.0
+#: Share of delta that vocabulary purchases share, and their number by default.
+_POT_SHARE, _PURCHASES = 0.25, 16
 _log = logging.getLogger(__name__)
 
 
@@ -112,6 +114,7 @@ class Budget:
         relation: str = Relation.ADD_REMOVE,
         unit: str = "record",
         filter: str = "auto",
+        purchases: int | None = None,
     ) -> Self:
         """Make a new file; nothing is ever replaced.
 
@@ -128,6 +131,9 @@ class Budget:
         filter : {"auto", "gaussian", "renyi"}
             How runs outside declared lists add up. "auto" takes "gaussian" if the first run uses the whole data set in
             every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
+        purchases : int or None
+            Vocabulary purchases that share a quarter of the delta outside declared lists; the rest is for all else.
+            None sets a quarter apart for 16 purchases if the first run is one, and nothing otherwise.
 
         Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
@@ -139,9 +145,12 @@ class Budget:
             raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
         for name, text in (("dataset", dataset), ("unit", unit)):
             check_name(name, text)
+        check_number("purchases", purchases, 0, 10_000, integer=True, optional=True)
         about = dict(dataset=dataset, relation=relation, unit=unit, epsilon=epsilon, delta=delta, filter=filter)
         # A filter has to be fixed before the first release, and so for all versions that read the file.
         about |= dict(budget=secrets.token_hex(8), orders=renyi_orders(epsilon, delta))
+        number = _PURCHASES if purchases is None else int(purchases)
+        about |= dict(purchases={"share": _POT_SHARE, "number": number, "always": purchases is not None})
         record = {"kind": "budget", "at": _now(), **about}
         create_file(Path(os.path.abspath(path)), encode(_KIND, [record]))
         return cls(path)
@@ -219,6 +228,18 @@ class Budget:
         with self._reading() as state:
             return max(0.0, state.epsilon - state.total(reserved=True))
 
+    @property
+    def purchase_delta(self) -> float | None:
+        """Delta for the threshold of a further vocabulary purchase; None if the file is of an earlier version.
+
+        Raises BudgetExceededError if the delta that is set apart for purchases is used up.
+        """
+        with self._reading() as state:
+            share = self._without_abandoned(state).purchase_delta
+            if share == 0.0:
+                raise BudgetExceededError(self._no_purchase(state))
+            return share
+
     def knows(self, head: str) -> bool:
         """Tell whether a model's head belongs to this file's history; False after a rollback."""
         with self._reading():
@@ -234,6 +255,7 @@ class Budget:
                 "left": max(0.0, state.epsilon - state.total(reserved=True)),
                 "runs": [{"run": name, **run.to_dict()} for name, run in state.runs.items()],
                 "lists": [{"list": key, **one.to_dict()} for key, one in state.lists.items()],
+                "purchases": state.purchases(),
                 "parts": state.parts(),
                 "tight": state.tight(),
                 "head": self._log.head,
@@ -283,10 +305,23 @@ class Budget:
         item = state.item_for(event, count)
         if item is not None:
             return item
+        if (leak := leaked({event: count})) and leak > state.pot_left:
+            raise BudgetExceededError(self._no_purchase(state))
         total = state.with_run(event, count, part)
         if not total <= state.epsilon:
             raise BudgetExceededError(self._refusal(state, event, count, total))
         return None
+
+    def _no_purchase(self, state: BudgetState) -> str:
+        said = state.purchases()
+        if not said["delta"]:
+            why = "sets no delta apart for them, as its first run was another"
+        else:
+            why = f"has {said['delta_left']:.3g} left of the delta of {said['delta']:.3g} that {said['number']} share"
+        return (
+            f"{self.path}: the budget of {state.dataset} holds no further vocabulary purchase: it {why}; expected a "
+            "public vocabulary, or a budget created with purchases=N (--purchases N)"
+        )
 
     def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
         held = [run for run in state.live.values() if run.held]
@@ -374,7 +409,7 @@ class Budget:
             raise ValueError("events: expected at least one run")
         key = secrets.token_hex(6)
         with self._locked(write=True) as state:
-            free = 0.0 if state.rest_delta is not None else state.free_delta
+            free = 0.0 if state.rest_delta is not None else state.free_delta - state.pot_of(0.0)
             share = free if delta is None else open_probability("delta", delta)
             if not 0.0 < share <= free:
                 raise BudgetExceededError(

@@ -93,8 +93,13 @@ class BudgetState:
     """The records of a budget, applied one by one.
 
     ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are the orders of the Renyi
-    filter, each with its share of delta. ``rest_delta`` is the share of delta of the runs outside lists, less the leak
-    of the first of them; None before the first.
+    filter, each with its share of delta.
+
+    ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` the
+    delta of everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
+    before. The budget's own record has the rule: ``share`` of the delta outside lists for ``number`` purchases, set
+    apart ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first run's
+    own leak is the pot then.
     """
 
     def __init__(self) -> None:
@@ -105,6 +110,10 @@ class BudgetState:
         self.runs: dict[str, BudgetRun] = {}
         self.lists: dict[str, DeclaredList] = {}
         self.rest_delta: float | None = None
+        self.pot: float | None = None
+        self._rule: dict[str, Any] | None = None
+        #: Leaks of runs that are closed and of no list.
+        self._leaked = 0.0
         # From each part, by runs that are closed and of no list.
         self._drawn: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         #: The open reservations.
@@ -128,6 +137,11 @@ class BudgetState:
         self.orders = tuple((float(alpha), float(share)) for alpha, share in record["orders"])
         if math.fsum(share for _, share in self.orders) > 1.0:
             raise ValueError("the orders of its filter share more than delta")
+        if (rule := record.get("purchases")) is not None:
+            always = bool(rule["always"])
+            self._rule = {"share": float(rule["share"]), "number": int(rule["number"]), "always": always}
+            if not 0.0 <= self._rule["share"] < 1.0 or self._rule["number"] < 0:
+                raise ValueError("its purchases share a delta that is out of its range")
 
     def _reserve(self, record: Record) -> None:
         event, item = event_from_dict(record["event"]), record["item"]
@@ -140,10 +154,11 @@ class BudgetState:
             if self.filter == "auto":
                 self.filter = self.filter_for(event)
             leak = leaked({event: run.count})
-            if self.rest_delta is None:
-                self.rest_delta = self.free_delta - leak
-            elif leak:
-                raise ValueError("a release that may let delta through is not the first")
+            if self.rest_delta is None or self.pot is None:
+                self.pot = self.pot_of(leak)
+                self.rest_delta = self.free_delta - self.pot
+            if leak > self.pot_left:
+                raise ValueError("its purchases have more delta than is set apart for them")
         else:
             declared = self.lists[item[0]]
             declared.taken[item[1]] += run.count
@@ -165,6 +180,7 @@ class BudgetState:
         run.open = False
         if run.item is None:
             self._drawn[run.part, run.event] += run.spent
+            self._leaked += leaked({run.event: run.spent})
         else:
             self.lists[run.item[0]].taken[run.item[1]] -= run.count - run.spent
 
@@ -196,6 +212,44 @@ class BudgetState:
             return self.delta
         return max(0.0, self.delta - math.fsum(one.delta for one in self.lists.values()) * (1 + 1e-15))
 
+    def pot_of(self, leak: float) -> float:
+        """Return the pot, which a first run with this leak fixes."""
+        if self.pot is not None:
+            return self.pot
+        if self._rule is None:
+            return leak
+        return self._rule["share"] * self.free_delta if self._rule["number"] and (leak or self._rule["always"]) else 0.0
+
+    @property
+    def pot_left(self) -> float:
+        """Delta of the pot that no release has, drawn or reserved."""
+        held = (leaked({run.event: run.count}) for run in self.live.values() if run.item is None)
+        return self.pot_of(math.inf) - math.fsum((self._leaked, *held))
+
+    @property
+    def purchase_delta(self) -> float | None:
+        """Delta for the threshold of one more purchase, 0 if there is none left; None without a rule."""
+        if self._rule is None:
+            return None
+        each = self.pot_of(math.inf) / max(1, self._rule["number"])
+        # The leaks of its rounds add up to -log(1 - delta) at most.
+        share = -math.expm1(-each) * (1 - 1e-9)
+        return share if 0.0 < each <= self.pot_left * (1 + 1e-9) else 0.0
+
+    def purchases(self) -> dict[str, Any]:
+        """Return the pot, JSON-ready: its delta, what is left of it, and for how many purchases."""
+        pot, number = self.pot_of(math.inf), 1 if self._rule is None else self._rule["number"]
+        left = max(0.0, self.pot_left) if math.isfinite(pot) else 0.0
+        pot = pot if math.isfinite(pot) else 0.0
+        fixed = self.pot is not None or (self._rule is not None and self._rule["always"])
+        return {
+            "delta": pot,
+            "delta_left": left,
+            "number": number,
+            "left": int(left / (pot / number) + 1e-6) if pot and number else 0,
+            "fixed": fixed,
+        }
+
     def filter_for(self, event: PrivacyEvent) -> str:
         """Return the filter that counts a run outside lists."""
         if self.filter in FILTERS:
@@ -212,10 +266,9 @@ class BudgetState:
 
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
         """Return epsilon of releases outside lists for each part, by a filter; without parts, {None: all}."""
-        # The leak of the first run was fixed before anything was seen.
         delta = self.rest_delta
         if delta is None:
-            delta = self.free_delta - max(map(leaked, accounts(spent).values()))
+            delta = self.free_delta - self.pot_of(math.fsum(leaked({event: n}) for (_, event), n in spent.items()))
         if any(spent.values()) and delta <= 0.0:
             return {None: math.inf}
         gaussian = (name or self.filter) == "gaussian"
@@ -250,8 +303,6 @@ class BudgetState:
         """Return epsilon of everything and a further run outside lists."""
         spent = self.rest(reserved=True)
         spent[part, event] += count
-        if self.rest_delta is not None and leaked({event: count}):
-            return math.inf
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:

@@ -242,6 +242,11 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
 
+    def state(self) -> dict[str, np.ndarray]:
+        """Read the state in the checkpoint here, which `begin` checks; empty without one."""
+        path = self.path / CHECKPOINT
+        return dict(Checkpoint.read(path).state) if path.exists() else {}
+
     @property
     def noise_multiplier(self) -> float | None:
         """Noise multiplier of the plan here; None if no run has begun, or it adds no noise."""

@@ -123,5 +123,6 @@ def run(
             diagnostics.append(of_step)
         if callback is not None:
             callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
+    model.end()
     _log.info("done: %d steps in %.3f s", first_step + steps.stop, time.perf_counter() - start)
     return first_step + steps.stop

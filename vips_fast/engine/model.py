@@ -106,6 +106,9 @@ class Model(ABC):
     def update(self, release: "Release") -> None:
         """Compute the parameters of the next step from one more release: the M-step."""
 
+    def end(self) -> None:  # noqa: B027
+        """Drop everything that the result does not need, after the last step of a run; by default nothing."""
+
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
         """Give everything that the next step needs, as functions of releases and public numbers."""

@@ -154,6 +154,8 @@ class Planner:
         if budget is not None:
             # The result shows the settings that the budget decided.
             settings["target_delta"] = terms.target_delta
+            if terms.threshold_delta is not None:
+                settings["threshold_delta"] = terms.threshold_delta
             if terms.noise_multiplier is None and terms.target_epsilon is None:
                 settings["noise_multiplier"] = z
         return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
@@ -206,6 +208,8 @@ class Planner:
             _refuse(budget, reasons)
             if terms.target_delta is None:
                 terms = replace(terms, target_delta=budget.delta)
+            if request.settings.get("threshold_delta", 0) is None:
+                terms = replace(terms, threshold_delta=budget.purchase_delta)
         schedule = request.design.schedule(request.public, terms)
         if schedule is not None and terms.private:
             check_steps(schedule.sampler, schedule.n_steps)

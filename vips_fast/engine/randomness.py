@@ -23,6 +23,9 @@ class Randomness(Protocol):
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """Draw n independent uniform uint64 for a purpose in a step, from number ``first`` on."""
 
+    def key(self, purpose: str, step: int) -> bytes:
+        """Make the 32 bytes of the key of these words (`words_of`)."""
+
     def of_step(self, step: int) -> "Randomness":
         """Make randomness whose words of this step are the same at every call, in every process."""
 
@@ -30,12 +33,23 @@ class Randomness(Protocol):
         """Make the key for the noise of one release; None: the operating system makes a fresh one."""
 
 
+def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
+    """Compute n uint64 of the stream of a key, from number ``first`` on."""
+    out = np.empty(n, dtype=np.uint64)
+    native.chacha20_words(native.Key(key), first, out)
+    return out
+
+
 class SystemRandomness:
     """The operating system's generator; nothing to seed, nothing kept."""
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """Draw n independent uniform uint64, new ones at each call."""
-        return self.of_step(step).words(n, purpose, step, first)
+        return words_of(self.key(purpose, step), n, first)
+
+    def key(self, purpose: str, step: int) -> bytes:
+        """Make a fresh key at each call."""
+        return os.urandom(32)
 
     def of_step(self, step: int) -> "KeyedRandomness":
         """Make a stream from a fresh key of the operating system; the caller forgets it after the step."""
@@ -57,9 +71,11 @@ class KeyedRandomness:
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """Draw n uint64 of the purpose's stream in this step, from number ``first`` on."""
-        out = np.empty(n, dtype=np.uint64)
-        native.chacha20_words(native.Key(self._digest(purpose, step)), first, out)
-        return out
+        return words_of(self.key(purpose, step), n, first)
+
+    def key(self, purpose: str, step: int) -> bytes:
+        """Derive the key of this stream, from which neither others nor the noise follow."""
+        return self._digest(purpose, step)
 
     def of_step(self, step: int) -> "KeyedRandomness":
         """Make an own stream for the step; it reveals nothing about other steps or about noise."""

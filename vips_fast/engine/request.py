@@ -25,6 +25,8 @@ class Terms:
     target_epsilon: float | None = None
     target_delta: float | None = None
     noise_multiplier: float | None = None
+    #: Of a vocabulary.
+    threshold_delta: float | None = None
 
     @property
     def noised(self) -> bool:

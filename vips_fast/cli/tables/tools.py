@@ -1,7 +1,7 @@
 """The commands that take no fitted model: plans, budgets, data, audits."""
 
 from ...models.family import with_adapter
-from ..options import POSITIVE, PROBABILITY, WHOLE, Option, command, ending, file, folder, one_of, setting, switch
+from ..options import INTEGER, POSITIVE, PROBABILITY, WHOLE, Option, command, ending, file, folder, one_of, setting, switch
 from .shared import DELTA, DISTINCT_WORDS, LABELS, QUIET, RELATIONS, SEED, THREADS, VERIFY_KEY, documents, sampling
 
 _SHOWN = (
@@ -144,9 +144,10 @@ PRIVACY = command(
 )
 
 #: Keys of ``budget show --json``.
-BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs")
+BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases")
 _FILE = file("file", "the budget")
 _FILTERS = "composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit"
+_PURCHASES = "vocabulary purchases that share a quarter of delta; default: 16 if the first fit is one, else none"
 _RUNS = (
     'a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
     'with "sampling" and "relation" as for fit'
@@ -166,6 +167,7 @@ BUDGET = command(
             Option("--relation", "neighboring relation, default add_remove", choices=RELATIONS, default="add_remove"),
             Option("--unit", "privacy unit, default record", default="record"),
             Option("--filter", _FILTERS, choices=("auto", "gaussian", "renyi"), default="auto"),
+            Option("--purchases", _PURCHASES, INTEGER, metavar="N"),
             examples=("notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",),
         ),
         command(

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
@@ -17,8 +18,10 @@ from ...data.tokens import Analyzer, as_analyzer
 from ...data.types import Column, Data, Names, Vector
 from ...data.vocabulary import count_matrix
 from ...engine.backend import Backend
+from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.planner import Planner
+from ...engine.randomness import words_of
 from ...engine.request import RunSchedule, Terms
 from ...engine.result import Public
 from ..estimator import PrivateEstimator
@@ -26,10 +29,10 @@ from ..fitted import ArraySpec
 from ..parameters import BudgetLike
 from ..plots import plot_shares
 from ..stage import Stage
-from .model import VocabularyModel
+from .model import VocabularyModel, names_of
 from .planning import THRESHOLD_SHARE, enough_for_words
 from .records import TokenRows
-from .threshold import ThresholdSampler
+from .threshold import LARGEST_DELTA, ThresholdSampler
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,6 +48,9 @@ class Purchase(TypedDict, total=False):
     budget: BudgetLike
     backend: Backend | None
     planner: Planner | None
+    checkpoint: str | Path | RunFolder | None
+    resume: bool
+    checkpoint_every: int | None
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -69,10 +75,13 @@ class PrivateVocabulary(PrivateEstimator):
         Public words to leave out.
     max_features : int or None
         Most tokens: those with the largest noised shares.
+    threshold_delta : float or None
+        Probability that a token of only one person is released, a part of ``target_delta``. None is a quarter of it,
+        or a purchase's share of the budget's.
     order : {"share", "alphabet"}
         Of the released tokens: noised share, largest first, or alphabet.
 
-    The last four work on released tokens, and cost nothing.
+    ``max_share``, ``stop_words``, ``max_features`` and ``order`` work on released tokens, and cost nothing.
 
     Attributes
     ----------
@@ -104,14 +113,19 @@ class PrivateVocabulary(PrivateEstimator):
     stop_words: Sequence[str] | None = None
     max_features: int | None = None
     order: str = "share"
+    threshold_delta: float | None = None
 
     def fit(self, X: Iterable[str | None] | TokenRows, y: object = None, **call: Unpack[Purchase]) -> Self:
         """Purchase the vocabulary of some texts.
 
         X are texts, None for an empty one; only some are in memory at a time. Or X are tokens of texts that were read
         in batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments
-        are as for every fit (`vips_fast.models.parameters.Rows`). Of a budget this has to be the first run, and without
-        a ``target_epsilon`` all of it is spent.
+        are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several vocabularies if the first run is
+        one (`vips_fast.engine.budget.Budget.create`), and without a ``target_epsilon`` all of it is spent.
+
+        ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
+        never leave, and the key of the persons' random words. Only its owner can read it; the last checkpoint has only
+        what is released. Resume with the same texts.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
@@ -151,6 +165,7 @@ class PrivateVocabulary(PrivateEstimator):
         check_number("n_rounds", self.n_rounds, 1, 100, integer=True)
         check_number("max_tokens", self.max_tokens, 1, 2**20, integer=True)
         check_number("max_share", self.max_share, 0, 1, low_open=True)
+        check_number("threshold_delta", self.threshold_delta, 0, LARGEST_DELTA, low_open=True, optional=True)
         if self.max_features is not None:
             check_number("max_features", self.max_features, 1, math.inf, integer=True)
         check_choice("order", self.order, ("share", "alphabet"))
@@ -174,23 +189,39 @@ class PrivateVocabulary(PrivateEstimator):
         return X, {"n_features": 1}
 
     def prepare(
-        self, X: Data | Iterable[str | None], y: Column | None = None, *, groups: Column | None = None, **call: Any
+        self,
+        X: Data | Iterable[str | None],
+        y: Column | None = None,
+        *,
+        groups: Column | None = None,
+        folder: RunFolder | None = None,
+        **call: Any,
     ) -> Stage:
-        """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random."""
+        """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random, in a resumed run as before."""
         rows, _ = self._read(X)
-        stage = super().prepare(rows, groups=groups, **call)
+        stage = super().prepare(rows, groups=groups, folder=folder, **call)
         try:
-            sets = rows.sets(groups, self.max_tokens, lambda n: stage.randomness.words(n, "tokens", 0))
+            state = {} if folder is None else folder.state()
+            key = state["key"].tobytes() if "key" in state else stage.randomness.key("tokens", 0)
+            sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n))
+            if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
+                raise ValueError(f"checkpoint {folder}: holds a run on other texts or persons; expected the same")
         except BaseException:
             stage.payment.close()
             raise
         model: Any = stage.model
-        model.learn(sets)
+        model.learn(sets, b"" if folder is None else key)
         return dataclasses.replace(stage, records=sets)
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
-        rounds, delta = int(self.n_rounds), THRESHOLD_SHARE * terms.delta(public.n_records)
+        rounds, delta = int(self.n_rounds), terms.threshold_delta
+        if delta is None:
+            delta = min(THRESHOLD_SHARE * terms.delta(public.n_records), LARGEST_DELTA)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
+
+    @property
+    def _terms(self) -> Terms:
+        return dataclasses.replace(super()._terms, threshold_delta=self.threshold_delta)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         sampler: Any = (schedule or self._schedule(public, self._terms)).sampler
@@ -209,9 +240,7 @@ class PrivateVocabulary(PrivateEstimator):
     def _chosen(self) -> tuple[list[str], np.ndarray]:
         """Select tokens by the settings, with their places in the release."""
         arrays = self._fitted().arrays
-        ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
-        data, shares = arrays["bytes"].tobytes(), arrays["shares"]
-        names = [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(ends, ends[1:], strict=False)]
+        names, shares = names_of(arrays), arrays["shares"]
         stopped = frozenset(self.stop_words or ())
         kept = np.array([i for i, name in enumerate(names) if shares[i] <= self.max_share and name not in stopped], int)
         ranked = kept[np.argsort(-shares[kept], kind="stable")][: self.max_features]

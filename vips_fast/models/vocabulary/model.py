@@ -1,7 +1,7 @@
 """Mathematics of a vocabulary purchase."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,22 @@ class VocabularyModel(Model):
        H(M(D) | M(D')) <= sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and
        at p = delta_rho are the profile of the Gaussian's pair times that of a (0, delta_rho) event.
 
+    *What is released.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
+    their sums of every round, and the sums of the token that everybody holds: `VocabularyModel` makes all else again
+    from these (`vips_fast.models.vocabulary.published`), in which the other tokens' sums have no part.
+
+    *Fewer rounds.* If a run ends after Q < R rounds, the threshold of R rounds stays, and every round that was begun is
+    charged its share of delta_rho, 1 - (1 - delta_rho)^(1/R). The bound of step 2 is then 1 - Phi(x)^t with
+    x >= a sqrt(R/Q), for a >= 0 of R rounds: own weights are fewer, and the noise's deviation is sigma sqrt(Q). That is
+    at most 1 - (1 - delta_rho)^(Q/R), as s -log Phi(a sqrt(s)) falls in s >= 1: its slope is -log Phi(u) -
+    (u/2) phi(u)/Phi(u) at u = a sqrt(s), and -log Phi(u) <= phi(u)/(u Phi(u)) is less if u >= sqrt(2). So a >= sqrt(2),
+    which holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums were lost released nothing.
+
+    *State.* Before the last round the state has the noised sums of all tokens, in the order of the first sight, and the
+    key of the persons' random words: these never leave, and stay in the private folder of an unfinished run. So a run
+    that goes on has the same tokens under the same numbers, chosen once. The state has neither names nor a key of noise.
+    After the last round it has only what is released.
+
     R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
     (Chen et al. 2025). Theirs moves it in one round, and by global numbers, which would fail in step 1.
 
@@ -68,16 +84,21 @@ class VocabularyModel(Model):
     """
 
     clip = 1.0
-    at_root = ("_names", "_total", "_shares", "_persons", "_precision")
+    at_root = ("_names", "_sums", "_selection", "_total", "_shares", "_persons", "_precision")
 
     def __init__(self, sampler: ThresholdSampler) -> None:
-        self._plan, self._names = sampler, [""]
-        self._round, self.shape = 0, (1,)
-        self._total = self._wanted = np.zeros(1, dtype=np.int64)
+        self._plan, self._selection, self._ended = sampler, dict[str, np.ndarray](), False
+        self._begin([""])
 
-    def learn(self, sets: TokenSets) -> None:
-        """Take the tokens' names, which are private, for released tokens."""
-        self._names, self.shape = sets.names, (len(sets.names),)
+    def _begin(self, names: list[str]) -> None:
+        self._names, self._round, self.shape = names, 0, (len(names),)
+        self._sums = list[np.ndarray]()
+        self._total = self._wanted = np.zeros(len(names), dtype=np.int64)
+
+    def learn(self, sets: TokenSets, key: bytes = b"") -> None:
+        """Take the tokens' names, which are private, for released tokens; and the key of the persons' words."""
+        self._begin(sets.names)
+        self._selection = {"sets": _bytes(bytes.fromhex(sets.digest())), "key": _bytes(key)} if key else {}
 
     def sensitivity(self, relation: str) -> float:
         """1, for adding or removing a person."""
@@ -129,6 +150,7 @@ class VocabularyModel(Model):
 
     def update(self, release: Release) -> None:
         sums, plan = release.units * self._spacing, self._plan
+        self._sums.append(release.units)
         if self._round == 0:
             self._total = np.zeros(len(sums), dtype=np.int64)
             everybody = max(float(sums[0]), 1.0)
@@ -152,25 +174,64 @@ class VocabularyModel(Model):
             weights[(self._persons <= 1.0) | (np.arange(len(weights)) == 0)] = 0.0
             self._wanted = np.minimum(weights / self._spacing, _MOST_WANTED).astype(np.int64)
 
+    def end(self) -> None:
+        """Drop all tokens but those that pass the threshold, which are then in the order of the alphabet."""
+        if self._ended:
+            return
+        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
+        passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round else np.arange(0)
+        order = [0, *sorted(passed.tolist(), key=self._names.__getitem__)]
+        names, sums = [self._names[i] for i in order], [units[order] for units in self._sums]
+        self._replay(names, sums)
+        self._selection, self._ended = {}, True
+
+    def _replay(self, names: list[str], sums: Sequence[np.ndarray]) -> None:
+        self._begin(names)
+        for number, units in enumerate(sums):
+            self.update(Release(number, units, self._spacing, self._sd))
+
     def state(self) -> dict[str, np.ndarray]:
-        """Return nothing: all rounds are done in one call."""
-        return {}
+        """Give the noised sums of the rounds so far; after the last round, those of released tokens, and their names."""
+        sums = np.stack(self._sums) if self._sums else np.zeros((0, *self.shape), dtype=np.int64)
+        return {"sums": sums, **(_texts(self._names[1:]) if self._ended else self._selection)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
+        """See `Model.restore`; a state after the last round brings its own tokens."""
+        if not state:
+            return  # of a vocabulary that an earlier version saved
+        sums, names = state.get("sums", np.zeros(0)), self._names
+        ended = "bytes" in state
+        if ended:
+            names = ["", *names_of(state)]
+        if sums.dtype != np.int64 or sums.shape[1:] != (len(names),) or len(sums) > self._plan.n_rounds:
+            raise ValueError(f"state: 'sums' is {sums.dtype} of shape {sums.shape}, expected int64 of each round and token")
+        self._ended = ended
+        if hasattr(self, "_spacing"):
+            self._replay(names, [*sums])
 
     def result(self) -> dict[str, np.ndarray]:
         """Give the released tokens by alphabet.
 
         The arrays are their UTF-8 bytes, lengths, noised sums, and shares of persons.
         """
-        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
-        passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round == self._plan.n_rounds else np.arange(0)
-        order = sorted(passed.tolist(), key=self._names.__getitem__)
-        texts = [self._names[i].encode("utf-8", "surrogatepass") for i in order]
-        return {
-            "bytes": np.frombuffer(b"".join(texts), dtype=np.uint8),
-            "lengths": np.array([len(text) for text in texts], dtype=np.float64),
-            "weights": self._total[order] * self._spacing,
-            "shares": self._shares[order],
-        }
+        self.end()
+        shares = self._shares[1:] if self._round else np.zeros(0)
+        return {**_texts(self._names[1:]), "weights": self._total[1:] * self._spacing, "shares": shares}
+
+
+def _bytes(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def _texts(names: Sequence[str]) -> dict[str, np.ndarray]:
+    texts = [name.encode("utf-8", "surrogatepass") for name in names]
+    lengths = np.array([len(text) for text in texts], dtype=np.float64)
+    return {"bytes": _bytes(b"".join(texts)), "lengths": lengths}
+
+
+def names_of(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Read the tokens in the arrays of a result; ValueError if they are malformed."""
+    ends, data = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int), arrays["bytes"].tobytes()
+    if ends[-1] != len(data):
+        raise ValueError("state: the tokens' lengths are not those of their bytes")
+    return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(ends, ends[1:], strict=False)]

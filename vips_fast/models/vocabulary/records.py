@@ -1,5 +1,6 @@
 """Token lists of texts as the private records of a vocabulary's release."""
 
+import hashlib
 import io
 import os
 import tempfile
@@ -14,6 +15,7 @@ from scipy import sparse
 from ...data.groups import group_codes
 from ...data.tokens import TokenIndex
 from ...engine.units import GOLDEN, mixed
+from ...store.log import canonical_json
 
 #: Pairs of a text and a token in a block.
 _BLOCK = 1 << 19
@@ -111,6 +113,15 @@ class TokenSets:
         """Make the block of these persons."""
         block = _block(self._ids, self._ends, rows)
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
+
+    def digest(self) -> str:
+        """Hash names and sets, by SHA-256."""
+        hasher = hashlib.sha256(canonical_json([self.names]))
+        rows = np.arange(self.n_rows)
+        for part in np.split(rows, self.edges(rows)[1:-1]):
+            block = self.block(part)
+            hasher.update(np.diff(block.ends).astype(np.int64).tobytes() + block.ids.astype(np.int32).tobytes())
+        return hasher.hexdigest()
 
     def subset(self, rows: np.ndarray) -> "TokenSets":
         """Copy these persons, in this order, without names and without others."""

@@ -10,6 +10,8 @@ from ...engine.sampling import FullSampler
 
 #: No weight of a round after the first is larger.
 LARGEST_LATER = 0.25
+#: No threshold lets more delta through; `VocabularyModel` needs it for runs with fewer rounds than planned.
+LARGEST_DELTA = 0.05
 
 
 def _bounds(max_tokens: int, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
