@@ -231,10 +231,11 @@ class BudgetState:
         """Delta for the threshold of one more purchase, 0 if there is none left; None without a rule."""
         if self._rule is None:
             return None
-        each = self.pot_of(math.inf) / max(1, self._rule["number"])
-        # The leaks of its rounds add up to -log(1 - delta) at most.
-        share = -math.expm1(-each) * (1 - 1e-9)
-        return share if 0.0 < each <= self.pot_left * (1 + 1e-9) else 0.0
+        if not self.purchases()["left"]:
+            return 0.0
+        # The leaks of its rounds add up to -log(1 - delta) at most. Kills may have cost earlier purchases a round more.
+        each = min(self.pot_of(math.inf) / self._rule["number"], self.pot_left)
+        return -math.expm1(-each) * (1 - 1e-9)
 
     def purchases(self) -> dict[str, Any]:
         """Return the pot, JSON-ready: its delta, what is left of it, and for how many purchases."""
@@ -246,7 +247,7 @@ class BudgetState:
             "delta": pot,
             "delta_left": left,
             "number": number,
-            "left": int(left / (pot / number) + 1e-6) if pot and number else 0,
+            "left": int(left / (pot / number) + 0.5) if pot and number else 0,
             "fixed": fixed,
         }
 

@@ -92,7 +92,12 @@ class Checkpoint:
         # Without a digest damaged numbers would look like any others.
         text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
         arrays = {**{f"state.{k}": v for k, v in self.state.items()}, _META: np.frombuffer(text, dtype=np.uint8)}
-        replace_file(path, lambda file: write_npz(file, arrays))
+
+        def fill(file: Any) -> None:
+            os.fchmod(file.fileno(), 0o600)  # an unfinished vocabulary purchase has sums that never leave
+            write_npz(file, arrays)
+
+        replace_file(path, fill)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -246,6 +251,11 @@ class RunFolder:
         """Read the state in the checkpoint here, which `begin` checks; empty without one."""
         path = self.path / CHECKPOINT
         return dict(Checkpoint.read(path).state) if path.exists() else {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the run here, with arrays as digests; empty without one."""
+        return dict(self._stored()["settings"]) if self.begun else {}
 
     @property
     def noise_multiplier(self) -> float | None:

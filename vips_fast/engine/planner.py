@@ -208,7 +208,7 @@ class Planner:
             _refuse(budget, reasons)
             if terms.target_delta is None:
                 terms = replace(terms, target_delta=budget.delta)
-            if request.settings.get("threshold_delta", 0) is None:
+            if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
                 terms = replace(terms, threshold_delta=budget.purchase_delta)
         schedule = request.design.schedule(request.public, terms)
         if schedule is not None and terms.private:

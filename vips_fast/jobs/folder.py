@@ -6,7 +6,8 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 - ``room``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``result``: the head of the result's ledger, which no other model has
-- ``words``: the vocabulary purchase, if there is one
+- ``words``: the folder of the vocabulary purchase, a run of its own with its ledger, and its result in ``words/model``;
+  until the purchase ends, its checkpoint has noised sums that never leave, and only its owner can read it
 - ``columns``: the words that the model is fitted over
 """
 
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
-from ..engine.checkpoint import RunFolder, ledger_in, lock_folder
+from ..engine.checkpoint import LEDGER, RUN, RunFolder, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
@@ -42,10 +43,8 @@ def run_folder(out: Path) -> Path:
 def spent(folder: Path) -> str:
     """Describe the spending of a run, and the budget that paid."""
     (ledger, torn), what = ledger_in(folder), ""
-    if ledger.plan is None and (folder / WORDS).exists():
-        from ..models.vocabulary import PrivateVocabulary
-
-        ledger, what = PrivateVocabulary.load(folder / WORDS).ledger_, " of its vocabulary"
+    if ledger.plan is None and (folder / WORDS / LEDGER).exists():
+        (ledger, torn), what = ledger_in(folder / WORDS), " of its vocabulary"
     text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}{what}" + " and one that was cut short" * torn
     plan, event = ledger.plan, ledger.event()
     if plan is not None and event is not None and ledger.private:
@@ -131,7 +130,7 @@ class JobFolder(RunFolder):
             self._stack.enter_context(log_to(str(self.path / LOG)))
             if self._lock.before is not None:
                 _log.info("lock of %s, which has ended, taken over", self._lock.before)
-            if (self.begun or self.words.exists()) and not resume:
+            if (self.begun or (self.words / RUN).exists()) and not resume:
                 raise ValueError(refusal(self.path))
         except BaseException:
             self.close()
@@ -140,7 +139,7 @@ class JobFolder(RunFolder):
 
     @property
     def words(self) -> Path:
-        """File of the run's vocabulary purchase."""
+        """Folder of the vocabulary purchase, a `RunFolder` of its own."""
         return self.path / WORDS
 
     def keep_columns(self, names: Iterable[str]) -> bool:
@@ -239,7 +238,7 @@ class JobFolder(RunFolder):
     @property
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
-        spent = self.words.exists() or (self._ledger is not None and len(self._ledger) > 0)
+        spent = (self.words / RUN).exists() or (self._ledger is not None and len(self._ledger) > 0)
         return not self._fresh or self._kept >= 0 or spent
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -26,12 +27,14 @@ from ..data import (
 )
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
+from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
 from ..engine.result import Public
 from ..models.family import family_of
 from ..models.lda import nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
 from .beside import READING
+from .folder import MODEL
 from .job import Material, PurchaseError, Reading
 from .places import kind_in
 
@@ -237,11 +240,20 @@ class _Purchase:
         settings. Raises PurchaseError if no word was released.
         """
         self._check()
-        words = self._again() if self._folder.words.exists() else self._purchased(records)
+        place = self._folder.words / MODEL
+        if place.exists():
+            words = PrivateVocabulary.load(place)
+            words = self._again(words, words.privacy_.n_records)
+        else:
+            with RunFolder(self._folder.words, resume=True, every=1) as run:
+                words = self._purchased(records, run)
         # The analyzer drops stop words before anything is released, so they are never among these.
         released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
-        if released:
-            words.save(self._folder.words)
+        if not released:
+            shutil.rmtree(self._folder.words)
+        elif not place.exists():
+            words.save(place)
+        (self._folder.words / CHECKPOINT).unlink(missing_ok=True)
         if not len(words.get_feature_names_out()):
             raise PurchaseError(self._nothing(words, released))
         if not self._folder.keep_columns(words.get_feature_names_out()):
@@ -272,8 +284,8 @@ class _Purchase:
             "target_delta": self._delta,
         }
 
-    def _planned(self, n_records: int, epsilon: float) -> tuple[dict[str, Any], SelfComposedEvent]:
-        """Settings of the purchase, and its event."""
+    def _planned(self, n_records: int, epsilon: float) -> dict[str, Any]:
+        """Settings of the purchase."""
         found = plan(
             n_records,
             None,
@@ -287,21 +299,21 @@ class _Purchase:
         ).vocabulary
         assert found is not None
         size = {} if self._source.vocab_size is None else {"max_features": self._source.vocab_size}
-        return {**self._given, **found.parameters(), **size}, found.event
+        return {**self._given, **found.parameters(), **size}
 
-    def _again(self) -> PrivateVocabulary:
-        """Load the purchase that the run folder keeps."""
-        words = PrivateVocabulary.load(self._folder.words)
+    def _again(self, words: PrivateVocabulary, n_records: int) -> PrivateVocabulary:
+        """Compare a purchase that the run folder keeps with this one; change what costs nothing."""
         epsilon = self._model.target_epsilon
         # The budget no longer knows its rest before the purchase.
-        wanted = self._given if epsilon is None else self._planned(words.privacy_.n_records, epsilon)[0]
+        wanted = self._given if epsilon is None else self._planned(n_records, epsilon)
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
-            raise ValueError(f"{self._folder.words}: purchased with other settings; expected the same with --resume")
+            raise ValueError(f"{self._folder.words}: bought with other settings; expected the same with --resume")
         return words
 
-    def _purchased(self, records: Records) -> PrivateVocabulary:
+    def _purchased(self, records: Records, run: RunFolder) -> PrivateVocabulary:
+        """Purchase the words, or resume a purchase that was stopped: each round is in the run's ledger before it."""
         reading, model, budget = self._reading, self._model, self._budget
         rows, labels, known = TokenRows(self._analyzer), list[int](), dict[Any, int]()
         for texts, persons in records.batches():
@@ -311,25 +323,35 @@ class _Purchase:
         owned = self._source.person is not None or reading.groups is not None
         whose: dict[str, Any] = {"groups": owners, "unit": reading.unit} if owned else {}
         n_records = model.n_records or max(1, len(set(owners)) if owned else rows.n_rows)
-        epsilon = model.target_epsilon
-        if epsilon is None:
-            assert budget is not None
-            epsilon = budget.left
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an empty vocabulary is an error here
-            settings, event = self._planned(n_records, epsilon)
-            self._check_both(settings["max_features"], n_records, event, epsilon)
-            made = PrivateVocabulary(**settings)
-            words = made.fit(rows, budget=budget, backend=reading.backend, planner=reading.planner, **whose)
-        reading.on_spent()
-        return words
+            if run.begun:
+                made = self._again(PrivateVocabulary._from_settings(run.settings), n_records)
+            else:
+                epsilon = model.target_epsilon
+                if epsilon is None:
+                    assert budget is not None
+                    epsilon = budget.left
+                made = PrivateVocabulary(**self._planned(n_records, epsilon))
+                self._check_both(made, n_records, epsilon)
+            try:
+                return made.fit(
+                    rows, budget=budget, backend=reading.backend, planner=reading.planner, checkpoint=run, **whose
+                )
+            finally:
+                if len(ledger_in(run.path)[0]):
+                    reading.on_spent()
 
-    def _check_both(self, most: int, n_records: int, event: SelfComposedEvent, epsilon: float) -> None:
-        """Refuse a fit that cannot follow the purchase."""
+    def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
+        """Refuse a purchase that the budget does not hold, or that no fit can follow."""
         reading, relation = self._reading, "add_remove"
+        public = Public(1, n_records, seed=0, unit=reading.unit)
         try:
+            cost = reading.planner.cost(made.request(public), self._budget)
+            assert cost is not None
+            event = SelfComposedEvent(cost.event, cost.count)
             # Topics over fewer words may have more steps.
-            for size in (most, 1):
+            for size in (made.max_features or 1, 1):
                 public = Public(size, n_records, seed=0, unit=reading.unit)
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:

@@ -22,7 +22,7 @@ from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.planner import Planner
 from ...engine.randomness import words_of
-from ...engine.request import RunSchedule, Terms
+from ...engine.request import Request, RunSchedule, Terms
 from ...engine.result import Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
@@ -218,6 +218,12 @@ class PrivateVocabulary(PrivateEstimator):
         if delta is None:
             delta = min(THRESHOLD_SHARE * terms.delta(public.n_records), LARGEST_DELTA)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
+
+    def request(self, public: Public, *, folder: RunFolder | None = None, **how: Any) -> Request:
+        """Make a request as `PrivateEstimator.request`; a resumed run keeps its share of a budget's delta."""
+        request, kept = super().request(public, folder=folder, **how), {} if folder is None else folder.settings
+        delta = request.terms.threshold_delta or kept.get("threshold_delta")
+        return dataclasses.replace(request, terms=dataclasses.replace(request.terms, threshold_delta=delta))
 
     @property
     def _terms(self) -> Terms:

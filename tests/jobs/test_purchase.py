@@ -1,0 +1,238 @@
+"""A vocabulary purchase is a run like any other: killed anywhere, it goes on, and nothing that was drawn is forgotten."""
+
+import os
+import stat
+import traceback
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.checkpoint import Checkpoint, RunFolder, ledger_in
+from vips_fast.engine.ledger import Ledger
+from vips_fast.jobs import Job, TextFile
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.vocabulary.model import VocabularyModel, names_of
+from vips_fast.models.vocabulary.threshold import LARGEST_DELTA, ThresholdSampler, threshold_delta, threshold_for
+
+ROUNDS = 4
+TEXTS = ["cough fever rash", "cough sleep", "fever sleep zebra"] * 150 + ["sesame cough"]
+
+
+def purchase(**options):
+    options = dict(target_epsilon=4.0, target_delta=1e-5, max_tokens=20) | options
+    return PrivateVocabulary(**options)
+
+
+class Killed(BaseException):
+    """Ends a run as a kill does: nothing is tidied up."""
+
+
+def killed_in_round(monkeypatch, number, place):
+    """Kill a run in a round: before its ledger's record, before its noise, before its checkpoint."""
+    kind, name = {
+        "ledger": (Ledger, "intend"),
+        "noise": (GaussianMechanism, "add_noise"),
+        "checkpoint": (RunFolder, "after"),
+    }[place]
+    true, calls = getattr(kind, name), Counter()
+
+    def method(self, *arguments, **more):
+        calls["all"] += 1
+        if calls["all"] == number:
+            raise Killed
+        return true(self, *arguments, **more)
+
+    monkeypatch.setattr(kind, name, method)
+    # What a killed process does not do any more.
+    monkeypatch.setattr(RunFolder, "keep", lambda self, whole=False: None)
+
+
+@pytest.mark.parametrize("place", ["ledger", "noise", "checkpoint"])
+@pytest.mark.parametrize("number", range(1, ROUNDS + 1))
+@pytest.mark.parametrize("paid", [False, True])
+def test_a_purchase_goes_on_after_a_kill_in_any_round(number, place, paid, tmp_path, monkeypatch):
+    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="d", filter="gaussian", purchases=1) if paid else None
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        killed_in_round(patch, number, place)
+        purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1, budget=budget)
+    lost = place != "ledger"
+    spent = ledger_in(tmp_path / "run")[0]
+    assert len(spent) == number - 1 + lost
+    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run", resume=True, checkpoint_every=1, budget=budget)
+    # A round that was lost is counted, and target and budget pay for the rounds that are left. The budget's record of a
+    # round comes before the ledger's, which may lack it.
+    unseen = paid and place == "ledger"
+    assert len(words.ledger_) == ROUNDS - unseen and words.privacy_.lost == lost
+    assert words.n_steps_ == ROUNDS - lost - unseen
+    assert words.ledger_.records[: len(spent.records)] == spent.records
+    assert words.privacy_.epsilon <= 4.0 and set(words.vocabulary_) == {"cough", "fever", "rash", "sleep", "zebra"}
+    if budget is not None:
+        runs = budget.show()["runs"]
+        assert sum(run["counted"] for run in runs) == ROUNDS and budget.spent < 4.1
+        assert budget.show()["purchases"]["left"] == 0
+    again = purchase().fit(TEXTS, checkpoint=tmp_path / "run", resume=True, budget=budget)
+    assert again.ledger_.head == words.ledger_.head and again.vocabulary_ == words.vocabulary_
+
+
+def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
+    """Before the last round sums of all tokens, no name, no key of noise; after it what is released."""
+    states, true = [], RunFolder._write
+
+    def write(self):
+        true(self)
+        states.append((Checkpoint.read(self.path / "checkpoint.npz").state, (self.path / "checkpoint.npz").read_bytes()))
+        assert stat.S_IMODE((self.path / "checkpoint.npz").stat().st_mode) == 0o600
+
+    monkeypatch.setattr(RunFolder, "_write", write)
+    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1)
+    assert [one["sums"].shape for one, _ in states] == [(1, 7), (2, 7), (3, 7), (4, 6)]
+    assert all(set(one) == {"sums", "sets", "key"} for one, _ in states[:-1])
+    assert all(name.encode() not in data for _, data in states[:-1] for name in ("sesame", "zebra", "cough"))
+    last, data = states[-1]
+    assert set(last) == {"sums", "bytes", "lengths"} and names_of(last) == sorted(words.vocabulary_)
+    assert b"sesame" not in data and all(b"sesame" not in p.read_bytes() for p in (tmp_path / "run").iterdir())
+    assert {one["key"].tobytes() for one, _ in states[:-1]} == {states[0][0]["key"].tobytes()}
+
+
+def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
+    """They are chosen once: the proof's mixture is over one random word a person."""
+    held, true = [], VocabularyModel.learn
+
+    def learn(self, sets, key=b""):
+        held.append(sets.digest())
+        true(self, sets, key)
+
+    monkeypatch.setattr(VocabularyModel, "learn", learn)
+    texts = [" ".join(f"w{i}" for i in range(40))] * 60
+    settings = dict(max_tokens=10, target_epsilon=9.0)
+    for kill, resume in ((3, False), (2, True), (None, True)):
+        with monkeypatch.context() as patch:
+            if kill is not None:
+                killed_in_round(patch, kill, "ledger")
+            try:
+                purchase(**settings).fit(texts, checkpoint=tmp_path / "run", checkpoint_every=1, resume=resume)
+            except Killed:
+                assert kill is not None
+    assert len(held) == 3 and len(set(held)) == 1
+    other = purchase(**settings).fit(texts, checkpoint=tmp_path / "other", checkpoint_every=1)
+    assert len(other.ledger_) == ROUNDS and held[-1] != held[0]
+
+
+def test_other_texts_are_refused_by_a_line_that_names_none(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        killed_in_round(patch, 3, "ledger")
+        purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1)
+    with pytest.raises(ValueError, match="holds a run on other texts or persons; expected the same") as error:
+        purchase(n_records=451).fit([*TEXTS[:-1], "cough onion"], checkpoint=tmp_path / "run", resume=True)
+    assert "onion" not in str(error.value)
+    assert len(ledger_in(tmp_path / "run")[0]) == 2
+
+
+@pytest.mark.parametrize("rounds", [2, 4, 8, 30])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, LARGEST_DELTA])
+@pytest.mark.parametrize("most", [1, 300])
+def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
+    """At most the shares of the rounds that were begun: the proof of `VocabularyModel`, in numbers."""
+    for sigma in (1.0, 5.0, 40.0):
+        threshold = threshold_for(delta, sigma, most, rounds)
+        share = ThresholdSampler(100, rounds, most, delta).round_delta
+        for done in range(1, rounds + 1):
+            assert threshold_delta(threshold, sigma, most, done) <= -np.expm1(done * np.log1p(-share)) * (1 + 1e-9)
+
+
+# ---------------------------------------------------------------- the whole job
+
+def notes(folder):
+    rng = np.random.default_rng(0)
+    words = np.array(["cough", "fever", "rash", "sleep", "work", "rent", "letter", "form"])
+    rows = [f"p{i},{' '.join(rng.choice(words[: 4 + 4 * (i % 2)], 12))}" for i in range(600)]
+    (folder / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
+    return folder / "notes.csv"
+
+
+def job(folder, **more):
+    source = TextFile(folder / "notes.csv", text=["note"], person="patient", max_share=1.0)
+    model = LatentDirichletAllocation(2, target_epsilon=8.0, target_delta=1e-5, n_steps=2, n_jobs=1)
+    return Job(model, source, folder / "out", budget=folder / "b", on_forecast=lambda forecast: None, **more)
+
+
+def in_child(folder, work):
+    """Exit status of a child that does some work, and says in a file why it failed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            (folder / "error").write_text(traceback.format_exc())
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(folder, kill=None, resume=False):
+    """Run or resume a job; its process ends at the call ``kill`` of fsync. Each draw of noise leaves a byte."""
+
+    def work():
+        true, noise, calls = os.fsync, GaussianMechanism.add_noise, Counter()
+
+        def fsync(descriptor):
+            calls["all"] += 1
+            if calls["all"] == kill:
+                os._exit(9)
+            true(descriptor)
+
+        def add_noise(self, *arguments):
+            with open(folder / "drawn", "ab") as file:
+                file.write(b".")
+            return noise(self, *arguments)
+
+        os.fsync, GaussianMechanism.add_noise = fsync, add_noise
+        job(folder, resume=resume).run()
+        (folder / "calls").write_text(str(calls["all"]))
+
+    return in_child(folder, work)
+
+
+def check_whole(folder):
+    """What was drawn is in the books, and the published model is whole."""
+    model = LatentDirichletAllocation.load(folder / "out")
+    words = [run for run in Budget(folder / "b").show()["runs"] if run["what"] == "PrivateVocabulary"]
+    topics = [run for run in Budget(folder / "b").show()["runs"] if run["what"] != "PrivateVocabulary"]
+    assert sum(run["counted"] for run in words + topics) >= (folder / "drawn").stat().st_size
+    assert sum(run["counted"] for run in topics) >= len(model.ledger_)
+    assert Budget(folder / "b").spent <= 9.0 and model.privacy_.epsilon <= 8.0 and model.privacy_.vocabulary
+    assert not (folder / "out.run").exists()
+
+
+def drill(folder, points):
+    """Kill a job at each of some calls of fsync, resume it, and look at its books."""
+    folder.mkdir()
+    notes(folder)
+    Budget.create(folder / "b", 9.0, 1e-5, dataset="d", unit="person", filter="gaussian")
+    assert run(folder) == 0, (folder / "error").read_text()
+    check_whole(folder)
+    total, killed = int((folder / "calls").read_text()), 0
+    for kill in points(total):
+        place = folder / f"kill-{kill}"
+        place.mkdir()
+        (place / "notes.csv").write_bytes((folder / "notes.csv").read_bytes())
+        Budget.create(place / "b", 9.0, 1e-5, dataset="d", unit="person", filter="gaussian")
+        killed += run(place, kill) == 9
+        for _ in range(2):  # the second resume finds the model at its place
+            assert run(place, resume=True) == 0, (kill, (place / "error").read_text())
+        check_whole(place)
+    return total, killed
+
+
+def test_a_job_killed_at_some_file_calls_resumes(tmp_path):
+    total, killed = drill(tmp_path / "d", lambda total: range(3, total, 7))
+    assert total > 40 and killed == len(range(3, total, 7))
+
+
+@pytest.mark.slow
+def test_a_job_killed_at_every_file_call_resumes(tmp_path):
+    total, killed = drill(tmp_path / "d", lambda total: range(1, total + 1))
+    assert killed == total
