@@ -186,6 +186,8 @@ def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch)
 
 
 def budget_of(ward, **options):
+    """With one purchase, whose share of delta is as large as without a budget."""
+    options = dict(purchases=1) | options
     return Budget.create(ward / "b", epsilon=6.0, delta=1e-5, dataset="ward", unit="patient", **options)
 
 
@@ -202,9 +204,9 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     words, topics = budget.show()["runs"]
     assert (words["what"], topics["what"]) == ("PrivateVocabulary", "LatentDirichletAllocation")
     assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_rounds, 2)
-    assert words["event"]["events"][0]["noise_multiplier"] == share.vocabulary.noise_multiplier
+    assert words["event"]["events"][0]["noise_multiplier"] == pytest.approx(share.vocabulary.noise_multiplier, rel=1e-5)
     assert 5.99 < budget.spent <= 6.0 and model.privacy_.vocabulary and model.privacy_.epsilon <= 6.0
-    assert "does not hold this run" in refused(*by_budget(ward, "--force"), code=3)
+    assert "holds no further vocabulary purchase" in refused(*by_budget(ward, "--force"), code=3)
 
 
 @pytest.mark.parametrize("paid", [False, True])
@@ -217,7 +219,7 @@ def test_words_that_a_share_leaves_out_were_released(ward, run, refused, paid):
     said = refused(*job, "--max-share", 0.3, code=Exit.FAILED)
     assert said.startswith("--max-share 0.3: leaves out all 10 released words; epsilon = ")
     figure = said.partition("epsilon = ")[2].partition(" ")[0]
-    own = PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon
+    own = PrivateVocabulary.load(ward / "m.run" / "words" / "model").privacy_.epsilon
     assert figure == rounded_up(budget.spent if paid else own, 3) and (f" of {ward / 'b'} is spent" in said) is paid
     assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures can be told apart
     spent = budget.spent
@@ -265,6 +267,21 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
     assert (budget.spent <= 4.01) is bool(target) and sum(one["drawn"] > 0 for one in budget.show()["runs"]) == 2
 
 
+def test_as_many_nights_as_a_budget_has_purchases(ward, run, refused):
+    """A second clean night purchases its words too; one that the budget has no share for is refused at no cost."""
+    budget = budget_of(ward, purchases=2, filter="gaussian")
+    for night in range(2):
+        assert run(*by_budget(ward, "--epsilon", 3.5, "--out", ward / f"m{night}"))[0] == 0
+        _, out, _ = run("budget", "show", ward / "b")
+        assert f"vocabulary purchases left {1 - night} of 2" in " ".join(out.split())
+    spent = budget.spent
+    said = refused(*by_budget(ward, "--epsilon", 0.5, "--out", ward / "m2"), code=3)
+    assert "holds no further vocabulary purchase" in said and "--purchases N" in said and "inf" not in said
+    assert budget.spent == spent <= 6.0
+    assert run("budget", "create", ward / "c", "--epsilon", 6, "--delta", 1e-5, "--dataset", "w", "--purchases", 3)[0] == 0
+    assert Budget(ward / "c").show()["purchases"]["left"] == 3
+
+
 def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
     budget, folder = budget_of(ward), ward / "m.run"
     job = [*map(str, by_budget(ward, "--steps", 120, "--checkpoint-every", 1, "--anyway"))]
@@ -273,7 +290,7 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -9 and 0 < budget.spent < 6.0
-    names = PrivateVocabulary.load(folder / "words").get_feature_names_out().tolist()
+    names = PrivateVocabulary.load(folder / "words" / "model").get_feature_names_out().tolist()
     other = "--max-share 0.6: gives other words than the topics that --resume goes on with"
     assert other in run(*job, "--resume", "--max-share", 0.6)[2]
     code, out, _ = run(*job, "--resume")

@@ -309,7 +309,7 @@ class _Purchase:
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
-            raise ValueError(f"{self._folder.words}: bought with other settings; expected the same with --resume")
+            raise ValueError(f"{self._folder.words}: purchased with other settings; expected the same with --resume")
         return words
 
     def _purchased(self, records: Records, run: RunFolder) -> PrivateVocabulary:
@@ -329,9 +329,10 @@ class _Purchase:
                 made = self._again(PrivateVocabulary._from_settings(run.settings), n_records)
             else:
                 epsilon = model.target_epsilon
-                if epsilon is None:
-                    assert budget is not None
-                    epsilon = budget.left
+                if budget is not None:
+                    _ = budget.purchase_delta  # refuses a purchase that the budget has no delta for
+                    epsilon = budget.left if epsilon is None else epsilon
+                assert epsilon is not None
                 made = PrivateVocabulary(**self._planned(n_records, epsilon))
                 self._check_both(made, n_records, epsilon)
             try:
