@@ -111,8 +111,14 @@ def test_refused_in_the_words_of_a_shell(notes, refused, monkeypatch, more, mess
 def test_a_damaged_text_file_is_refused(notes, run, refused):
     how = ("--text", "note", "--vocab", notes / "words")
     assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
-    (notes / "m" / "text.json").write_text('{"columns": ["note"], "analyzer": {"words": "x"}}')
-    assert refused("transform", notes / "m", notes / "notes.csv").endswith("text.json: not as fit wrote it")
+    path, damaged = notes / "m" / "text.json", '{"columns": ["note"], "analyzer": {"words": "x"}}'
+    kept = path.read_text()
+    path.write_text(damaged)
+    assert "text.json, vocab.txt: not as the fit wrote it" in refused("transform", notes / "m", notes / "notes.csv")
+    path.write_text(kept)
+    other = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=9.0, doc_length=3)
+    other.fit([[1, 2]] * 9, inputs={"text.json": damaged}).save(notes / "o")
+    assert refused("transform", notes / "o", notes / "notes.csv").endswith("text.json: not as fit wrote it")
 
 
 # A vocabulary that is bought
