@@ -7,14 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-#: Control characters, surrogates, line separators, marks and overrides of direction; what stands for each.
-_ESCAPED = {
-    code: ascii(chr(code))[1:-1]
-    for first, last in ((0, 31), (127, 159), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
-    for code in range(first, last + 1)
-    if chr(code) not in "\t\n"
-}
-
 
 def check_number(
     name: str,
@@ -53,15 +45,6 @@ def check_name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ValueError(f"{name}={value!r}: expected a name")
     return value
-
-
-def printable(text: str) -> str:
-    """Escape the characters that drive a terminal or turn the direction of text; line breaks and tabs stay.
-
-    >>> print(printable("red\x1b[2J \u202eder"))
-    red\\x1b[2J \\u202eder
-    """
-    return text.translate(_ESCAPED)
 
 
 def check_flag(name: str, value: Any) -> None:

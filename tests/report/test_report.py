@@ -20,7 +20,7 @@ from reported import REPORTED, page
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.result import FitResult
 from vips_fast.report import html_report, make_dossier, short_report
-from vips_fast.report.figures import classical_mds, distances, gray_png, printable, topic_map
+from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -244,10 +244,6 @@ def test_classical_scaling_finds_the_plane():
     assert not apart.diagonal().any()
     crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)], range(60))
     assert len(crowd.points) == 60 and sum(bool(point.label) for point in crowd.points) < 60
-
-
-def test_names_that_turn_others_around_are_dotted():
-    assert printable("short") == "short" and printable("a\u202eb\n") == "a·b·"
 
 
 def test_images_are_png():

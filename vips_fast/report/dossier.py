@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..accounting import rounded_up
-from ..checks import check_number, printable
+from ..checks import check_number
 from ..engine.assumptions import Finding, assess
 from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
@@ -92,7 +92,6 @@ def make_dossier(
     if columns is not None and part.needs_names and len(columns) != n:
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
-    columns = None if columns is None else [printable(name) for name in columns]
     _check_audit(audit)
     found = [gain(privacy, [event for _, event in ledger_events(ledger)])]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
