@@ -47,11 +47,11 @@ def test_compare_pairs_topics(run, refused, files, fitted):
     assert code == 0 and out.count("100.0%") == 3
     assert "Without a partner: 1 of B." in run("compare", files.model, other)[1]
     # Words in another order, and one that only one model has.
-    vocab = other / "vocab.txt"
-    vocab.write_text("\n".join([*files.words[:5], "rust"]) + "\n")
+    files.vocab.write_text("\n".join([*files.words[1::-1], *files.words[2:5], "rust"]) + "\n")
+    assert run(*files.fit("--non-private", "--quiet", "--out", other, "--force"))[0] == 0
     assert run("compare", files.model, other)[0] == 0
-    vocab.write_text("red\n")
-    assert "vocab.txt has 1 words, but the model 6" in refused("compare", files.model, other)
+    (other / "vocab.txt").write_text("red\n")
+    assert "vocab.txt: not as the fit wrote it" in refused("compare", files.model, other)
     assert "none: no such folder" in refused("compare", files.model, "none")
 
 

@@ -33,7 +33,7 @@ def test_fit_predict_and_verify(run, rows, name, labels):
     fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out]
     code, text, _ = run(*fit, *transcript, "--epsilon", 5, "--delta", "1e-6")
     assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
-    written = ["coefficients.csv", "model.json", "model.npz", "privacy.json", "privacy.txt"]
+    written = ["coefficients.csv", "columns.txt", "model.json", "model.npz", "privacy.json", "privacy.txt"]
     assert sorted(path.name for path in out.iterdir()) == written
     model = BayesianLogisticRegression.load(out)
     assert model.privacy_.private and model.privacy_.epsilon <= 5

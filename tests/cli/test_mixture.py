@@ -85,7 +85,7 @@ def test_answers_from_fit_to_report(run, rows):
         )
     )
     assert code == 0 and "Clusters, the largest first" in text and "alone" in text and "differential privacy" in text
-    written = ["components.csv", "model.json", "model.npz", "privacy.json", "privacy.txt", "report.html"]
+    written = ["columns.txt", "components.csv", "model.json", "model.npz", "privacy.json", "privacy.txt", "report.html"]
     assert sorted(path.name for path in out.iterdir()) == written
     model = BernoulliMixture.load(out)
     assert (model.center, model.radius, model.n_components, model.n_steps) == (0.0, 1.5, 2, 4)

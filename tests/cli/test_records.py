@@ -111,8 +111,14 @@ def test_refused_in_the_words_of_a_shell(notes, refused, monkeypatch, more, mess
 def test_a_damaged_text_file_is_refused(notes, run, refused):
     how = ("--text", "note", "--vocab", notes / "words")
     assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
-    (notes / "m" / "text.json").write_text('{"columns": ["note"], "analyzer": {"words": "x"}}')
-    assert refused("transform", notes / "m", notes / "notes.csv").endswith("text.json: not as fit wrote it")
+    path, damaged = notes / "m" / "text.json", '{"columns": ["note"], "analyzer": {"words": "x"}}'
+    kept = path.read_text()
+    path.write_text(damaged)
+    assert "text.json, vocab.txt: not as the fit wrote it" in refused("transform", notes / "m", notes / "notes.csv")
+    path.write_text(kept)
+    other = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=9.0, doc_length=3)
+    other.fit([[1, 2]] * 9, inputs={"text.json": damaged}).save(notes / "o")
+    assert refused("transform", notes / "o", notes / "notes.csv").endswith("text.json: not as fit wrote it")
 
 
 # A vocabulary that is purchased
@@ -278,7 +284,9 @@ def test_as_many_nights_as_a_budget_has_purchases(ward, run, refused):
     said = refused(*by_budget(ward, "--epsilon", 0.5, "--out", ward / "m2"), code=3)
     assert "holds no further vocabulary purchase" in said and "--purchases N" in said and "inf" not in said
     assert budget.spent == spent <= 6.0
-    assert run("budget", "create", ward / "c", "--epsilon", 6, "--delta", 1e-5, "--dataset", "w", "--purchases", 3)[0] == 0
+    assert (
+        run("budget", "create", ward / "c", "--epsilon", 6, "--delta", 1e-5, "--dataset", "w", "--purchases", 3)[0] == 0
+    )
     assert Budget(ward / "c").show()["purchases"]["left"] == 3
 
 

@@ -41,6 +41,7 @@ def test_of_a_regression(run, rows, tmp_path):
     assert isinstance(event, RepeatAndSelectEvent) and model.ledger_.budget["dataset"] == "d"
     assert {path.name for path in (tmp_path / "m").iterdir()} == {
         "coefficients.csv",
+        "columns.txt",
         "model.json",
         "model.npz",
         "privacy.json",

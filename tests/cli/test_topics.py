@@ -123,8 +123,10 @@ def test_a_prior_of_public_topics(run, refused, files):
     model = LatentDirichletAllocation.load(files.model)
     assert np.array_equal(model.topic_word_prior, 2.5 * known) and model.privacy_.private
     assert "(2, 6) topics and words; expected (3, 6)" in refused(*files.fit(*more, "--topics", 3, "--force"))
-    (public / "vocab.txt").write_text("\n".join(files.words[::-1]) + "\n")
+    files.vocab.write_text("\n".join(files.words[::-1]) + "\n")
     assert "other words, or another order" in refused(*files.fit(*more, "--force"))
+    (public / "vocab.txt").write_text(files.vocab.read_text())
+    assert "vocab.txt: not as the fit wrote it" in refused(*files.fit(*more, "--force"))
     assert "expected with --prior-model" in refused(*files.fit("--epsilon", 1, "--prior-weight", 2))
     assert "none: no such folder" in refused(*files.fit("--epsilon", 1, "--prior-model", "none", "--force"))
 
@@ -189,11 +191,15 @@ def test_existing_output(run, refused, files):
 def test_models_that_cannot_be_read(run, refused, files):
     run(*files.fit("--non-private", "--quiet"))
     model = files.model
-    (model / "vocab.txt").write_text("one\n")
-    assert "vocab.txt has 1 words, but the model 6" in refused("topics", model)
+    (files.folder / "one").write_text("one\n")
+    assert "one has 1 words, but the model 6" in refused("topics", model, "--vocab", files.folder / "one")
     assert run("topics", model, "--vocab", files.vocab)[0] == 0
+    kept = (model / "vocab.txt").read_bytes()
+    (model / "vocab.txt").write_text("one\n")
+    assert "vocab.txt: not as the fit wrote it" in refused("topics", model)
     (model / "vocab.txt").unlink()
-    assert "#0" in run("topics", model)[1]
+    assert "vocab.txt: No such file" in refused("topics", model)
+    (model / "vocab.txt").write_bytes(kept)
     assert "docstrings: they have" in refused("transform", model, "docstrings")
     assert "--threshold: not for a topic model" in refused("transform", model, files.docs, "--threshold", 2)
     assert "holds a LatentDirichletAllocation" in refused("plot", model, "--out", "x.png")

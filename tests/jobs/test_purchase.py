@@ -1,4 +1,4 @@
-"""A vocabulary purchase is a run like any other: killed anywhere, it goes on, and nothing that was drawn is forgotten."""
+"""A vocabulary purchase is a run like any other: it goes on after a kill, and nothing that was drawn is forgotten."""
 
 import os
 import stat
@@ -83,7 +83,9 @@ def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
 
     def write(self):
         true(self)
-        states.append((Checkpoint.read(self.path / "checkpoint.npz").state, (self.path / "checkpoint.npz").read_bytes()))
+        states.append(
+            (Checkpoint.read(self.path / "checkpoint.npz").state, (self.path / "checkpoint.npz").read_bytes())
+        )
         assert stat.S_IMODE((self.path / "checkpoint.npz").stat().st_mode) == 0o600
 
     monkeypatch.setattr(RunFolder, "_write", write)
@@ -144,6 +146,7 @@ def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
 
 
 # ---------------------------------------------------------------- the whole job
+
 
 def notes(folder):
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
 from vips_fast import accounting as acc
 from vips_fast.engine.budget import Budget
 from vips_fast.models import privacy_file, rebuild
+from vips_fast.store.folder import Folder
 
 SCHEMA = privacy_file.schema()
 VALID = jsonschema.Draft202012Validator(SCHEMA)
@@ -70,7 +71,8 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
         assert acc.gaussian_epsilon(loss["mu"], loss["delta"]) == pytest.approx(loss["epsilon"])
     assert said["digests"]["ledger"] == model.ledger_.head
     assert (said["accounting"]["budget"] is None) == (model.ledger_.budget is None)
-    assert privacy_file.compare(tmp_path / "m", model._fitted()) == (True, "")
+    with Folder(tmp_path / "m") as folder:
+        assert privacy_file.compare_record(folder, model._fitted()) == (True, "")
 
 
 def test_it_is_never_read_as_truth(tmp_path):
@@ -95,9 +97,11 @@ def test_it_is_never_read_as_truth(tmp_path):
     assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
     for text, what in (("{", "not a JSON file"), ("[]", "not a JSON object")):
         path.write_text(text)
-        assert privacy_file.compare(tmp_path / "m", model._fitted()) == (False, what)
+        with Folder(tmp_path / "m") as folder:
+            same, note = privacy_file.compare_record(folder, model._fitted())
+        assert not same and what in note
     path.unlink()
-    assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
+    assert not rebuild.verify(tmp_path / "m", tmp_path / "t").ok
 
 
 @pytest.mark.parametrize(

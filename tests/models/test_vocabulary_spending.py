@@ -138,7 +138,10 @@ def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):
     with pytest.raises(BudgetExceededError, match="purchases=N"):
         draw(budget, leak(1.2e-7), 2)
     draw(budget, leak(1.2e-7), 1)  # three of four rounds were drawn above: the rest was given back
-    with pytest.raises(BudgetExceededError, match="1e-07 left of the delta of 2.5e-06 that 16 share"):
+    # More than half a share is left, which is enough for a purchase, and then less.
+    assert budget.purchase_delta == pytest.approx(1e-7, rel=1e-6)
+    draw(budget, leak(5e-8), 1)
+    with pytest.raises(BudgetExceededError, match="5e-08 left of the delta of 2.5e-06 that 16 share"):
         _ = budget.purchase_delta
     draw(budget, PoissonSampledEvent(0.5, GaussianEvent(8.0, "add_remove")), 1)
     assert Budget(tmp_path / "b").spent == budget.spent < 50

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -21,7 +20,7 @@ from reported import REPORTED, page
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.result import FitResult
 from vips_fast.report import html_report, make_dossier, short_report
-from vips_fast.report.figures import classical_mds, distances, gray_png, printable, topic_map
+from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -95,8 +94,9 @@ def test_a_tainted_model_says_so_everywhere():
 
 def test_a_report_is_made_where_there_are_no_data(tmp_path):
     """In a process that has the model's folder alone, and no other file: the same page, to the byte."""
-    reported.topics().save(tmp_path / "model")
-    (tmp_path / "model" / "vocab.txt").write_text("\n".join(f"word{k}" for k in range(60)) + "\n")
+    model = LatentDirichletAllocation(3, target_epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
+    rows = np.random.default_rng(0).poisson(0.6, (200, 12))
+    model.fit(rows, inputs={"vocab.txt": "".join(f"word{k}\n" for k in range(12))}).save(tmp_path / "model")
     code = (
         "import sys; from vips_fast.cli import main\n"
         "def watch(event, arguments):\n"
@@ -111,14 +111,7 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
     assert done.returncode == 0, done.stderr
     roots = tuple({str(ROOT), sys.prefix, sys.base_prefix, "/usr", "/lib", "/proc", "/sys", "/etc", "/dev"})
     assert [name for name in done.stderr.splitlines() if not name.startswith((*roots, str(tmp_path)))] == []
-    known = LatentDirichletAllocation.load(_moved(tmp_path))
-    assert (tmp_path / "out.html").read_text() == html_report(known, words=[f"word{k}" for k in range(60)])
-
-
-def _moved(tmp_path):
-    shutil.copytree(tmp_path / "model", tmp_path / "copy")
-    (tmp_path / "copy" / "vocab.txt").unlink()
-    return tmp_path / "copy"
+    assert (tmp_path / "out.html").read_text() == html_report(model) and "word7" in html_report(model)
 
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper", "network-paper"])
@@ -251,10 +244,6 @@ def test_classical_scaling_finds_the_plane():
     assert not apart.diagonal().any()
     crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)], range(60))
     assert len(crowd.points) == 60 and sum(bool(point.label) for point in crowd.points) < 60
-
-
-def test_names_that_turn_others_around_are_dotted():
-    assert printable("short") == "short" and printable("a\u202eb\n") == "a·b·"
 
 
 def test_images_are_png():

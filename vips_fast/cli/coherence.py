@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
-from typing import Any
 
-from ..jobs import beside
+from ..models.inputs import column_names
 from ..models.lda import LatentDirichletAllocation
 from ..models.lda.coherence import PublicDataWarning
 from ..report import compare_topics, mean_overlap, paragraph, table, top_words
@@ -45,7 +43,7 @@ def coherence(args: Namespace) -> int:
 def compare(args: Namespace) -> int:
     """Print the pairs of topics of two models."""
     models = [load_model(folder, LatentDirichletAllocation, "fit lda") for folder in (args.model, args.other)]
-    words = [_words(folder, model) for folder, model in zip((args.model, args.other), models, strict=True)]
+    words = [column_names(model._fitted().public) for model in models]
     first, second, known = over_the_same_words(models[0].components_, words[0], models[1].components_, words[1])
     pairs = compare_topics(first, second, known, args.words)
     for model in models:
@@ -74,10 +72,3 @@ def compare(args: Namespace) -> int:
         )
     )
     return 0
-
-
-def _words(folder: str, model: Any) -> Sequence[str] | None:
-    words = beside.kept_vocabulary(folder)
-    if words is not None and len(words) != model.n_features_in_:
-        raise ValueError(f"{folder}/{beside.VOCABULARY} has {len(words)} words, but the model {model.n_features_in_}")
-    return words

@@ -3,7 +3,6 @@
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from ..accounting import rounded_up
 from ..data import split
 from ..jobs import beside
 from ..jobs.places import check_place
+from ..models.family import COLUMNS, VOCABULARY
+from ..models.inputs import listed
 from ..models.lda import LatentDirichletAllocation
 from ..models.logistic import BayesianLogisticRegression
 from ..models.sbn import SigmoidBeliefNetwork
@@ -41,9 +42,9 @@ def run(args: Namespace) -> int:
             setattr(args, option, 10)
     if args.out is not None:
         check_place(Path(args.out), force=False)
-    model, files, worse = _SHOWN[args.shown](args)
+    model, worse = _SHOWN[args.shown](args)
     out = Path(args.out) if args.out is not None else Path(tempfile.mkdtemp(prefix="vips-fast-demo-"))
-    _write(out, model, {**files, beside.PRIVACY: beside.statement(model)})
+    _write(out, model, 10 if args.words is None else args.words)
     print(f"{time.perf_counter() - start:.0f} seconds.")
     if not worse:
         return 0
@@ -51,7 +52,7 @@ def run(args: Namespace) -> int:
     return 1
 
 
-def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+def _topics(args: Namespace) -> tuple[Any, str]:
     """Fit topics of docstrings, with docstrings and with source files as privacy units."""
     corpus = demo.docstrings_corpus()
     train, test = split(corpus, 0.1, random_state=args.seed)
@@ -91,21 +92,18 @@ def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     )
     _paragraph(by_file.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
-    files = {
-        beside.VOCABULARY: "\n".join(corpus.vocabulary or ()) + "\n",
-        **beside.written(private, corpus.vocabulary, args.words),
-    }
     worse = f"the private topics (perplexity {rows[1][1]:.0f}) are no better than the unigram model ({unigram:.0f})"
-    return private, files, "" if rows[1][1] < unigram else worse
+    return private, "" if rows[1][1] < unigram else worse
 
 
 def _fit_topics(args: Namespace, corpus: Any, label: str, groups: Any = None, **budget: Any) -> Any:
-    whose = {} if groups is None else {"groups": groups, "unit": _UNIT}
+    whose: dict[str, Any] = {} if groups is None else {"groups": groups, "unit": _UNIT}
+    whose["inputs"] = {VOCABULARY: listed(corpus.vocabulary)}
     model = LatentDirichletAllocation(args.topics, n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **budget)
     return _fit(args, model, label, corpus.counts, **whose)
 
 
-def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+def _regression(args: Namespace) -> tuple[Any, str]:
     """Fit a regression: the measurements of a tumor's cells that speak for a benign one."""
     X, y, names = demo.breast_cancer()
     train, test = _parts(len(X), args.seed)
@@ -116,7 +114,7 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
 
     def fit(label: str, **settings: Any) -> Any:
         model = BayesianLogisticRegression(n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **settings)
-        return _fit(args, model, label, X[train], y[train])
+        return _fit(args, model, label, X[train], y[train], inputs={COLUMNS: listed(names)})
 
     label = f"private, epsilon = {args.epsilon:g}"
     private = fit("private", row_norm=_ROW_NORM, **_budget(args))
@@ -141,10 +139,10 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(private.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} the statement.")
     worse = f"the private regression (accuracy {accuracy[0]:.1%}) is no better than one answer for all ({usual:.1%})"
-    return private, beside.written(private, names), "" if accuracy[0] > usual else worse
+    return private, "" if accuracy[0] > usual else worse
 
 
-def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+def _network(args: Namespace) -> tuple[Any, str]:
     """Fit a network that rebuilds handwritten digits from a few hidden units."""
     Y = demo.digits()
     train, test = _parts(len(Y), args.seed)
@@ -175,7 +173,7 @@ def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(private.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} the statement.")
     worse = f"the private network (accuracy {accuracy[0]:.1%}) is no better than the mean image ({image:.1%})"
-    return private, {}, "" if accuracy[0] > image else worse
+    return private, "" if accuracy[0] > image else worse
 
 
 _SHOWN = {"lda": _topics, "blr": _regression, "sbn": _network}
@@ -196,11 +194,12 @@ def _parts(n: int, seed: int) -> tuple[Any, Any]:
     return order[n // 5 :], order[: n // 5]
 
 
-def _write(out: Path, model: Any, files: dict[str, str]) -> None:
+def _write(out: Path, model: Any, n_words: int) -> None:
     """Write the private model's folder, with its report if the page can be made."""
     model.save(out)
+    files = {**beside.written(model, n_words), beside.PRIVACY: beside.statement(model)}
     try:
-        files[beside.REPORT] = beside.report(model, files)
+        files[beside.REPORT] = beside.report(model)
     except ImportError as error:
         say(f"left out: {error}")
     for name, text in files.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..data import Corpus, load_vocabulary
 from ..demo import docstrings_corpus, language_reference_words
-from ..jobs import beside
+from ..models.inputs import column_names
 from ..models.lda import LatentDirichletAllocation, Plan
 from ..models.lda import plan as make_plan
 from ..report import paragraph, table, topics_table
@@ -26,7 +26,7 @@ from .records import sharded, text_file
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
     """The counts that the arguments name, over the words of a fitted model."""
     docstrings = _docstrings(args, model.n_features_in_)
-    corpus = records.read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
+    corpus = records.read_new(args, model, vocabulary) if docstrings is None else docstrings
     return getattr(corpus, "counts", corpus)
 
 
@@ -49,11 +49,12 @@ def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
 
 
 def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
-    """The words of a fitted topic model: those of ``--vocab``, or those beside it."""
-    vocabulary = beside.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
-    if vocabulary is not None and len(vocabulary) != model.n_features_in_:
-        name = args.vocab or beside.VOCABULARY
-        raise ValueError(f"{name} has {len(vocabulary)} words, but the model {model.n_features_in_}")
+    """The words of a fitted topic model: those of ``--vocab``, or its own."""
+    if args.vocab is None:
+        return column_names(model._fitted().public)
+    vocabulary = load_vocabulary(args.vocab)
+    if len(vocabulary) != model.n_features_in_:
+        raise ValueError(f"{args.vocab} has {len(vocabulary)} words, but the model {model.n_features_in_}")
     return vocabulary
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from ..data import Schema
 from ..data.shards import is_sharded
-from ..jobs import Material, beside
+from ..jobs import Material
 from ..models.logistic import BayesianLogisticRegression
 from .fit import run_fit
 from .jobs import ReadBy
 from .output import read_array, read_lines
 from .records import sharded
-from .rows import read_matrix, read_new_rows, read_table
+from .rows import column_inputs, read_matrix, read_new_rows, read_table
 from .shard import CLASSES
 
 
@@ -36,7 +36,7 @@ def _labels(args: Namespace) -> np.ndarray:
 def read_new(args: Namespace, model: Any) -> Any:
     """Read new rows for a fitted regression."""
     shards = sharded(args)
-    return read_new_rows(args) if shards is None else shards
+    return read_new_rows(args, model) if shards is None else shards
 
 
 def fit(args: Namespace) -> int:
@@ -74,15 +74,8 @@ def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
     return ReadBy(args.input, read, args.person, frozenset({"classes"}))
 
 
-def _material(
-    X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None
-) -> Material:
-    return Material(
-        (X, y),
-        lambda model: {**beside.written(model, names), **(files or {})},
-        lambda model: _largest(model, names),
-        groups,
-    )
+def _material(X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None) -> Material:
+    return Material((X, y), column_inputs(names, schema), lambda model: _largest(model, names), groups)
 
 
 def _of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
@@ -97,7 +90,7 @@ def _of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Materia
     if not counts and args.classes is None:
         estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
-    return _material(X, y, kept.feature_names, {beside.SCHEMA: kept.to_toml()}, cells.get(args.person))
+    return _material(X, y, kept.feature_names, kept, cells.get(args.person))
 
 
 def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
@@ -107,8 +100,7 @@ def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Materi
     if (known := shards.text(CLASSES)) is not None and args.classes is None:
         estimator.set_params(classes=json.loads(known))
     names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
-    files = {} if shards.schema is None else {beside.SCHEMA: shards.schema.to_toml()}
-    return _material(shards, shards.labels, names, files, shards.groups)
+    return _material(shards, shards.labels, names, shards.schema, shards.groups)
 
 
 def _largest(model: Any, names: Any) -> str:

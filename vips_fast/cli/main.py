@@ -10,15 +10,20 @@ import sys
 from collections.abc import Sequence
 
 from .exits import Exit, ExitWith, cause
-from .messages import flush, say
+from .messages import flush, say, shown_streams
 from .options import load
 from .parser import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; None takes the arguments of the process. Returns the exit code."""
-    debug = False
     _open_streams()
+    with shown_streams():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    debug = False
     try:
         args = parse(argv)
         debug = args.debug

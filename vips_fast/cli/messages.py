@@ -4,12 +4,50 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import IO
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from ..store.text import printable
+
+
+class Shown:
+    """A stream that shows text from anywhere: no character of it drives a terminal."""
+
+    def __init__(self, stream: IO[str]):
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, with control characters escaped."""
+        return self.stream.write(printable(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts."""
+        for line in lines:
+            self.write(line)
+
+
+@contextlib.contextmanager
+def shown_streams() -> Iterator[None]:
+    """Escape control characters in everything that a command writes to standard output and standard error."""
+    before: Any = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (None if stream is None else Shown(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def tell(text: str, end: str = "\n") -> None:
     """Write to standard error. A closed pipe or a full device does not end the command."""
     _put(sys.stderr, text + end)
+
+
+def rewrite(text: str) -> None:
+    """Write over the present line of standard error."""
+    _put(getattr(sys.stderr, "stream", sys.stderr), "\r" + printable(text))
 
 
 def say(message: str) -> None:

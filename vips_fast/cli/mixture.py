@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..data import Schema, load_vocabulary
-from ..jobs import Material, beside
+from ..jobs import Material
 from ..models.family import family_named
 from ..report import component_rows
 from .fit import run_fit
 from .jobs import ReadBy, setting_names
 from .output import read_lines
 from .records import sharded
-from .rows import read_matrix, read_new_rows, read_table
+from .rows import column_inputs, read_matrix, read_new_rows, read_table
 
 
 def read_new(args: Namespace, model: Any) -> Any:
     """Read new rows for a fitted mixture, as an array."""
     if sharded(args) is not None:
         raise ValueError(f"{args.input}: shards; expected rows in a file for clusters")
-    return _dense(args.input, read_new_rows(args))
+    return _dense(args.input, read_new_rows(args, model))
 
 
 def fit(args: Namespace) -> int:
@@ -60,7 +60,7 @@ def _material(args: Namespace) -> Material:
         schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
-        return _made((X.toarray(),), kept.feature_names, {beside.SCHEMA: kept.to_toml()}, cells.get(args.person))
+        return _made((X.toarray(),), kept.feature_names, kept, cells.get(args.person))
     X = _dense(args.input, read_matrix(args.input))
     if args.held is not None:
         return _made((X, read_matrix(args.held)), None)
@@ -84,11 +84,9 @@ def _dense(path: str, rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-def _made(
-    data: Any, names: Sequence[str] | None, files: Mapping[str, str] | None = None, groups: Any = None
-) -> Material:
+def _made(data: Any, names: Sequence[str] | None, schema: Schema | None = None, groups: Any = None) -> Material:
     def shown(model: Any) -> str:
         lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
         return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
 
-    return Material(data, lambda model: {**beside.written(model, names), **(files or {})}, shown, groups)
+    return Material(data, column_inputs(names, schema), shown, groups)

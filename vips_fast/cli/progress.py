@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ..accounting import rounded_up
 from ..engine.loop import Progress
-from .messages import tell
+from .messages import rewrite, tell
 
 #: Least seconds between two updates on a terminal; most lines of a log.
 _PAUSE, _LINES = 0.1, 20
@@ -35,7 +35,7 @@ class _Line:
             return
         # A line that wraps could not be rewritten.
         text = text[: shutil.get_terminal_size().columns - 1]
-        tell(f"\r{text:<{self._length}}", end="")
+        rewrite(f"{text:<{self._length}}")
         self._length = len(text)
 
 

@@ -38,13 +38,13 @@ def sharded(args: Namespace) -> ShardedCorpus | None:
     return ShardedCorpus(args.input, verify=not getattr(args, "no_verify", False))
 
 
-def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) -> Corpus | ShardedCorpus:
+def read_new(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
     """Documents for a fitted model, read as those of its fit were."""
     if (shards := sharded(args)) is not None:
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
         return shards
-    kept = read_settings(args.model)
+    kept = read_settings(model)
     text = args.text
     if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):
         text = kept.get("columns")
@@ -54,7 +54,7 @@ def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) ->
             args.input,
             vocabulary,
             args.format,
-            n_features=n_words,
+            n_features=model.n_features_in_,
             text=text,
             analyzer=kept.get("analyzer"),
             encoding=args.encoding,

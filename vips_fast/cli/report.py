@@ -9,10 +9,9 @@ from typing import Any
 
 from ..data import load_vocabulary
 from ..engine.budget import Budget
-from ..jobs import beside
 from ..jobs.places import kind_in
 from ..models.estimator import PrivateEstimator
-from ..models.rebuild import class_given, verify
+from ..models.rebuild import class_given, compare
 from ..report import html_report, make_dossier, short_report
 from .folder import read_key
 from .messages import width
@@ -23,15 +22,8 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
     """Load the model of a command's arguments, and the public inputs of its report."""
     cls = kind_in(args.model) if args.kind is None else class_given(args.kind)
     model = cls.load(args.model, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
-    known = beside.public_names(model, beside.naming(model, Path(args.model)))
-    if args.vocab is not None:
-        known = {"words": load_vocabulary(args.vocab)}
-    missing = [
-        f"{name}: the model was saved by a version that did not write it."
-        for name in (beside.STATEMENT,)
-        if not (Path(args.model) / name).exists()
-    ]
-    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None, "missing": missing}
+    known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
+    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
 
 
 def report(args: Namespace) -> int:
@@ -45,7 +37,7 @@ def report(args: Namespace) -> int:
     if args.budget is not None:
         known["budget"] = _checked(Budget(args.budget).show(), model, args.budget)
     if args.transcript is not None:
-        known["verified"] = verify(args.model, args.transcript, cls=type(model))
+        known["verified"] = compare(model, args.model, args.transcript)
     text = html_report(model, **known)
     with output_file(args.out) as part:
         part.write_text(text, "utf-8")

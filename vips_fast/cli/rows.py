@@ -11,7 +11,8 @@ from scipy import sparse
 
 from ..data import Schema
 from ..data.records import read_batches
-from ..jobs.beside import SCHEMA
+from ..models.family import COLUMNS, SCHEMA
+from ..models.inputs import listed
 from .output import read_array
 
 
@@ -44,9 +45,17 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
     return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
 
 
-def read_new_rows(args: Namespace) -> Any:
-    """Read new rows for a fitted model: a matrix, or a table by ``--schema`` or by the schema beside the model."""
-    path = Path(args.schema or Path(args.model) / SCHEMA)
-    if args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
+def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[str, str]:
+    """Write the input of a model that has a schema, or only names of columns."""
+    if schema is not None:
+        return {SCHEMA: schema.to_toml()}
+    return {} if names is None else {COLUMNS: listed(names)}
+
+
+def read_new_rows(args: Namespace, model: Any) -> Any:
+    """Read new rows for a fitted model: a matrix, or a table by ``--schema`` or by the schema of the model."""
+    own = model.inputs_.get(SCHEMA)
+    if args.schema is None and (own is None or Path(args.input).suffix in (".npy", ".npz")):
         return read_matrix(args.input)
-    return read_table(args.input, Schema.load(path), "raise")[0]
+    schema = Schema.load(args.schema) if args.schema is not None else Schema.parse(own)
+    return read_table(args.input, schema, "raise")[0]

@@ -64,9 +64,9 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
     whose = {} if groups is None else {"groups": groups, "unit": job.unit_name}
     X, y = found.data if len(found.data) == 2 else (found.data[0], None)
     with warnings_said():
-        search.fit(X, y, budget=args.budget, on_forecast=show_forecast(args), **whose, **public)
+        search.fit(X, y, inputs=found.inputs, budget=args.budget, on_forecast=show_forecast(args), **whose, **public)
     best = search.best_estimator_
-    _write(best, out, {**found.files(best), beside.PRIVACY: beside.statement(best)})
+    _write(best, out, {**beside.written(best, found.n_words), beside.PRIVACY: beside.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)
     if args.json:
         said = fit_object(args, best, time.perf_counter() - start)

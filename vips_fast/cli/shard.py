@@ -8,8 +8,8 @@ from typing import Any
 from ..data import Batch, Records, Schema, count_matrix, holds_records, write_shards
 from ..data.readers import count_pieces
 from ..data.records import read_batches
-from ..jobs import beside
 from ..jobs.text import PRIVATE, reading_file
+from ..models.family import SCHEMA
 from .output import read_labels
 from .records import text_file
 
@@ -63,7 +63,7 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     kept, counts = schema.without(*others), args.label is not None and schema[args.label].kind == "number"
-    files = {beside.SCHEMA: kept.to_toml()}
+    files = {SCHEMA: kept.to_toml()}
     if args.label is not None:
         schema.label(args.label, [], counts=counts)  # refuses a column that is no label
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}

@@ -8,8 +8,10 @@ from typing import Any
 from ..jobs import beside
 from ..jobs.places import MODEL_FILES, kind_in
 from ..models import rebuild
-from ..models.family import family_of
+from ..models.persistence import ARRAYS, META, SIGNATURE
+from ..models.privacy_file import PRIVACY_FILE
 from ..models.rebuild import VerifyCheck
+from ..store.folder import Folder
 from .folder import load_model, read_key
 from .output import output_file
 from .record import print_object
@@ -20,7 +22,7 @@ def verify(args: Namespace) -> int:
     folder = Path(args.model)
     cls = kind_in(folder) if args.kind is None else rebuild.class_given(args.kind)
     model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
-    report = rebuild.verify(folder, args.transcript, cls=cls)
+    report = rebuild.compare(model, folder, args.transcript)
     report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
     code = 0 if report.ok else 1
     if args.json:
@@ -30,19 +32,14 @@ def verify(args: Namespace) -> int:
     return code
 
 
-def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
-    """Check the files beside the model: each follows from the model or is an input."""
-    checks = []
-    for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
-        if name == beside.STATEMENT:  # compared with the model
-            continue
-        if name in family_of(model).inputs:
-            purchased = name == beside.VOCABULARY and model.privacy_.vocabulary
-            what = "a release of its own" if purchased else "a public input"
-            checks.append(VerifyCheck(name, True, f"{what}, taken as it is"))
-        else:
-            detail = "" if name in MODEL_FILES else "not a file that fit writes"
-            checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
+def _text_files(model: Any, path: Path) -> list[VerifyCheck]:
+    """Check the files beside the model: each follows from it."""
+    checks, compared = [], {ARRAYS, META, SIGNATURE, PRIVACY_FILE, *model.inputs_}
+    with Folder(path) as folder:
+        for name in folder.names():
+            if name not in compared:
+                detail = "" if name in MODEL_FILES else "not a file that fit writes"
+                checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
     return checks
 
 

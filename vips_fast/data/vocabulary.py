@@ -26,18 +26,22 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
     """
     with naming(path), open_text(path) as file:
         try:
-            text = b"".join(blocks(file)).decode("utf-8-sig")
+            return parse_vocabulary(b"".join(blocks(file)).decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise ValueError("is not UTF-8 text") from None
-        seen: dict[str, int] = {}
-        lines = text.rstrip().split("\n")
-        for number, line in enumerate(lines, 1):
-            word = line.strip()
-            if not word:
-                raise ValueError("is empty" if len(lines) == 1 else f"line {number}: blank; expected a word")
-            if word in seen:
-                raise ValueError(f"line {number}: repeats line {seen[word]}")
-            seen[word] = number
+
+
+def parse_vocabulary(text: str) -> tuple[str, ...]:
+    """Read the words of a text, one on each line; ValueError if it is empty or has a blank or repeated line."""
+    seen: dict[str, int] = {}
+    lines = text.rstrip().split("\n")
+    for number, line in enumerate(lines, 1):
+        word = line.strip()
+        if not word:
+            raise ValueError("is empty" if len(lines) == 1 else f"line {number}: blank; expected a word")
+        if word in seen:
+            raise ValueError(f"line {number}: repeats line {seen[word]}")
+        seen[word] = number
     return tuple(seen)
 
 

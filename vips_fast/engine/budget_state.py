@@ -95,8 +95,8 @@ class BudgetState:
     ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are the orders of the Renyi
     filter, each with its share of delta.
 
-    ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` the
-    delta of everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
+    ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` is
+    for everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
     before. The budget's own record has the rule: ``share`` of the delta outside lists for ``number`` purchases, set
     apart ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first run's
     own leak is the pot then.

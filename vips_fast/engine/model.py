@@ -106,7 +106,7 @@ class Model(ABC):
     def update(self, release: "Release") -> None:
         """Compute the parameters of the next step from one more release: the M-step."""
 
-    def end(self) -> None:  # noqa: B027
+    def end(self) -> None:
         """Drop everything that the result does not need, after the last step of a run; by default nothing."""
 
     @abstractmethod

@@ -4,10 +4,10 @@ A fitted estimator holds one `FitResult` and reads everything from it, so that n
 about other numbers. The ledger's last record contains the digest of everything that the result publishes.
 """
 
-import hashlib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .ledger import Ledger
 from .statement import Privacy
 
 #: Version of a digest's contents and of the files that contain it.
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,20 @@ class Public:
     #: Number of bins of the shards, the minibatches of every epoch under random allocation; 0 for shards without bins,
     #: None for data in memory.
     n_bins: int | None = None
+    #: Texts that give the numbers their meaning, by file name: words, columns, how texts were read.
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", dict(self.inputs))
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything except the classes, JSON-ready."""
+        """Give everything except the classes, and of inputs the digest, JSON-ready."""
         call: dict[str, Any] = {"part": self.part, "call_records": self.call_records, "n_bins": self.n_bins}
         call["unit"] = None if self.unit == "record" else self.unit
         call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
+        call["inputs"] = {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None
         return {
             "n_features": self.n_features,
             "n_records": self.n_records,
@@ -136,7 +140,8 @@ class FitResult:
             raise ValueError("the ledger does not end with the record that closes a run")
         own = digest(self.kind, self.settings, self.public, self.n_steps, self.arrays, self.state)
         if closing != own:
-            raise ValueError("arrays or settings are not those that the ledger's last record is about")
+            named = ", ".join(["arrays", "settings", *sorted(self.public.inputs)])
+            raise ValueError(f"one of {named}: not as the fit wrote it, by the ledger's last record")
 
 
 def digest(
@@ -165,7 +170,7 @@ def digest(
 def array_digest(array: np.ndarray) -> str:
     """Hash dtype, shape and bytes of an array, by SHA-256."""
     array = np.ascontiguousarray(array)
-    hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
+    hasher = sha256(canonical_json([array.dtype.str, list(array.shape)]))
     hasher.update(array.reshape(-1).view(np.uint8).data)
     return hasher.hexdigest()
 

@@ -4,7 +4,7 @@ A release is public, and a model is a function of its releases and of public num
 rebuild the model without the data and compare it with the published one. A transcript is a folder with a folder for
 each run, ``run-0000``, …, which holds
 
-    run.jsonl             a log: class, settings, public facts and plan; in the end the ledger's records of the run
+    run.jsonl             a log: class, settings, public facts and inputs, plan; in the end the ledger's records of it
     run.npz               settings that are arrays, classes
     release-000000.npz    each release, …
 
@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from ..store.atomic import replace_file, sync_folder, write_file
+from ..store.folder import Folder
 from ..store.log import Log, LogDamagedError, Record, encode
-from ..store.npz import read_npz, write_npz
+from ..store.npz import write_npz
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
@@ -93,19 +94,23 @@ class Run:
         return _releases(self.path, range(self.done), self.n_steps)
 
 
-def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release]:
-    for number in numbers:
-        path = folder / f"release-{number:06d}.npz"
-        if not path.exists():
-            raise ValueError(f"{path}: missing; the transcript is not complete")
-        arrays = read_npz(path)
-        try:
-            units, law = arrays["units"], arrays["law"]
-            if units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
-                raise ValueError
-            yield Release(first_step + number, units, float(law[0]), float(law[1]))
-        except (KeyError, ValueError):
-            raise ValueError(f"{path}: not a release that this version wrote") from None
+def _releases(path: Path, numbers: range, first_step: int) -> Iterator[Release]:
+    with Folder(path, follow=False) as folder:
+        yield from (_release(folder, number, first_step) for number in numbers)
+
+
+def _release(folder: Folder, number: int, first_step: int) -> Release:
+    name = f"release-{number:06d}.npz"
+    if not folder.holds(name):
+        raise ValueError(f"{folder.path / name}: missing; the transcript is not complete")
+    arrays = folder.arrays(name)
+    try:
+        units, law = arrays["units"], arrays["law"]
+        if units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
+            raise ValueError
+        return Release(first_step + number, units, float(law[0]), float(law[1]))
+    except (KeyError, ValueError):
+        raise ValueError(f"{folder.path / name}: not a release that this version wrote") from None
 
 
 class TranscriptWriter:
@@ -136,13 +141,16 @@ class TranscriptWriter:
 
         Raises ValueError if another run is there, or a release of those steps is missing.
         """
-        number = 0 if self._first else len(_run_folders(self._root))
-        self._path = self._root / f"run-{number:04d}"
+        number = 0
+        while not self._first and (self._root / _run_name(number)).exists():
+            number += 1
+        self._path = self._root / _run_name(number)
         arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
         if public.classes is not None:
             arrays[_CLASSES] = public.classes
         plain = {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}
         run = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
+        run["inputs"] = dict(public.inputs)
         self._run = {"run": json.loads(json.dumps(run, allow_nan=False, default=list))}
         path = self._path / RUN
         there = Log.of(path, _KIND).records if path.exists() else []
@@ -189,33 +197,37 @@ def read_transcript(path: str | Path) -> list[Run]:
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"{path}: no such folder; expected a transcript that fit wrote")
-    runs = [_read_run(folder) for folder in _run_folders(path)]
+    runs: list[Run] = []
+    with Folder(path) as folder:
+        while folder.holds(_run_name(len(runs))):
+            runs.append(_read_run(path / _run_name(len(runs))))
     if not runs:
         raise ValueError(f"{path}: holds no run; expected a transcript that fit wrote")
     return runs
 
 
-def _run_folders(path: Path) -> list[Path]:
-    return sorted(p for p in path.glob("run-*") if p.is_dir()) if path.is_dir() else []
+def _run_name(number: int) -> str:
+    return f"run-{number:04d}"
 
 
-def _read_run(folder: Path) -> Run:
-    path, arrays = folder / RUN, read_npz(folder / "run.npz")
+def _read_run(path: Path) -> Run:
     try:
-        log = Log.of(path, _KIND)
-        if log.torn:
-            raise LogDamagedError(f"{path}: its last record is missing; the transcript is not complete")
-        first, *rest = log.records
-        run = first["run"]
-        if run["format"] != FORMAT or not isinstance(run["plan"]["n_steps"], int):
+        with Folder(path, follow=False) as folder:
+            arrays, (first, *rest) = folder.arrays("run.npz"), _log(folder).records
+    except FileNotFoundError as error:
+        raise ValueError(f"{error.filename}: missing; the transcript is not complete") from None
+    try:
+        run, inputs = first["run"], first["run"]["inputs"]
+        texts = all(isinstance(text, str) for text in inputs.values())
+        if run["format"] != FORMAT or not isinstance(run["plan"]["n_steps"], int) or not texts:
             raise ValueError
         settings = dict(run["settings"])
         settings.update({k[len(_SETTING) :]: v for k, v in arrays.items() if k.startswith(_SETTING)})
         return Run(
-            folder,
+            path,
             run["model"],
             settings,
-            Public(**run["public"], classes=arrays.get(_CLASSES)),
+            Public(**{**run["public"], "inputs": inputs}, classes=arrays.get(_CLASSES)),
             run["plan"],
             tuple(run["taints"]),
             run["follows"],
@@ -223,9 +235,17 @@ def _read_run(folder: Path) -> Run:
             run["partial"],
             tuple(dict(record["ledger"]) for record in rest),
         )
-    except FileNotFoundError as error:
-        raise ValueError(f"{error.filename}: missing; the transcript is not complete") from None
-    except LogDamagedError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise ValueError(f"{path}: not a run that this version wrote") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ValueError(f"{path / RUN}: not a run that this version wrote") from None
+
+
+def _log(folder: Folder) -> Log:
+    """Read the log of a run; ValueError if its end is missing."""
+    folder.json_bytes(RUN)  # refuses one that is too large
+    with folder.open(RUN) as file:
+        log = Log(folder.path / RUN, _KIND)
+        log.read(file.fileno())
+    log.detach()
+    if log.torn or not log.records:
+        raise LogDamagedError(f"{log.path}: its last record is missing; the transcript is not complete")
+    return log

@@ -11,7 +11,7 @@ import enum
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,21 +54,24 @@ class Material:
     ----------
     data : tuple
         Arguments of the estimator's ``fit``.
-    files : callable(model) -> mapping of str to str
-        Text files to write beside the fitted model, by name; ``privacy.txt`` is written for every model.
+    inputs : mapping of str to str
+        Public texts that give the numbers their meaning; see the ``inputs`` of a fit.
     shown : callable(model) -> str
         Lines that show the model.
     groups : array-like or None
         Label of the person of each record.
     words : PrivateVocabulary or None
         The purchase that chose the columns.
+    n_words : int
+        Words of a topic in the text beside the model.
     """
 
     data: tuple[Any, ...]
-    files: Callable[[Any], Mapping[str, str]] = lambda model: {}
+    inputs: Mapping[str, str] = field(default_factory=dict)
     shown: Callable[[Any], str] = lambda model: ""
     groups: Any = None
     words: PrivateVocabulary | None = None
+    n_words: int = 10
 
 
 @dataclass(frozen=True)
@@ -288,6 +291,7 @@ class Job:
                     *material.data,
                     groups=groups,
                     unit=None if groups is None else self.unit_name,
+                    inputs=material.inputs,
                     transcript=transcript,
                     checkpoint=folder,
                     budget=budget,
@@ -297,8 +301,8 @@ class Job:
                     **({} if material.words is None else {"after": material.words}),
                 )
         self.status = Status.KEPT
-        files = {**material.files(model), beside.PRIVACY: beside.statement(model)}
-        folder.store(model, {**files, **(self._report(model, files) if self.report else {})})
+        files = {**beside.written(model, material.n_words), beside.PRIVACY: beside.statement(model)}
+        folder.store(model, {**files, **(self._report(model) if self.report else {})})
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
         return Outcome(model, out, material.shown(model), material.words, budget)
@@ -306,10 +310,10 @@ class Job:
     def _spent(self) -> None:
         self.status = Status.SPENT
 
-    def _report(self, model: Any, files: Mapping[str, str]) -> dict[str, str]:
+    def _report(self, model: Any) -> dict[str, str]:
         """Write the report; if it fails, warn and keep the model."""
         try:
-            return {beside.REPORT: beside.report(model, files)}
+            return {beside.REPORT: beside.report(model)}
         except Exception as error:
             text = f"no report ({type(error).__name__}); vips-fast report makes it from the written model"
             if self.on_warning is None:

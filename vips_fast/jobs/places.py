@@ -5,11 +5,12 @@ from pathlib import Path
 
 from ..models.estimator import PrivateEstimator
 from ..models.family import class_named, files_beside
-from ..models.persistence import kind_of
-from .beside import PRIVACY, REPORT, STATEMENT
+from ..models.persistence import ARRAYS, META, SIGNATURE, kind_of
+from ..models.privacy_file import PRIVACY_FILE
+from .beside import PRIVACY, REPORT
 
 #: All that the folder of a model may hold.
-MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMENT, PRIVACY, REPORT}
+MODEL_FILES = files_beside() | {ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT}
 
 
 def check_place(path: Path, force: bool) -> None:

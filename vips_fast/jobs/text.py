@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..accounting import SelfComposedEvent
@@ -29,11 +28,11 @@ from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
 from ..engine.result import Public
-from ..models.family import family_of
+from ..models.family import READING, VOCABULARY, family_of
+from ..models.inputs import column_names, listed
 from ..models.lda import nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
-from .beside import READING
 from .folder import MODEL
 from .job import Material, PurchaseError, Reading
 from .places import kind_in
@@ -152,18 +151,13 @@ class TextFile:
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
         columns = corpus.vocabulary
-        if columns is not None:
-            kept = {beside.VOCABULARY: "\n".join(columns) + "\n", **kept}
-
-        def files(model: Any) -> dict[str, str]:
-            return beside.written(model, columns, self.n_words)
-
         return Material(
             (getattr(corpus, "counts", corpus),),
-            lambda model: {**files(model), **kept},
-            lambda model: "".join(files(model).values()),
+            kept if columns is None else {VOCABULARY: listed(columns), **kept},
+            lambda model: "".join(beside.written(model, self.n_words).values()),
             corpus.groups,
             words,
+            self.n_words,
         )
 
     def _read(self, reading: Reading) -> tuple[Corpus | ShardedCorpus, dict[str, str], PrivateVocabulary | None]:
@@ -206,7 +200,7 @@ class TextFile:
         shape = int(model.n_components), corpus.n_features
         if known.shape != shape:
             raise ValueError(f"--prior-model {folder}: {known.shape} topics and words; expected {shape}")
-        words = beside.kept_vocabulary(folder)
+        words = column_names(prior._fitted().public)
         if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
             raise ValueError(f"--prior-model {folder}: other words, or another order; expected those of --vocab")
         return known * (self.prior_weight or 1.0)
@@ -377,13 +371,12 @@ class _Purchase:
         return f"--vocab private: no word can be released; {spent}; expected {needed}, or a public --vocab"
 
 
-def read_settings(folder: str | Path) -> dict[str, Any]:
-    """Read how texts became a fitted model: "columns" and "analyzer", if stored."""
-    path = Path(folder) / READING
-    if not path.exists():
+def read_settings(model: Any) -> dict[str, Any]:
+    """Read how texts became a fitted model: "columns" and "analyzer", if it has them."""
+    if (text := model.inputs_.get(READING)) is None:
         return {}
     try:
-        kept = json.loads(path.read_text("utf-8"))
+        kept = json.loads(text)
         return {"columns": list(kept["columns"]), "analyzer": Analyzer.from_dict(kept["analyzer"])}
-    except (ValueError, LookupError, TypeError):
-        raise ValueError(f"{path}: not as fit wrote it") from None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{READING}: not as fit wrote it") from None

@@ -37,8 +37,10 @@ from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
+from .family import family_of
 from .fitted import Fitted
 from .forecast import tell
+from .inputs import column_names, input_texts
 from .parameters import BudgetLike, Purchased, Reading
 from .settings import public_seed, unit_name
 from .stage import Stage, bins_of, deal
@@ -207,6 +209,7 @@ class PrivateEstimator(Fitted):
         groups: Column | None = None,
         unit: str | None = None,
         after: Purchased | None = None,
+        inputs: Mapping[str, str] | None = None,
         backend: Backend | None = None,
         planner: Planner | None = None,
         **extra: Unpack[Reading],
@@ -229,6 +232,7 @@ class PrivateEstimator(Fitted):
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
+        call["inputs"] = input_texts(inputs, family_of(self).inputs, before)
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
         how["purchase"] = None if after is None else after.purchase(before)
         known = self.n_records or n_records
@@ -246,6 +250,7 @@ class PrivateEstimator(Fitted):
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if folder is not None:
             public = folder.public(public, self._settings()["random_state"] is not None)
+        column_names(public)  # refuses inputs that do not fit
         planned = self._planned(planner, self.request(public, **how), payer)
         deal(planned.plan.sampler, bins, records.n_rows)
         self._inspect(planned.model)

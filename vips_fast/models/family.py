@@ -36,7 +36,7 @@ class Family(NamedTuple):
     text : str
         File beside a saved model that ``fit`` writes and ``verify`` makes again.
     inputs : tuple of str
-        Files beside a saved model that hold public inputs, taken as they are.
+        Files of a saved model with the texts that give its numbers their meaning; a fit takes these as ``inputs``.
     part : str
         Class of its part of a report, a `vips_fast.report.part.Part`.
     adapter : str
@@ -61,14 +61,15 @@ class Family(NamedTuple):
         return resolve(self.classes[0])
 
 
-#: The words of the columns, how texts are read, and the columns of a table.
-_VOCABULARY, _READING, _SCHEMA = "vocab.txt", "text.json", "schema.toml"
+#: Inputs: the words of the columns; how texts were read; the columns of a table; the names of a matrix's columns.
+VOCABULARY, READING, SCHEMA, COLUMNS = "vocab.txt", "text.json", "schema.toml", "columns.txt"
 
 #: A model of your own, and those that ship as examples of one.
 OWN = Family(
     name="own",
     title="A model of one's own",
     variants=("models.examples:BinomialRegression", "models.examples:ProbabilisticPCA"),
+    inputs=(VOCABULARY, READING, SCHEMA, COLUMNS),
 )
 
 FAMILIES = (
@@ -82,7 +83,7 @@ FAMILIES = (
         verb="transform",
         scorer="models.scores:bound_per_word",
         text="topics.txt",
-        inputs=(_VOCABULARY, _READING),
+        inputs=(VOCABULARY, READING),
         part="report.parts.topics:Topics",
         adapter="audit.adapters:LdaAdapter",
     ),
@@ -96,7 +97,7 @@ FAMILIES = (
         verb="predict",
         scorer="models.scores:log_likelihood",
         text="coefficients.csv",
-        inputs=(_SCHEMA,),
+        inputs=(SCHEMA, COLUMNS),
         part="report.parts.coefficients:Coefficients",
         adapter="audit.adapters:LogisticAdapter",
     ),
@@ -131,8 +132,8 @@ FAMILIES = (
             part=f"report.parts.components:{part}",
         )
         for name, kind, inputs, part in (
-            ("bernoulli", "Bernoulli", (_SCHEMA,), "BernoulliComponents"),
-            ("gaussian", "Gaussian", (_SCHEMA,), "Components"),
+            ("bernoulli", "Bernoulli", (SCHEMA, COLUMNS), "BernoulliComponents"),
+            ("gaussian", "Gaussian", (SCHEMA, COLUMNS), "Components"),
             ("vector", "Vector", (), "VectorComponents"),
         )
     ),

@@ -159,6 +159,11 @@ class Fitted(Conventions):
             raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
         return np.array(names, dtype=object)
 
+    @property
+    def inputs_(self) -> dict[str, str]:
+        """Public texts that give the numbers their meaning, by file name."""
+        return dict(self._fitted().public.inputs)
+
     def _held(self, X: Any) -> Any:
         """Check the names and the order of X's columns, if the fit had names."""
         return check_names(type(self).__name__, self._fitted().public.feature_names, X)
@@ -174,8 +179,9 @@ class Fitted(Conventions):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder, without pickle.
 
-        The files are ``model.npz``, ``model.json`` and ``privacy.json``. Only released quantities and the constructor's
-        arguments, which are public, are written. The folder appears whole or not at all. An existing model is exchanged
+        The files are ``model.npz``, ``model.json``, ``privacy.json`` and those of ``inputs_``. Only released quantities
+        and the arguments of the constructor and of ``fit`` that are public are written. The folder appears whole or not
+        at all. An existing model is exchanged
         for the new one, in one step if the system can.
 
         Raises NotFittedError before ``fit``, and ValueError if an argument of the constructor cannot be written as
@@ -200,9 +206,10 @@ class Fitted(Conventions):
         ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes). The model's signature
         must be valid under it; None does not look at a signature.
 
-        Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the files are of
-        another model or format, do not agree with the ledger, or hold arrays of wrong shapes or values. Raises
-        ValueError if the signature is not valid.
+        The folder may be anybody's (`vips_fast.store.folder`). The signature is checked before anything else is
+        interpreted. Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the
+        signature is not valid, or the files are of another model or format, do not agree with the ledger, or hold
+        arrays of wrong shapes or values.
         """
         return persistence.load(cls, path, verify)
 
@@ -210,7 +217,7 @@ class Fitted(Conventions):
         """Sign the fitted model; `save` then writes the signature beside it.
 
         ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
-        detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
+        detached signature of ``ledger_.head``, which stands for arrays, settings, inputs and ledger.
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -219,6 +219,10 @@ class Rows(TypedDict, total=False):
     after : fitted PrivateVocabulary, or None
         The purchase of the columns, from the same persons. It is a part of this model's ledger and statement,
         and a target is for both together.
+    inputs : mapping of str to str, or None
+        Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
+        They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes those
+        of the calls before.
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
@@ -231,6 +235,7 @@ class Rows(TypedDict, total=False):
     transcript: str | Path | None
     budget: BudgetLike
     after: Purchased | None
+    inputs: Mapping[str, str] | None
     backend: Backend | None
     planner: Planner | None
 

@@ -1,16 +1,17 @@
 """Files of fitted models, and their signatures.
 
-A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger). It also has
-``privacy.json`` with the guarantee (`privacy_file`), which is written and never read. Nothing in them is trusted. The
-statement is computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
-checked. That catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a
-signature does, as far as its key is trusted.
+A model is a folder with ``model.npz`` (arrays), ``model.json`` (class, settings, public facts, ledger) and the texts of
+its inputs (`vips_fast.models.inputs`). It also has ``privacy.json`` with the guarantee (`privacy_file`), which is
+written and never read. Nothing in them is trusted: files are opened by `vips_fast.store.folder`, the statement is
+computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are checked. That
+catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a signature does,
+as far as its key is trusted.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -21,7 +22,10 @@ from ..engine.ledger import Ledger
 from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
 from ..store.atomic import new_folder, put_in_place, write_file
-from ..store.npz import read_npz, write_npz
+from ..store.folder import Folder
+from ..store.npz import write_npz
+from .family import COLUMNS, READING, SCHEMA, VOCABULARY, family_of
+from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, privacy_json
 
 
@@ -44,7 +48,7 @@ class Saved(Protocol):
 E = TypeVar("E", bound=Saved)
 
 ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
-_CONTEXT = b"vips_fast model 2\0"
+_CONTEXT = b"vips_fast model 3\0"
 _ARRAY, _STATE, _SETTING, _CLASSES = "array.", "state.", "setting.", "public.classes"
 
 
@@ -53,7 +57,8 @@ def save(result: FitResult, path: str | Path) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path}: expected a folder or a new name")
-    if path.is_dir() and not {p.name for p in path.iterdir()} <= {ARRAYS, META, SIGNATURE, PRIVACY_FILE}:
+    own = {ARRAYS, META, SIGNATURE, PRIVACY_FILE, VOCABULARY, READING, SCHEMA, COLUMNS}
+    if path.is_dir() and not {p.name for p in path.iterdir()} <= own:
         raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = new_folder(path)
@@ -87,8 +92,8 @@ def write_into(result: FitResult, folder: Path) -> None:
         raise ValueError(f"settings: an argument of {result.kind} cannot be written as JSON ({error})") from None
     write_file(folder / ARRAYS, lambda file: write_npz(file, arrays))
     write_file(folder / META, lambda file: file.write(text.encode()))
-    said = privacy_json(result)
-    write_file(folder / PRIVACY_FILE, lambda file: file.write(said.encode()))
+    for name, said in {**result.public.inputs, PRIVACY_FILE: privacy_json(result)}.items():
+        write_file(folder / name, lambda file, said=said: file.write(said.encode()))
     if result.signature is not None:
         signature = result.signature
         write_file(folder / SIGNATURE, lambda file: file.write(signature))
@@ -99,16 +104,14 @@ def kind_of(path: str | Path) -> str:
 
     Raises FileNotFoundError or ValueError as `load`.
     """
-    return str(_meta(Path(path))["model"])
+    with Folder(path) as folder:
+        return str(_meta(folder)["model"])
 
 
-def _meta(path: Path) -> dict[str, Any]:
-    try:
-        meta = json.loads((path / META).read_bytes())
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path / META}: not a JSON file") from None
+def _meta(folder: Folder) -> dict[str, Any]:
+    meta = folder.json(META)
     if not isinstance(meta, dict) or meta.get("format") != FORMAT or not isinstance(meta.get("model"), str):
-        raise ValueError(f"{path}: expected a saved model of format {FORMAT}")
+        raise ValueError(f"{folder.path}: expected a saved model of format {FORMAT}")
     return meta
 
 
@@ -132,51 +135,65 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _load(cls: type[E], path: Path, verify: Any) -> E:
-    meta = _meta(path)
-    if meta["model"] != cls.__name__:
-        raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
-    stored = read_npz(path / ARRAYS)
-    try:
-        result = _result(meta, stored)
+    with Folder(path) as folder:
+        meta = _meta(folder)
+        if meta["model"] != cls.__name__:
+            raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
+        with _as_saved(path):
+            ledger = Ledger.from_dict(meta["ledger"]).freeze()
+        signature = folder.read(SIGNATURE, 1024) if folder.holds(SIGNATURE) else None
+        if verify is not None:
+            _check_signature(ledger.head, signature, verify, path)
+        stored = folder.arrays(ARRAYS)
+        with _as_saved(path):
+            inputs = _inputs(folder, family_of(cls).inputs, meta["public"].get("inputs", {}))
+    with _as_saved(path):
+        result = dataclasses.replace(_result(meta, stored, inputs, ledger), signature=signature)
         estimator = cls._from_settings(result.settings)
         result.check()
         if result.privacy.n_records < 1:
             raise ValueError("ledger: a plan without records")
         _check_arrays(estimator, result)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
-        raise ValueError(f"{path}: not a model as it was saved: {reason}") from None
-    signature = path / SIGNATURE
-    if signature.exists():
-        result = dataclasses.replace(result, signature=signature.read_bytes()[:1024])
-    if verify is not None:
-        _check_signature(result, verify, path)
+        column_names(result.public)
     estimator._result = result
     return estimator
 
 
-def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
-    """Read the result in the files, unchecked."""
+@contextmanager
+def _as_saved(path: Path) -> Iterator[None]:
+    """Give errors of malformed files one form."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
+        raise ValueError(f"{path}: not a model as it was saved: {reason}") from None
+
+
+def _inputs(folder: Folder, known: Collection[str], named: Any) -> dict[str, str]:
+    """Read the inputs that a model names; their digests are checked with the result."""
+    for name in known:
+        if folder.holds(name) and name not in named:
+            raise ValueError(f"{name} is not an input of this model; expected the folder as it was saved")
+    if extra := named.keys() - set(known):
+        raise ValueError(f"{sorted(extra)[0]!r}: expected inputs of {', '.join(known) or 'no name'}")
+    return {name: folder.text(name) for name in sorted(named)}
+
+
+def _result(meta: dict[str, Any], stored: dict[str, np.ndarray], inputs: dict[str, str], ledger: Ledger) -> FitResult:
+    """Make the result in the files, unchecked."""
 
     def group(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix) :]: array for name, array in stored.items() if name.startswith(prefix)}
 
     if not isinstance(meta["settings"], dict) or not isinstance(meta["n_steps"], int):
         raise ValueError("settings or steps are malformed")
-    public = Public(**meta["public"], classes=stored.get(_CLASSES))
+    public = Public(**{**meta["public"], "inputs": inputs}, classes=stored.get(_CLASSES))
     if not all(isinstance(v, int) for v in (public.n_features, public.n_records, public.seed)):
         raise ValueError("public facts are malformed")
     for array in stored.values():
         array.flags.writeable = False
-    return FitResult(
-        meta["model"],
-        {**meta["settings"], **group(_SETTING)},
-        public,
-        meta["n_steps"],
-        group(_ARRAY),
-        group(_STATE),
-        Ledger.from_dict(meta["ledger"]).freeze(),
-    )
+    settings = {**meta["settings"], **group(_SETTING)}
+    return FitResult(meta["model"], settings, public, meta["n_steps"], group(_ARRAY), group(_STATE), ledger)
 
 
 def _check_arrays(estimator: Saved, result: FitResult) -> None:
@@ -215,7 +232,7 @@ def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
     return dataclasses.replace(result, signature=signature), signature
 
 
-def _check_signature(result: FitResult, key: Any, path: Path) -> None:
+def _check_signature(head: str, signature: bytes | None, key: Any, path: Path) -> None:
     ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
@@ -223,10 +240,10 @@ def _check_signature(result: FitResult, key: Any, path: Path) -> None:
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(key))
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise TypeError(f"verify: expected an Ed25519 public key or its 32 bytes, got {type(key).__name__}")
-    if result.signature is None:
+    if signature is None:
         raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which save writes after sign")
     try:
-        key.verify(result.signature, _CONTEXT + bytes.fromhex(result.head))
+        key.verify(signature, _CONTEXT + bytes.fromhex(head))
     except InvalidSignature:
         raise ValueError(f"{path}: its signature does not hold under the given key") from None
 

@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting import ACCOUNTANTS, gaussian_mu, zcdp_rho
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
+from ..store.folder import Folder
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
@@ -112,18 +112,17 @@ def privacy_json(result: FitResult) -> str:
     return json.dumps(privacy_record(result), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def compare(folder: Path, result: FitResult) -> tuple[bool, str]:
+def compare_record(folder: Folder, result: FitResult) -> tuple[bool, str]:
     """Compare a folder's ``privacy.json`` with its result, except for versions.
 
     Returns whether they agree, and a note about it.
     """
-    path = folder / PRIVACY_FILE
-    if not path.exists():
-        return True, "none: saved before there were any"
+    if not folder.holds(PRIVACY_FILE):
+        return False, "missing"
     try:
-        said = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return False, "not a JSON file"
+        said = folder.json(PRIVACY_FILE)
+    except ValueError as error:
+        return False, str(error)
     want = json.loads(privacy_json(result))
     if not isinstance(said, dict):
         return False, "not a JSON object"

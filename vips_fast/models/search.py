@@ -292,6 +292,7 @@ class PrivateSearch(Generic[E]):
         *,
         groups: Column | None = None,
         unit: str | None = None,
+        inputs: Mapping[str, str] | None = None,
         budget: str | Path | Budget | None = None,
         X_public: Data | None = None,
         y_public: Column | None = None,
@@ -299,8 +300,8 @@ class PrivateSearch(Generic[E]):
     ) -> Self:
         """Search; afterwards ``best_estimator_`` is the chosen model.
 
-        X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
-        `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` give the score of runs with
+        X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit``, ``inputs`` and ``budget``
+        are as in `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` give the score of runs with
         ``score="public"``: they have to be public, which nothing here can check. The budget is charged once, for the
         whole search, before the first run. ``on_forecast`` is called before that with the forecast of the best
         candidate, and may raise. None logs it, or warns with a `vips_fast.models.lda.HopelessWarning` if not even that
@@ -338,7 +339,7 @@ class PrivateSearch(Generic[E]):
             # Refuses settings and data that no run could use, before anything is spent. The labels are public.
             own = {"n_records": base.n_records if sampler.name == "without_replacement" else n_records}
             prospective = self._unfitted({**one, **common, **own})
-            stage = prospective.prepare(X, y, groups=groups, **whose)
+            stage = prospective.prepare(X, y, groups=groups, inputs=inputs, **whose)
             seen, drawn = stage.public, RunSchedule(stage.plan.sampler, n_steps, n_steps, noise_multiplier=z)
             fewer = replace(seen, n_records=n_fitted)  # what a run is fitted to
             forecasts.append(prospective._forecast(fewer, drawn, stage.model))
@@ -355,7 +356,7 @@ class PrivateSearch(Generic[E]):
             held = _units(codes, ~fitted)
             inside = np.flatnonzero(fitted[codes])
             common["n_records"] = None if sampler.name == "without_replacement" else n_fitted
-            run = {"X": rows(inside), "y": None if y is None else np.asarray(y)[inside]}
+            run = {"X": rows(inside), "y": None if y is None else np.asarray(y)[inside], "inputs": inputs}
             if groups is not None:
                 run |= {"groups": np.asarray(groups)[inside], **whose}
 

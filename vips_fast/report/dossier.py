@@ -19,6 +19,7 @@ from ..engine.assumptions import Finding, assess
 from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
 from ..models.family import family_of
+from ..models.inputs import column_names
 from ..models.privacy_file import ledger_events
 from . import figures
 from .part import Learned, part_of
@@ -87,7 +88,7 @@ def make_dossier(
     result = model._fitted()
     privacy, ledger, n = result.privacy, result.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
-    columns = words if words is not None else names if names is not None else result.public.feature_names
+    columns = words if words is not None else names if names is not None else column_names(result.public)
     if columns is not None and part.needs_names and len(columns) != n:
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")

@@ -72,11 +72,6 @@ class Map:
         return "; ".join(point.title for point in self.points)
 
 
-def printable(text: str) -> str:
-    """Replace invisible and control characters by a dot."""
-    return "".join(c if c.isprintable() else "·" for c in text)
-
-
 def number(value: float, percent: bool) -> str:
     """Format a value of a chart."""
     return f"{100 * value:.3g} %" if percent else f"{value:.3g}"
@@ -93,7 +88,7 @@ def bars(
         said = number(value, percent) + ("" if errors is None else f" ± {number(error, percent)}")
         low, high = unit * max(0.0, value - error), unit * (value + error)
         weak = errors is not None and value < 2.0 * error
-        rows.append(Row(printable(name), said, 0.0, unit * max(0.0, value), low, high, weak))
+        rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, weak))
     return Rows(tuple(rows))
 
 
@@ -114,7 +109,7 @@ def intervals(
     rows = []
     for name, mean, a, b in zip(names, means, lows, highs, strict=True):
         said = f"{mean:+.3g}" + (f", from {a:+.3g} to {b:+.3g}" if a < b else "")
-        rows.append(Row(printable(name), said, place(mean), place(mean), place(a), place(b), a <= 0.0 <= b))
+        rows.append(Row(name, said, place(mean), place(mean), place(a), place(b), a <= 0.0 <= b))
     return Rows(tuple(rows), place(0.0))
 
 

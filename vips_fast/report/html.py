@@ -13,6 +13,7 @@ from ..accounting import Relation, rounded_down, rounded_up
 from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
+from ..store.text import printable
 from .dossier import Dossier, make_dossier
 from .words import percent
 
@@ -47,7 +48,7 @@ def html_report(
     )
     more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
-    return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
+    return printable(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 
 
 def environment() -> Any:

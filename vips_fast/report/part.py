@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..models.family import family_of, resolve
+from ..models.inputs import column_names
 from . import figures
 
 #: Rows of a table or of a list of bars.
@@ -65,12 +66,8 @@ class Learned:
 class Part:
     """Part of any model: a table of its published arrays, no file."""
 
-    #: Keyword of `vips_fast.report.make_dossier` for the names of the columns.
-    keyword: ClassVar[str] = "names"
     #: Whether the report needs names from outside; a vocabulary has its own.
     needs_names: ClassVar[bool] = True
-    #: File beside the model that names its columns.
-    source: ClassVar[str] = ""
     #: Heading of a number that the model computes for a new record.
     output: ClassVar[str] = "output"
 
@@ -94,13 +91,9 @@ class Part:
         """Write the text file of a fitted model, or ""."""
         return ""
 
-    def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Read the columns' names from `source`; None if they do not fit."""
-        return None
-
-    def follows(self, model: Any, text: str, source: str | None) -> bool:
-        """Compare a text with the output of `text` for the names in `source`."""
-        return source is not None and text == self.text(model, self.names(model, source))
+    def follows(self, model: Any, text: str) -> bool:
+        """Compare a text with the output of `text` for the names of the model's columns."""
+        return text == self.text(model, column_names(model._fitted().public))
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the numbers that the model computes for a new record."""

@@ -7,13 +7,14 @@ objects are never loaded.
 
 import ast
 import errno
+import io
 import math
 import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from ..checks import machine_memory
 _SMALL, _RATIO = 1 << 28, 100
 
 _MAX_HEADER = 10_000
+#: Bytes of the largest directory of an archive: at 50 bytes a member, those of 300,000 arrays.
+_MAX_DIRECTORY = 1 << 24
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
@@ -57,22 +60,38 @@ class _Refused(Exception):
     """The fault of a file, in words."""
 
 
+class _Archive(io.BufferedReader):
+    """A file whose directory is read only if it is small: zipfile reads it at once, and takes 13 times its size."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        unlimited = size is None or size < 0
+        data = super().read(_MAX_DIRECTORY + 1 if unlimited else min(size or 0, _MAX_DIRECTORY + 1))
+        if len(data) > _MAX_DIRECTORY:
+            raise _Refused(f"has a directory of more than {_MAX_DIRECTORY} bytes; expected fewer arrays")
+        return data
+
+
 def read_npz(
-    path: str | os.PathLike[str], *, max_bytes: int | None = None, names: Collection[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int | None = None,
+    names: Collection[str] | None = None,
+    opener: Callable[[str, int], int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz`` file in its order; C-contiguous, aligned, in the machine's byte order.
 
     The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
     memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
-    the file has them; others are ignored, and may be of any size and type. None reads all.
+    the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` opens the file,
+    as that of `open`.
 
     Raises OSError if the system cannot read the file; ValueError if it is not such a file, is damaged, holds an array
     of Python objects or with fields, or is larger than ``max_bytes`` once expanded (the message has the path and the
     fault, never a value); and MemoryError with the size of the arrays if the machine has less.
     """
-    needed = 0
+    needed, raw = 0, io.FileIO(os.fspath(path), opener=opener)
     try:
-        with open(path, "rb") as file:
+        with _Archive(raw) as file:
             limit = max(_SMALL, _RATIO * os.fstat(file.fileno()).st_size) if max_bytes is None else max_bytes
             with zipfile.ZipFile(file) as archive:
                 _check_number_of_members(file, archive)

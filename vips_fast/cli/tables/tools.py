@@ -1,7 +1,20 @@
 """The commands that take no fitted model: plans, budgets, data, audits."""
 
 from ...models.family import with_adapter
-from ..options import INTEGER, POSITIVE, PROBABILITY, WHOLE, Option, command, ending, file, folder, one_of, setting, switch
+from ..options import (
+    INTEGER,
+    POSITIVE,
+    PROBABILITY,
+    WHOLE,
+    Option,
+    command,
+    ending,
+    file,
+    folder,
+    one_of,
+    setting,
+    switch,
+)
 from .shared import DELTA, DISTINCT_WORDS, LABELS, QUIET, RELATIONS, SEED, THREADS, VERIFY_KEY, documents, sampling
 
 _SHOWN = (

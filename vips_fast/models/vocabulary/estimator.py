@@ -120,8 +120,8 @@ class PrivateVocabulary(PrivateEstimator):
 
         X are texts, None for an empty one; only some are in memory at a time. Or X are tokens of texts that were read
         in batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments
-        are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several vocabularies if the first run is
-        one (`vips_fast.engine.budget.Budget.create`), and without a ``target_epsilon`` all of it is spent.
+        are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several purchases if its first run
+        is one (`vips_fast.engine.budget.Budget.create`), and without a ``target_epsilon`` all of it is spent.
 
         ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
         never leave, and the key of the persons' random words. Only its owner can read it; the last checkpoint has only

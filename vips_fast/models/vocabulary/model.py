@@ -68,11 +68,11 @@ class VocabularyModel(Model):
     x >= a sqrt(R/Q), for a >= 0 of R rounds: own weights are fewer, and the noise's deviation is sigma sqrt(Q). That is
     at most 1 - (1 - delta_rho)^(Q/R), as s -log Phi(a sqrt(s)) falls in s >= 1: its slope is -log Phi(u) -
     (u/2) phi(u)/Phi(u) at u = a sqrt(s), and -log Phi(u) <= phi(u)/(u Phi(u)) is less if u >= sqrt(2). So a >= sqrt(2),
-    which holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums were lost released nothing.
+    which holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums are lost release nothing.
 
     *State.* Before the last round the state has the noised sums of all tokens, in the order of the first sight, and the
     key of the persons' random words: these never leave, and stay in the private folder of an unfinished run. So a run
-    that goes on has the same tokens under the same numbers, chosen once. The state has neither names nor a key of noise.
+    that goes on has the same tokens under the same numbers, chosen once. The state has no names and no key of noise.
     After the last round it has only what is released.
 
     R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
@@ -191,7 +191,7 @@ class VocabularyModel(Model):
             self.update(Release(number, units, self._spacing, self._sd))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Give the noised sums of the rounds so far; after the last round, those of released tokens, and their names."""
+        """Give the noised sums of the rounds so far; after the last one only of released tokens, with their names."""
         sums = np.stack(self._sums) if self._sums else np.zeros((0, *self.shape), dtype=np.int64)
         return {"sums": sums, **(_texts(self._names[1:]) if self._ended else self._selection)}
 
@@ -204,7 +204,7 @@ class VocabularyModel(Model):
         if ended:
             names = ["", *names_of(state)]
         if sums.dtype != np.int64 or sums.shape[1:] != (len(names),) or len(sums) > self._plan.n_rounds:
-            raise ValueError(f"state: 'sums' is {sums.dtype} of shape {sums.shape}, expected int64 of each round and token")
+            raise ValueError("state: 'sums' is expected to be int64, of each round and token")
         self._ended = ended
         if hasattr(self, "_spacing"):
             self._replay(names, [*sums])

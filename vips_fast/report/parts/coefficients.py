@@ -17,8 +17,6 @@ _MOST_CELLS = 5_000
 class Coefficients(Part):
     """The part of a logistic regression."""
 
-    source = "coefficients.csv"
-
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest coefficients of each class."""
         means, d = model.coef_, model.n_features_in_
@@ -73,12 +71,6 @@ class Coefficients(Part):
             for name, mean, interval in zip(columns, model.coef_[k], intervals[k], strict=True):
                 table.writerow([*own, name, *(f"{number:.6g}" for number in (mean, *interval))])
         return out.getvalue()
-
-    def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Read the column ``feature``."""
-        (n_models, d), rows = model.coef_.shape, list(csv.reader(io.StringIO(source, newline="")))
-        names = ["".join(row[n_models > 1 :][:1]) for row in rows][2 : d + 2]
-        return names if len(names) == d else None
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the probabilities by their labels."""

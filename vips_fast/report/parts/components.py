@@ -13,7 +13,7 @@ from ..part import MOST_ROWS, Learned, Part, part_of
 class Components(Part):
     """Part of a mixture whose components have means of columns."""
 
-    source, output = "components.csv", "component"
+    output = "component"
     #: Attribute of the means, shape (K, n_columns).
     means: ClassVar[str] = "means_"
 
@@ -50,11 +50,6 @@ class Components(Part):
             table.writerow([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())])
         return out.getvalue()
 
-    def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Read the head of the table."""
-        names = next(csv.reader(io.StringIO(source, newline="")), [])[2:]
-        return names if len(names) == model.n_columns_ else None
-
 
 class BernoulliComponents(Components):
     """The part of a mixture of rows of 0 and 1."""
@@ -74,10 +69,6 @@ class VectorComponents(Components):
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""
         return ([], []) if model.vocabulary is None else (["keywords"], [[" ".join(row)] for row in model.keywords()])
-
-    def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Vectors have no names of columns."""
-        return None
 
 
 def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.inputs import column_names
 from .. import figures
 from ..part import Learned, Part, Topic
 from ..text import top_words, topics_table
@@ -16,7 +17,7 @@ _MOST = 300
 class Topics(Part):
     """The part of a topic model."""
 
-    keyword, source, output = "words", "vocab.txt", "topic"
+    output = "topic"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show each topic's first words."""
@@ -60,12 +61,8 @@ class Topics(Part):
         """Write the first words of each topic."""
         return topics_table(model.components_, columns, n_words) + "\n"
 
-    def names(self, model: Any, source: str) -> Sequence[str] | None:
-        """Read the words, one on each line."""
-        return [line.strip() for line in source.removeprefix("\ufeff").rstrip().split("\n")]
-
-    def follows(self, model: Any, text: str, source: str | None) -> bool:
+    def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""
-        words = None if source is None else self.names(model, source)
+        words = column_names(model._fitted().public)
         longest = max(len(line.split()) for line in text.split("\n"))
         return any(text == self.text(model, words, n) for n in range(longest, 0, -1))

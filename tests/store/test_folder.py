@@ -1,0 +1,130 @@
+"""Folders that somebody else wrote: regular files only, never a wait, never more memory than stated."""
+
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from vips_fast.store.folder import Folder
+from vips_fast.store.npz import write_npz
+
+
+def link(path):
+    path.symlink_to("/etc/hostname")
+
+
+def link_inside(path):
+    (path.parent / "other").write_bytes(b"x")
+    path.symlink_to("other")
+
+
+def listening(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def device(path):
+    try:
+        os.mknod(path, 0o20600, os.makedev(1, 5))
+    except PermissionError:
+        path.symlink_to("/dev/zero")
+
+
+HOSTILE = {
+    "fifo": os.mkfifo,
+    "link": link,
+    "link-inside": link_inside,
+    "socket": listening,
+    "device": device,
+    "folder": os.mkdir,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_only_regular_files_are_read_and_nothing_waits(tmp_path, kind):
+    HOSTILE[kind](tmp_path / "a")
+    with Folder(tmp_path) as folder:
+        assert folder.holds("a") and "a" in folder.names()
+        for read in (folder.read, folder.text, folder.arrays):
+            with pytest.raises(ValueError, match="expected a file") as seen:
+                read("a")
+            assert str(tmp_path / "a") in str(seen.value)
+
+
+def test_files_are_those_of_the_folder_that_was_opened(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "text").write_bytes("wörd\r\n".encode())
+    with Folder(tmp_path / "a") as folder:
+        os.rename(tmp_path / "a", tmp_path / "b")
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "text").write_text("another")
+        assert folder.text("text") == "wörd\r\n" and not folder.holds("none")
+        with pytest.raises(FileNotFoundError) as seen:
+            folder.read("none")
+    assert seen.value.filename == str(tmp_path / "a" / "none")
+
+
+def test_a_link_in_place_of_a_folder(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    with Folder(tmp_path / "link"), pytest.raises(OSError):
+        Folder(tmp_path / "link", follow=False)
+
+
+def test_texts_are_bounded_and_are_utf8(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xff" * 11)
+    with Folder(tmp_path) as folder:
+        assert folder.read("a", 11) == b"\xff" * 11
+        with pytest.raises(ValueError, match="larger than 10 bytes"):
+            folder.read("a", 10)
+        with pytest.raises(ValueError, match="not UTF-8"):
+            folder.text("a")
+
+
+def bomb(path):
+    """A gigabyte of zeros in a megabyte."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)})
+        for _ in range(1 << 10):
+            member.write(bytes(1 << 20))
+
+
+def many(path):
+    """A directory of more members than any model has."""
+    entry = b"PK\x01\x02" + bytes(24) + (10).to_bytes(2, "little") + bytes(16)
+    entries = b"".join(entry + b"%06d.npy" % i for i in range(400_000))
+    size, n = len(entries), 400_000 % 65536
+    end = b"PK\x05\x06" + bytes(4) + n.to_bytes(2, "little") * 2 + size.to_bytes(4, "little") + bytes(6)
+    path.write_bytes(entries + end)
+
+
+@pytest.mark.parametrize("make, said", [(bomb, "expands to"), (many, "a directory of more than")])
+def test_archives_are_refused_before_they_take_memory(tmp_path, make, said):
+    make(tmp_path / "a.npz")
+    code = (
+        "import sys, resource\n"
+        "from vips_fast.store.folder import Folder\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "with Folder(sys.argv[1]) as folder:\n"
+        "    try:\n"
+        "        folder.arrays('a.npz')\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=60)
+    refused, grown = done.stdout.splitlines()
+    assert said in refused and str(tmp_path / "a.npz") in refused
+    assert int(grown) < 100_000, "kilobytes"
+
+
+def test_arrays_are_no_larger_than_their_file(tmp_path):
+    write_npz(tmp_path / "a.npz", {"x": np.arange(10.0), "none": np.zeros(0)})
+    with Folder(tmp_path) as folder:
+        assert folder.arrays("a.npz")["x"].tolist() == list(range(10))
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(10**6))
+    with Folder(tmp_path) as folder, pytest.raises(ValueError, match="expands to"):
+        folder.arrays("a.npz")

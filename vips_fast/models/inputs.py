@@ -1,0 +1,64 @@
+"""Texts that give a model's numbers their meaning: words, columns of a table, how texts were read.
+
+A fit seals them in its result, so in the ledger's closing record and in the signature. `save` writes them as files, and
+`load` takes no other. Everything that names columns reads them from the model.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..data.schema import Schema
+from ..data.vocabulary import parse_vocabulary
+from ..engine.result import FitResult, Public
+from ..store.folder import MOST_TEXT
+from .family import COLUMNS, SCHEMA, VOCABULARY
+
+
+def input_texts(inputs: Any, known: Collection[str], before: FitResult | None) -> dict[str, str]:
+    """Check the ``inputs`` of a fit, or take those of the calls before; ``known`` are the names of the family.
+
+    Raises ValueError or TypeError if they are not texts of these names, or differ from those before.
+    """
+    earlier = None if before is None else dict(before.public.inputs)
+    if inputs is None:
+        return earlier or {}
+    if not isinstance(inputs, Mapping) or not all(isinstance(text, str) for text in inputs.values()):
+        raise TypeError(f"inputs of type {type(inputs).__name__}: expected a mapping of file names to texts, or None")
+    if extra := sorted(map(repr, inputs.keys() - set(known))):
+        raise ValueError(f"inputs: {extra[0]}: expected one of {', '.join(sorted(known)) or 'no inputs'}")
+    for name, text in inputs.items():
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"inputs: {name}: expected text that UTF-8 can write") from None
+        if size > MOST_TEXT:
+            raise ValueError(f"inputs: {name}: {size} bytes; expected at most {MOST_TEXT}")
+    if earlier is not None and earlier != dict(inputs):
+        raise ValueError("inputs: expected those of the calls before, or None")
+    return dict(inputs)
+
+
+def column_names(public: Public) -> tuple[str, ...] | None:
+    """Find the names of a model's columns in its inputs, or those of the frame; None if there are none.
+
+    Raises ValueError if an input is malformed, or names another number of columns.
+    """
+    source = next((name for name in (VOCABULARY, SCHEMA, COLUMNS) if name in public.inputs), None)
+    if source is None:
+        return public.feature_names
+    text = public.inputs[source]
+    try:
+        if source == VOCABULARY:
+            names: Collection[str] = parse_vocabulary(text)
+        else:
+            names = Schema.parse(text).feature_names if source == SCHEMA else text.removesuffix("\n").split("\n")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{source}: {error}") from None
+    if len(names) != public.n_features:
+        raise ValueError(f"{source} has {len(names)} names; expected {public.n_features}, one for each column")
+    return tuple(names)
+
+
+def listed(names: Collection[str]) -> str:
+    """Write names, one on each line."""
+    return "".join(f"{name}\n" for name in names)

@@ -1,0 +1,130 @@
+"""Read folders that somebody else may have written: published models and transcripts.
+
+A `Folder` is opened once, and its files relative to it, so a folder that is exchanged meanwhile is read whole. Only
+regular files are opened. A link would lead out of the folder, and a pipe or a device may block forever, so both are
+refused without waiting. Sizes are bounded before a byte is read, and nothing that a file names is opened or imported.
+"""
+
+import errno
+import json
+import os
+import stat
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+from .npz import read_npz
+
+#: Bytes of the largest text that is read: JSON, a log, words, a schema. A ledger takes 400 bytes a release.
+MOST_TEXT = 1 << 27
+#: The most values of a JSON text. A ledger takes 13 a release; an empty list takes 2 bytes of text, and 64 of memory.
+_MOST_VALUES = 1 << 23
+#: Entries of the largest folder that is listed.
+_MOST_ENTRIES = 10_000
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+#: Errors of `os.open` for links, sockets and folders in place of a file.
+_NOT_FILES = errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV
+
+
+class Folder:
+    """An open folder, whose contents are not trusted.
+
+    With ``follow=False`` the folder itself may not be a link. Raises OSError, with the path, if it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
+        self.path = Path(path)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW)
+        self._descriptor = os.open(self.path, flags)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def holds(self, name: str) -> bool:
+        """Tell whether the folder has an entry of this name, of any kind."""
+        with suppress(FileNotFoundError):
+            os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            return True
+        return False
+
+    def names(self) -> list[str]:
+        """List the entries, sorted; ValueError if there are more than 10,000."""
+        with os.scandir(self._descriptor) as entries:
+            found = sorted(entry.name for entry in islice(entries, _MOST_ENTRIES + 1))
+        if len(found) > _MOST_ENTRIES:
+            raise ValueError(f"{self.path}: more than {_MOST_ENTRIES} entries; expected the folder as fit wrote it")
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a regular file for reading.
+
+        Raises FileNotFoundError or another OSError with the path; ValueError if the entry is anything but a file.
+        """
+        return open(self.path / name, "rb", opener=lambda path, flags: self._opened(name))
+
+    def _opened(self, name: str) -> int:
+        path = self.path / name
+        try:
+            descriptor = os.open(name, _FLAGS, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno in _NOT_FILES:
+                raise _not_a_file(path) from None
+            raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        raise _not_a_file(path)
+
+    def read(self, name: str, most: int = MOST_TEXT) -> bytes:
+        """Read a file of at most ``most`` bytes; errors as `open`, and ValueError if it is larger."""
+        with self.open(name) as file:
+            data = file.read(most + 1)
+            if len(data) > most:
+                raise ValueError(f"{file.name}: is larger than {most} bytes; expected the file as fit wrote it")
+            return data
+
+    def text(self, name: str) -> str:
+        """Read a text; errors as `read`, and ValueError unless it is UTF-8."""
+        data = self.read(name)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{self.path / name}: is not UTF-8 text") from None
+
+    def json_bytes(self, name: str) -> bytes:
+        """Read JSON, one value or one on each line; errors as `read`, and ValueError if it has too many values."""
+        data = self.read(name)
+        if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+            raise ValueError(f"{self.path / name}: has more than {_MOST_VALUES} values; expected the file of a fit")
+        return data
+
+    def json(self, name: str) -> Any:
+        """Read a JSON value; errors as `json_bytes`, and ValueError if it is not JSON."""
+        data = self.json_bytes(name)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise ValueError(f"{self.path / name}: not a JSON file") from None
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """Read the arrays of a file by `write_npz`, which does not compress: they are no larger than the file.
+
+        Errors are those of `open` and `read_npz`.
+        """
+        path = self.path / name
+        with self.open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._opened(name))
+
+
+def _not_a_file(path: Path) -> ValueError:
+    return ValueError(f"{path}: is a link, a folder, a pipe or a device; expected a file")

@@ -1,0 +1,26 @@
+"""Text from files that somebody else may have written, for a terminal or a page."""
+
+#: Control characters, surrogates, separators of lines, marks and overrides of direction; what stands for each.
+_ESCAPED = {
+    code: ascii(chr(code))[1:-1]
+    for first, last in (
+        (0x00, 0x1F),
+        (0x7F, 0x9F),
+        (0x61C, 0x61C),
+        (0x200E, 0x200F),
+        (0x2028, 0x202E),
+        (0x2066, 0x2069),
+        (0xD800, 0xDFFF),
+    )
+    for code in range(first, last + 1)
+    if chr(code) not in "\t\n"
+}
+
+
+def printable(text: str) -> str:
+    """Escape the characters that drive a terminal or turn the direction of text; line breaks and tabs stay.
+
+    >>> printable("red\x1b[2J \u202eder") == r"red\x1b[2J \u202eder"
+    True
+    """
+    return text.translate(_ESCAPED)
