@@ -206,7 +206,7 @@ def check_whole(folder):
     topics = [run for run in Budget(folder / "b").show()["runs"] if run["what"] != "PrivateVocabulary"]
     assert sum(run["counted"] for run in words + topics) >= (folder / "drawn").stat().st_size
     assert sum(run["counted"] for run in topics) >= len(model.ledger_)
-    assert Budget(folder / "b").spent <= 9.0 and model.privacy_.epsilon <= 8.0 and model.privacy_.vocabulary
+    assert Budget(folder / "b").spent <= 30.0 and model.privacy_.epsilon <= 8.0 and model.privacy_.vocabulary
     assert not (folder / "out.run").exists()
 
 
@@ -214,7 +214,7 @@ def drill(folder, points):
     """Kill a job at each of some calls of fsync, resume it, and look at its books."""
     folder.mkdir()
     notes(folder)
-    Budget.create(folder / "b", 9.0, 1e-5, dataset="d", unit="person", filter="gaussian")
+    Budget.create(folder / "b", 30.0, 1e-5, dataset="d", unit="person", filter="gaussian")
     assert run(folder) == 0, (folder / "error").read_text()
     check_whole(folder)
     total, killed = int((folder / "calls").read_text()), 0
@@ -222,7 +222,7 @@ def drill(folder, points):
         place = folder / f"kill-{kill}"
         place.mkdir()
         (place / "notes.csv").write_bytes((folder / "notes.csv").read_bytes())
-        Budget.create(place / "b", 9.0, 1e-5, dataset="d", unit="person", filter="gaussian")
+        Budget.create(place / "b", 30.0, 1e-5, dataset="d", unit="person", filter="gaussian")
         killed += run(place, kill) == 9
         for _ in range(2):  # the second resume finds the model at its place
             assert run(place, resume=True) == 0, (kill, (place / "error").read_text())
