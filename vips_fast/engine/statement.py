@@ -213,6 +213,12 @@ class Privacy:
         return self.runs[-1].n_records
 
     @property
+    def numbers(self) -> str:
+        """The public numbers of records of all runs, in words."""
+        least, most = (bound(run.n_records for run in self.runs) for bound in (min, max))
+        return str(most) if least == most else f"{least} to {most}"
+
+    @property
     def rows_per_unit(self) -> int | None:
         """Most rows of a unit, if the last run drew rows one by one; None if it drew units."""
         return self.runs[-1].rows_per_unit
@@ -272,9 +278,7 @@ class Privacy:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         counted = self.unit if self.rows_per_unit is None else "row"
         relation, how = self.relation.describe(self.unit), self._runs()
-        sizes = {run.n_records for run in self.runs}
-        number = str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-        relation += f" of {number}" if counted == self.unit else f" with all rows, among {number} rows"
+        relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
         assumed = resumed = ""
         if self.parts:
             # The total number of units in all parts is not known.
@@ -304,7 +308,8 @@ class Privacy:
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
             f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._owners()} "
-            f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is not covered."
+            f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is "
+            "not covered."
         )
 
     __str__ = statement
