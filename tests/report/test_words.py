@@ -79,7 +79,9 @@ def test_no_attack_does_better():
 
 @pytest.mark.parametrize("delta", [0.01, 0.1])
 @pytest.mark.parametrize(
-    "rate, z, steps", [(1.0, 1.0, 1), (1.0, 3.0, 4), (0.2, 1.0, 4), (0.02, 0.6, 20)], ids=["one", "whole", "some", "few"]
+    "rate, z, steps",
+    [(1.0, 1.0, 1), (1.0, 3.0, 4), (0.2, 1.0, 4), (0.02, 0.6, 20)],
+    ids=["one", "whole", "some", "few"],
 )
 def test_odds_pass_the_bound_no_more_often_than_delta(rate, z, steps, delta):
     """Exact odds of 400,000 runs a side: too large with probability delta at most, whichever side is the truth.
@@ -110,7 +112,7 @@ def test_odds_of_calls_hold_at_every_end():
     rng = np.random.default_rng(0)
     losses = np.cumsum(rng.normal(0.5 / z**2, 1 / z, (n, 20)), axis=1)
     ledger, limits, plain = Ledger(), [], []
-    for calls in range(1, 21):
+    for _ in range(20):
         ledger.open({"delta": delta, "call": True})
         ledger.intend(GaussianEvent(z, "add_remove"), clip_norm=1.0, sensitivity=1.0)
         event, share = ledger.bound(delta)

@@ -181,8 +181,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "calls",
             "No release of a fit decided whether calls follow it",
-            "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If a "
-            "fit's releases decided whether calls follow it, δ is half as large again.",
+            "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If "
+            "the releases of a fit decided whether calls follow it, δ is half as large again.",
         ),
         _calls,
     ),

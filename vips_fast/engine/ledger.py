@@ -8,7 +8,7 @@ against that (`vips_fast.models.persistence`).
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -47,6 +47,12 @@ class PlanRecord(TypedDict):
     rows_per_unit: NotRequired[int]
     #: The search that chose this run.
     search: NotRequired[dict[str, object]]
+
+
+def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Get the vocabulary purchase before a run, if there was one."""
+    purchase: Mapping[str, Any] | None = plan.get("prior")
+    return purchase
 
 
 @dataclass
@@ -160,8 +166,8 @@ class Ledger:
 
     def open(self, plan: dict[str, Any]) -> None:
         """Record the public numbers of a run that is about to begin; its vocabulary purchase is spent."""
-        prior = plan.get("prior")
-        event = None if prior is None else event_from_dict(prior["event"])
+        purchase = purchase_of(plan)
+        event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:
             self._append({"kind": "plan", "plan": plan})
             limit = plan.get("limit")

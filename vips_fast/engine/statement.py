@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from ..accounting import PrivacyEvent, Relation, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
-from .ledger import Ledger
+from .ledger import Ledger, purchase_of
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class PlannedRun:
     def _planned(cls, plan: Mapping[str, Any], payers: set[str | None]) -> "PlannedRun":
         if plan["sampling"] not in _SAMPLINGS:
             raise ValueError
-        if plan.get("prior") is not None:
-            payers.add(plan["prior"].get("budget"))
+        if (purchase := purchase_of(plan)) is not None:
+            payers.add(purchase.get("budget"))
         rows = plan.get("rows_per_unit")
         return cls(
             sampling=str(plan["sampling"]),
@@ -189,7 +189,7 @@ class Privacy:
             event=event,
             share=share,
             calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
-            vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
+            vocabulary=any(plan["sampling"] == "vocabulary" or purchase_of(plan) is not None for plan in ledger.plans),
         )
 
     @property
