@@ -73,3 +73,41 @@ def test_labels():
     make, _ = CASES["logistic"]
     assert not found(make().fit(*labelled()))["labels"].held
     assert found(make(classes=[0, 1]).fit(*labelled()))["labels"].held
+
+
+def test_findings_are_about_all_runs(tmp_path):
+    """The last call does not speak for those before it."""
+    make, data = CASES["lda"]
+    budget = Budget.create(tmp_path / "budget", epsilon=50, delta=1e-5, dataset="ward 7")
+    counted = make().fit(*data())
+    head = counted.ledger_.head
+    with pytest.raises(ValueError, match="did not pay for 3 earlier releases of the model; expected the budget that"):
+        counted.partial_fit(*data(), n_records=200, budget=budget)
+    assert counted.ledger_.head == head and budget.spent == 0.0
+    counted.partial_fit(*data(), n_records=200)
+    assert not found(counted)["n_records"].held and not found(counted)["calls"].held
+    paid = make().fit(*data(), budget=budget)
+    assert found(paid)["calls"].held
+    paid.partial_fit(*data(), budget=budget)
+    assert found(paid)["all_runs"].held
+    paid.partial_fit(*data())
+    assert not found(paid)["all_runs"].held and "No budget paid for all" in found(paid)["all_runs"].why
+    other = Budget.create(tmp_path / "other", epsilon=50, delta=1e-5, dataset="ward 7")
+    paid = make().fit(*data(), budget=budget)
+    with pytest.raises(ValueError, match="did not pay"):
+        paid.partial_fit(*data(), budget=other)
+    stated = make(n_records=200).partial_fit(*data(), n_records=200).partial_fit(*data(), n_records=150)
+    assert found(stated)["n_records"].held and found(stated)["calls"].held
+    stated.set_params(n_records=None).partial_fit(*data())
+    assert not found(stated)["n_records"].held and "The 200 that" in found(stated)["n_records"].why
+
+
+def test_a_statement_names_every_run():
+    make, data = CASES["lda"]
+    model = make(sampling="poisson", batch_size=100).fit(*data())
+    model.set_params(noise_multiplier=20.0).partial_fit(*data())
+    said = str(model.privacy_)
+    assert "3 of them: minibatches of 100 expected records (Poisson sampling), noise multiplier 2" in said
+    assert "1 of them: the whole data set in each step, noise multiplier 20" in said
+    model.partial_fit(*(part[:150] for part in data()), n_records=150)
+    assert "one record of 100 to 200: 5 releases, 3 of them" in str(model.privacy_)

@@ -15,6 +15,7 @@ from vips_fast.accounting import (
     epsilon,
     group_event,
 )
+from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.statement import Privacy
 from vips_fast.report import gain
 from vips_fast.report.words import FALSE_POSITIVES, percent
@@ -28,26 +29,29 @@ def stated(event, delta=1e-5, taints=()):
         unit="record",
         accountant="pld",
         steps=1,
-        noise_multiplier=1.0,
-        sampling="full",
-        batch_size=10,
-        n_records=10,
+        runs=(),
         event=event,
         taints=taints,
     )
+
+
+def gained(privacy, events, size=1):
+    """The gain for events that were fixed ahead, each at all of delta."""
+    return gain(privacy, [(event, 1.0) for event in events], size)
 
 
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
 def test_gains_of_a_gaussian_are_its_own(mu):
     """Of one Gaussian release everything is known: the best attacker is the test of N(0, 1) against N(mu, 1)."""
     event = GaussianEvent(1 / mu, "add_remove")
-    found = gain(stated(event), [event])
+    found = gained(stated(event), [event])
     assert found.exact and found.mu == pytest.approx(mu, rel=1e-12)
     assert found.guesses == pytest.approx(norm.cdf(mu / 2), rel=1e-9)
-    assert found.odds == pytest.approx(found.guesses / (1 - found.guesses), rel=1e-9)
+    # The loss of one release is N(mu^2 / 2, mu^2).
+    assert found.odds == pytest.approx(math.exp(mu**2 / 2 + mu * norm.isf(1e-5)), rel=1e-9)
     best = norm.sf(norm.isf(FALSE_POSITIVES) - mu)
     assert found.hits == pytest.approx(best, rel=1e-9)
-    two = gain(stated(event), [event], size=2)
+    two = gained(stated(event), [event], size=2)
     assert two.mu == pytest.approx(2 * mu, rel=1e-12) and two.hits > found.hits
 
 
@@ -55,7 +59,7 @@ def test_no_attack_does_better():
     """Sampled releases, by the likelihood ratio of an attacker who sees them all, from 400,000 runs a side."""
     rate, z, steps, n = 0.2, 1.0, 4, 400_000
     event = SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(z, "add_remove")), steps)
-    found = gain(stated(event), [event])
+    found = gained(stated(event), [event])
     rng = np.random.default_rng(0)
 
     def score(x):
@@ -73,30 +77,75 @@ def test_no_attack_does_better():
     assert not found.exact and 0 < found.mu < 5
 
 
+@pytest.mark.parametrize("delta", [0.01, 0.1])
+@pytest.mark.parametrize(
+    "rate, z, steps",
+    [(1.0, 1.0, 1), (1.0, 3.0, 4), (0.2, 1.0, 4), (0.02, 0.6, 20)],
+    ids=["one", "whole", "some", "few"],
+)
+def test_odds_pass_the_bound_no_more_often_than_delta(rate, z, steps, delta):
+    """Exact odds of 400,000 runs a side: too large with probability delta at most, whichever side is the truth.
+
+    The odds of the average attacker, right guesses for each wrong one, are no bound: this attack passes them in a third
+    of the runs.
+    """
+    event = SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(z, "add_remove")), steps)
+    found, rng, n = gained(stated(event, delta), [event]), np.random.default_rng(0), 400_000
+
+    def loss(x):
+        return np.log1p(rate * np.expm1((x - 0.5) / z**2)).sum(axis=1)
+
+    noise = rng.normal(0, z, (n, steps))
+    inside, outside = loss(noise + (rng.random((n, steps)) < rate)), -loss(noise)
+    passed = [(side > math.log(found.odds)).mean() for side in (inside, outside)]
+    assert max(passed) <= delta + 5 * math.sqrt(delta / n)
+    assert max(passed) > 0.05 * delta  # and the bound is not idle
+    average = found.guesses / (1 - found.guesses)
+    assert max((side > math.log(average)).mean() for side in (inside, outside)) > 0.02 + delta
+    if (rate, z, steps) == (1.0, 1.0, 1):
+        assert average == pytest.approx(2.24, abs=5e-3) and (inside > math.log(average)).mean() > 0.37
+
+
+def test_odds_of_calls_hold_at_every_end():
+    """Stop at the first of 20 calls whose odds pass the report's: delta is not passed, and the mutant's is."""
+    z, delta, n = 3.0, 0.01, 100_000
+    rng = np.random.default_rng(0)
+    losses = np.cumsum(rng.normal(0.5 / z**2, 1 / z, (n, 20)), axis=1)
+    ledger, limits, plain = Ledger(), [], []
+    for _ in range(20):
+        ledger.open({"delta": delta, "call": True})
+        ledger.intend(GaussianEvent(z, "add_remove"), clip_norm=1.0, sensitivity=1.0)
+        event, share = ledger.bound(delta)
+        limits.append(math.log(gain(stated(event, delta), [(event, share)]).odds))
+        plain.append(math.log(gained(stated(event, delta), [ledger.event()]).odds))
+    assert (losses > limits).any(axis=1).mean() <= delta
+    assert (losses > plain).any(axis=1).mean() > 3 * delta
+
+
 def test_a_wrong_profile_is_caught():
     """Gains that were computed for twice the noise lie below what the best attacker reaches."""
     event = GaussianEvent(1.0, "add_remove")
-    found = gain(stated(event), [GaussianEvent(2.0, "add_remove")])
+    found = gained(stated(event), [GaussianEvent(2.0, "add_remove")])
     assert found.guesses < norm.cdf(0.5) and found.hits < norm.sf(norm.isf(FALSE_POSITIVES) - 1.0)
 
 
 def test_where_nothing_is_promised_nothing_is_said():
     event = GaussianEvent(1.0, "add_remove")
-    assert gain(stated(event, taints=("noise_multiplier=0",)), [event]) is None
-    assert gain(stated(event), []) is None
-    assert gain(stated(event), [event, NonPrivateEvent()]) is None
+    assert gained(stated(event, taints=("noise_multiplier=0",)), [event]) is None
+    assert gained(stated(event), []) is None
+    assert gained(stated(event), [event, NonPrivateEvent()]) is None
 
 
 def test_the_worst_part_counts():
     weak, strong = GaussianEvent(1.0, "add_remove"), GaussianEvent(5.0, "add_remove")
-    assert gain(stated(weak), [strong, weak]) == gain(stated(weak), [weak])
+    assert gained(stated(weak), [strong, weak]) == gained(stated(weak), [weak])
 
 
 def test_epsilon_of_an_owner_is_the_statements():
     make, data = CASES["lda"]
     privacy = make().fit(*data()).privacy_
     for size in (1, 2, 5):
-        assert gain(privacy, [privacy.event], size).epsilon == privacy.for_group(size)
+        assert gained(privacy, [privacy.event], size).epsilon == privacy.for_group(size)
         assert group_event(privacy.event, size)
 
 

@@ -1,11 +1,11 @@
-"""The trade-off curve: the power that a guarantee leaves to any test for one unit, at a given rate of false alarms."""
+"""What a guarantee leaves to an attacker: the power of any test for one unit, and the odds after the releases."""
 
 import math
 
 import numpy as np
 
-from .accountants import delta
-from .checks import probability
+from .accountants import delta, epsilon
+from .checks import open_probability, probability
 from .events import NonPrivateEvent, PrivacyEvent, touching_leaves
 from .gaussian import gaussian_mu
 
@@ -36,7 +36,29 @@ def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float
 
         return 1.0 if a == 1.0 else float(ndtr(ndtri(a) + mu))
     best = 1.0
-    for epsilon in _GRID:
-        d = delta(event, epsilon)
-        best = min(best, math.exp(epsilon) * a + d, 1.0 - math.exp(-epsilon) * max(0.0, 1.0 - a - d))
+    for eps in _GRID:
+        d = delta(event, eps)
+        best = min(best, math.exp(eps) * a + d, 1.0 - math.exp(-eps) * max(0.0, 1.0 - a - d))
     return max(a, best)
+
+
+def largest_loss(event: PrivacyEvent, failure: float) -> float:
+    """Bound the privacy loss of one unit, except with a probability of at most `failure`, in (0, 1).
+
+    The loss is L = ln(P(outputs | truth) / P(outputs | the other case)): the releases multiply an attacker's odds for
+    the truth by e^L. The bound holds whichever case is the truth. Infinity if the event is not private.
+
+    *Proof.* For a composition of whole-data Gaussian mechanisms with mu, L is N(mu^2 / 2, mu^2), and the bound is its
+    quantile. For any other event, delta(e) = E (1 - e^(e - L))_+ >= P(L > t) (1 - e^(e - t)) for every e < t. So
+    t = e - ln(1 - delta(e) / failure) will do for every e with delta(e) < failure; the smallest of some is taken.
+    delta(e) covers both cases. Raises ValueError if no accountant bounds the event.
+    """
+    failure = open_probability("failure", failure)
+    if any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
+        return math.inf
+    mu = gaussian_mu(event)
+    if mu is not None:
+        from scipy.special import ndtri
+
+        return max(0.0, 0.5 * mu * mu - mu * float(ndtri(failure)))
+    return min(epsilon(event, share * failure) - math.log1p(-share) for share in (0.01, 0.05, 0.2, 0.5))

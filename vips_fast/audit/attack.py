@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from ..accounting import PrivacyEvent, Relation, delta, epsilon
+from ..accounting import PrivacyEvent, Relation, delta, epsilon, rounded_up
 from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
 from ..models.rebuild import alike
@@ -210,7 +210,7 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         gains.append(guess - claim)
     best = int(np.argmax(gains))
     check = Check(
-        f"delta at epsilon = {grid[best]:.4f}",
+        f"delta at epsilon = {rounded_up(grid[best])}",
         measured[best] <= claims[best],
         measured[best],
         claims[best],

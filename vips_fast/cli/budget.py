@@ -26,7 +26,7 @@ def create(args: Namespace) -> int:
         filter=args.filter,
         purchases=args.purchases,
     )
-    print(f"Written to {args.file}: epsilon = {args.epsilon:g}, delta = {args.delta:g} for {args.dataset}.")
+    print(f"Written to {args.file}: epsilon = {rounded_up(args.epsilon)}, delta = {args.delta:g} for {args.dataset}.")
     print(f"head {budget.head}")
     return 0
 
@@ -40,7 +40,7 @@ def show(args: Namespace) -> int:
     how = {"gaussian": "Gaussian filter", "renyi": "Renyi filter", "auto": "the first run decides the filter"}
     rows = [
         ("data set", said["dataset"]),
-        ("limit", f"epsilon = {said['epsilon']:g} at delta = {said['delta']:g}"),
+        ("limit", f"epsilon = {rounded_up(said['epsilon'])} at delta = {said['delta']:g}"),
         ("neighbours", f"{said['relation']}, unit: {said['unit']}"),
         ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"),
         ("left", rounded_down(said["left"])),

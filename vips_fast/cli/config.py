@@ -64,7 +64,9 @@ def check(args: argparse.Namespace, job: Job) -> int:
         rows += forecast_rows(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
-        rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))
+        rows.append(
+            ("budget", f"{rounded_down(budget.left)} of {rounded_up(budget.epsilon)} left for {budget.dataset}")
+        )
     print("\n".join(f"{name:<8}{text}" for name, text in rows))
     return 0
 

@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
     print(f"{time.perf_counter() - start:.0f} seconds.")
     if not worse:
         return 0
-    say(f"error: {worse}: epsilon = {args.epsilon:g} is too little for {model.privacy_.n_records} records")
+    say(f"error: {worse}: epsilon = {rounded_up(args.epsilon)} is too little for {model.privacy_.n_records} records")
     return 1
 
 
@@ -61,7 +61,7 @@ def _topics(args: Namespace) -> tuple[Any, str]:
         f"Docstrings of this Python, one a record: {len(corpus)} with ten or more words of the language reference "
         f"({corpus.n_features} words), {packages}. {len(train)} records to learn from, {len(test)} held out."
     )
-    label, whole_file = (f"private{of}, epsilon = {args.epsilon:g}" for of in ("", f" by {_UNIT}"))
+    label, whole_file = (f"private{of}, epsilon = {rounded_up(args.epsilon)}" for of in ("", f" by {_UNIT}"))
     private = _fit_topics(args, train, "private", **_budget(args))
     by_file = _fit_topics(args, train, f"private by {_UNIT}", groups=train.groups, **_budget(args))
     free = _fit_topics(args, train, "non-private", private=False)
@@ -86,9 +86,10 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     for_middle, for_most = (rounded_up(private.privacy_.for_group(size)) for size in (middle, most))
     print()
     _paragraph(
-        f"Epsilon = {args.epsilon:g} is for one docstring. A {_UNIT} holds several, {middle} in the middle and {most} "
-        f"or more in one of ten: of all in a file of so many the same topics promise epsilon {for_middle} and "
-        f"{for_most}. With {_UNIT}s as units epsilon = {args.epsilon:g} is for all in one, at the perplexity above:"
+        f"Epsilon = {rounded_up(args.epsilon)} is for one docstring. A {_UNIT} holds several, {middle} in the middle "
+        f"and {most} or more in one of ten: of all in a file of so many the same topics promise epsilon {for_middle} "
+        f"and {for_most}. With {_UNIT}s as units epsilon = {rounded_up(args.epsilon)} is for all in one, at the "
+        "perplexity above:"
     )
     _paragraph(by_file.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
@@ -116,7 +117,7 @@ def _regression(args: Namespace) -> tuple[Any, str]:
         model = BayesianLogisticRegression(n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **settings)
         return _fit(args, model, label, X[train], y[train], inputs={COLUMNS: listed(names)})
 
-    label = f"private, epsilon = {args.epsilon:g}"
+    label = f"private, epsilon = {rounded_up(args.epsilon)}"
     private = fit("private", row_norm=_ROW_NORM, **_budget(args))
     free = fit("non-private", private=False)
     low, high = private.credible_interval(0.9).reshape(-1, 2).T
@@ -155,7 +156,7 @@ def _network(args: Namespace) -> tuple[Any, str]:
         model = SigmoidBeliefNetwork(_HIDDEN, n_steps=_NETWORK_STEPS, sampling="full", n_jobs=args.n_jobs, **settings)
         return _fit(args, model, label, Y[train])
 
-    label = f"private, epsilon = {args.epsilon:g}"
+    label = f"private, epsilon = {rounded_up(args.epsilon)}"
     private, free = fit("private", **_budget(args)), fit("non-private", private=False)
     some = Y[test[:: len(test) // 3][:3]]
     rebuilt = [some, private.reconstruct(some) >= 0.5, free.reconstruct(some) >= 0.5]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..accounting import rounded_up
 from ..engine.budget import BudgetExceededError
 from ..jobs import Job, Outcome, Source, Status, beside
 from ..report.html import environment
@@ -69,7 +70,7 @@ def _said(outcome: Outcome) -> str:
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
         words = f"{outcome.model.n_features_in_} words were purchased"
-        closing += f" Its {words} for epsilon = {outcome.words.privacy_.epsilon:.3g}."
+        closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
     lines = [outcome.shown] if outcome.shown else []
     lines.append(beside.statement(outcome.model) + closing)
     if outcome.budget is not None:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..accounting import rounded_up
 from ..models.family import family_of
 from .messages import say
 
@@ -74,5 +75,5 @@ def grid(planned: Any, n_records: int, epsilon: float) -> str:
     rows = []
     for part in _EPSILONS:
         one = epsilon * part
-        rows.append([f"epsilon = {one:.3g}", *(cell(n, one) for n in sizes)])
+        rows.append([f"epsilon = {rounded_up(one)}", *(cell(n, one) for n in sizes)])
     return table(rows, ["expected gain, by records", *(f"{n:,}" for n in sizes)])

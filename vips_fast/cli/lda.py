@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from ..accounting import rounded_up
 from ..data import Corpus, load_vocabulary
 from ..demo import docstrings_corpus, language_reference_words
 from ..models.inputs import column_names
@@ -110,7 +111,7 @@ def plan(args: Namespace) -> int:
         []
         if words is None
         else [
-            ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_rounds} rounds"),
+            ("vocabulary", f"epsilon = {rounded_up(words.target_epsilon)} in {words.n_rounds} rounds"),
             ("tokens a person", f"at most {words.max_tokens}"),
             ("words", f"at most {words.max_features}"),
             ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),

@@ -10,7 +10,7 @@ from ..accounting.dp_events import export_event
 from ..accounting.printing import rounded_down, rounded_up
 from ..engine.sampling import check_steps, make_sampler, run_event
 from ..jobs.places import kind_in
-from ..models.privacy_file import ledger_events, privacy_json
+from ..models.privacy_file import ledger_bounds, privacy_json
 from ..report import paragraph, table
 from .folder import read_key
 from .messages import say, width
@@ -54,7 +54,8 @@ def _of_model(args: Namespace) -> int:
     elif args.export == "json":
         print(privacy_json(model._fitted()), end="")
     else:
-        parts = {part: export_event(event) for part, event in ledger_events(model.ledger_)}
+        bounds = ledger_bounds(model.ledger_, model.privacy_.delta)
+        parts = {part: export_event(event) for part, event, _ in bounds}
         print(_json({"parts": parts} if model.ledger_.parts else parts.get(None)))
     return 0
 

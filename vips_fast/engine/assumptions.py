@@ -42,12 +42,14 @@ def _randomness(result: FitResult) -> tuple[bool, str]:
 
 
 def _n_records(result: FitResult) -> tuple[bool, str]:
-    n = result.public.n_records
+    runs = result.privacy.runs
+    counted = sorted({run.n_records for run in runs if not run.stated})
     if result.privacy.relation == Relation.REPLACE_ONE:
-        return True, f"Neighbours differ by a replacement, so that all have the same number, {n}."
-    if result.settings.get("n_records") is not None or result.public.call_records is not None:
-        return True, f"Stated as {n}; nothing follows the number of rows that were there."
-    return False, f"The {n} that were there were counted, and their number is in the plan: it must be no secret."
+        return True, f"Neighbours differ by a replacement, so that all have the same number, {runs[-1].n_records}."
+    if not counted:
+        return True, "Stated for every run; nothing follows the number of rows that were there."
+    numbers = " and ".join(map(str, counted))
+    return False, f"The {numbers} that were there were counted, and their number is in the plan: it must be no secret."
 
 
 def _columns(result: FitResult) -> tuple[bool, str]:
@@ -92,11 +94,22 @@ def _refusals(result: FitResult) -> tuple[bool, str]:
     return False, "invalid='raise': that the fit was not refused tells that no record was invalid."
 
 
+def _calls(result: FitResult) -> tuple[bool, str]:
+    if not result.privacy.calls:
+        return True, "One run, planned before it began, and no call after it."
+    if not result.ledger.planned:
+        return True, "Every run is such a call."
+    return False, "Calls followed a fit: somebody has to know whether its releases decided that."
+
+
 def _all_runs(result: FitResult) -> tuple[bool, str]:
-    budget = result.ledger.budget
-    if budget is not None:
+    budget, runs = result.ledger.budget, [run for run in result.privacy.runs if run.releases]
+    payers = {run.budget for run in runs}
+    if budget is not None and payers == {budget.get("budget")}:
         return True, f"Charged to the budget of {budget.get('dataset', 'its data set')}, a file that counts them."
-    return False, "No budget was charged: somebody has to know of all other releases from the same records."
+    if budget is None:
+        return False, "No budget was charged: somebody has to know of all other releases from the same records."
+    return False, "No budget paid for all releases of this model: somebody has to know of all others."
 
 
 def _time(result: FitResult) -> tuple[bool, str]:
@@ -163,6 +176,15 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
             "its part.",
         ),
         _parts,
+    ),
+    (
+        Assumption(
+            "calls",
+            "No release of a fit decided whether calls follow it",
+            "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If "
+            "the releases of a fit decided whether calls follow it, δ is half as large again.",
+        ),
+        _calls,
     ),
     (
         Assumption(

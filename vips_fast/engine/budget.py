@@ -265,8 +265,8 @@ class Budget:
 
     def __repr__(self) -> str:
         return (
-            f"Budget({str(self.path)!r}): {self.dataset}, epsilon = {rounded_up(self.spent)} of {self.epsilon:g} at "
-            f"delta = {self.delta:g} spent"
+            f"Budget({str(self.path)!r}): {self.dataset}, epsilon = {rounded_up(self.spent)} of "
+            f"{rounded_up(self.epsilon)} at delta = {self.delta:g} spent"
         )
 
     # -------------------------------------------------------------- charging
@@ -331,8 +331,8 @@ class Budget:
         else:
             why = (
                 f"{count} releases more would bring it to epsilon = {rounded_up(total, 6)}, its limit is "
-                f"{state.epsilon:g} at delta = {state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is "
-                f"spent{waiting}; {state.filter_for(event)} filter)"
+                f"{rounded_up(state.epsilon)} at delta = {state.delta:g} ({rounded_up(state.total(reserved=False), 6)} "
+                f"is spent{waiting}; {state.filter_for(event)} filter)"
             )
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
@@ -424,7 +424,7 @@ class Budget:
             if not total <= state.epsilon:
                 raise BudgetExceededError(
                     f"{self.path}: the list would bring the budget of {state.dataset} to epsilon = "
-                    f"{rounded_up(total, 6)}, its limit is {state.epsilon:g}"
+                    f"{rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)}"
                 )
             facts = {"name": name, "epsilon": cost, "delta": share, "at": _now()}
             self._append({"kind": "list", "list": key, "items": [[e.to_dict(), n] for e, n in items], **facts})

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict, rounded_up
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
@@ -331,7 +331,7 @@ class RunFolder:
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
-                f"expected room for one more below target_epsilon={target:g}"
+                f"expected room for one more below target_epsilon={rounded_up(target or 0.0)}"
             )
         if ledger.plan is None:
             ledger.open(plan.public())

@@ -8,13 +8,16 @@ against that (`vips_fast.models.persistence`).
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, TypedDict, cast
 
-from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict, parts_epsilon
+from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict
+from ..accounting.accountants import epsilon as epsilon_of
 from ..accounting.parts import Spent, accounts, composed
 from ..checks import check_name
 from ..store.log import Chain, Log, Record
+from .filters import odometer, reserved
 
 SCHEMA = 2
 
@@ -33,11 +36,40 @@ class PlanRecord(TypedDict):
     sensitivity: float
     delta: float
     part: NotRequired[str]
+    #: True for a call of ``partial_fit``: more may follow, chosen by its release.
+    call: NotRequired[bool]
+    #: Epsilon that such a call keeps within.
+    limit: NotRequired[float]
+    #: True if ``n_records`` was stated, not counted.
+    stated: NotRequired[bool]
     #: The vocabulary purchase before the run.
     prior: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
     #: The search that chose this run.
     search: NotRequired[dict[str, object]]
+
+
+def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Get the vocabulary purchase before a run, if there was one."""
+    purchase: Mapping[str, Any] | None = plan.get("prior")
+    return purchase
+
+
+@dataclass
+class _Run:
+    """What a run has spent; whether it is a call of ``partial_fit``, and the epsilon and delta of its limit."""
+
+    call: bool = False
+    limit: tuple[float, float] | None = None
+    spent: Counter[tuple[str | None, PrivacyEvent]] = field(default_factory=Counter)
+
+    def of(self, part: str | None) -> "_Run":
+        """Select the releases that used a part; None selects all, as if from all records."""
+        counts: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+        for (own, event), count in self.spent.items():
+            if part is None or own in (None, part):
+                counts[None, event] += count
+        return replace(self, spent=counts)
 
 
 class Ledger:
@@ -66,6 +98,7 @@ class Ledger:
     def __init__(self) -> None:
         self._chain = Chain()
         self._spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+        self._runs = [_Run()]
         self._taints: list[str] = []
         self._n_releases = 0
         self._frozen = False
@@ -118,6 +151,7 @@ class Ledger:
             other = Ledger()
             other._chain = self._chain.copy()
             other._spent, other._taints, other._n_releases = self._spent.copy(), list(self._taints), self._n_releases
+            other._runs = [replace(run, spent=run.spent.copy()) for run in self._runs]
             return other
 
     def freeze(self) -> "Ledger":
@@ -132,12 +166,19 @@ class Ledger:
 
     def open(self, plan: dict[str, Any]) -> None:
         """Record the public numbers of a run that is about to begin; its vocabulary purchase is spent."""
-        prior = plan.get("prior")
-        event = None if prior is None else event_from_dict(prior["event"])
+        purchase = purchase_of(plan)
+        event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:
             self._append({"kind": "plan", "plan": plan})
+            limit = plan.get("limit")
+            held = None if limit is None else (float(limit), float(plan["delta"]))
+            self._runs.append(_Run(bool(plan.get("call")), held))
             if event is not None:
-                self._spent[None, event] += 1
+                self._spend(None, event)
+
+    def _spend(self, part: str | None, event: PrivacyEvent) -> None:
+        self._spent[part, event] += 1
+        self._runs[-1].spent[part, event] += 1
 
     def charge_to(self, budget: dict[str, str]) -> None:
         """Record which budget pays for the run that is about to begin, and its head then."""
@@ -245,7 +286,7 @@ class Ledger:
             self._append(record if part is None else dict(record, part=check_name("part", part)))
             self._n_releases += 1
             if event.leaves():
-                self._spent[part, event] += 1
+                self._spend(part, event)
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
         """Record the digest of a run's result, and with a transcript the digests of its releases."""
@@ -275,9 +316,57 @@ class Ledger:
             counts[event] += count
         return composed(counts)
 
+    def bound(self, delta: float, part: str | None = None) -> tuple[PrivacyEvent | None, float]:
+        """Bound all releases, or the ones that used a part, by a fixed event at a share of ``delta``.
+
+        The releases of one planned run are fixed before it begins: the event is they, and the share is 1. More runs, or
+        a call of ``partial_fit``, may depend on results. If the first call reserved a limit, the event is the limit's,
+        and the share is 1; else `vips_fast.engine.filters.odometer` bounds them. The event is None without releases.
+        Raises ValueError if a release after the first run is not Gaussian.
+        """
+        runs = [one for run in self._runs if (one := run.of(part)).spent]
+        if not runs:
+            return None, 1.0
+        counts = [Counter({event: count for (_, event), count in run.spent.items()}) for run in runs]
+        if len(runs) == 1 and not runs[0].call:
+            return composed(counts[0]), 1.0
+        later: Counter[PrivacyEvent] = sum(counts[1:], Counter())
+        if self.limit is not None and (held := reserved(counts[0], later, *self.limit)) is not None:
+            return held, 1.0
+        return odometer(counts[0], later, delta)
+
+    @property
+    def limit(self) -> tuple[float, float] | None:
+        """Epsilon and delta that the first run, a call of ``partial_fit``, reserved for all calls; None without."""
+        first = next((run for run in self._runs if run.spent), _Run())
+        return first.limit if first.call else None
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether some releases may have been chosen by earlier ones (`bound`)."""
+        calls = [run.call for run in self._runs if run.spent]
+        return len(calls) > 1 or any(calls)
+
+    @property
+    def planned(self) -> bool:
+        """Whether the first run with releases was a fit, not a call of ``partial_fit``."""
+        return not next((run.call for run in self._runs if run.spent), False)
+
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
-        """Return epsilon of all releases at ``delta``, for the worst part (`accounting.parts`); 0 without releases."""
-        return parts_epsilon(self._spent, delta, accountant)
+        """Return epsilon of all releases at ``delta`` (`bound`), for the worst part; 0 without releases."""
+        bounds = dict.fromkeys(self.bound(delta, part) for part in self.parts or (None,))
+        if self.limit is not None and delta == self.limit[1] and all(share == 1.0 for _, share in bounds):
+            return self.limit[0]
+        return max(
+            (epsilon_of(event, share * delta, accountant) for event, share in bounds if event is not None), default=0.0
+        )
+
+    def epsilon_with(self, spent: Spent, delta: float, *, call: bool, limit: float | None = None) -> float:
+        """Return epsilon at ``delta`` if a further run, or call of ``partial_fit``, made these releases."""
+        other = self.copy()
+        other._runs.append(_Run(call, None if limit is None else (limit, delta), Counter(spent)))
+        other._spent.update(spent)
+        return other.epsilon(delta)
 
     def accountant(self) -> str | None:
         """Return the name of the accountant that `epsilon` uses by default."""

@@ -33,6 +33,11 @@ class RunPlan:
     #: The vocabulary purchase that chose the run's columns from the same records: "event", as JSON, and "head" of its
     #: ledger. The run's accounting includes it.
     prior: dict[str, Any] | None = None
+    #: Whether this is a call of ``partial_fit``, and whether the number of records was stated, not counted.
+    call: bool = False
+    stated: bool = False
+    #: Epsilon that a call keeps within, and all calls before and after it.
+    limit: float | None = None
 
     @property
     def relation(self) -> Relation:
@@ -69,6 +74,7 @@ class RunPlan:
         }
         rows = getattr(self.sampler, "rows_per_unit", None)
         more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
+        more |= {"call": self.call or None, "stated": self.stated or None, "limit": self.limit}
         return public | {name: value for name, value in more.items() if value is not None}
 
 
@@ -85,6 +91,9 @@ def make_plan(
     part: str | None = None,
     unit: str = "record",
     prior: dict[str, Any] | None = None,
+    call: bool = False,
+    stated: bool = False,
+    limit: float | None = None,
 ) -> RunPlan:
     """Plan a run with this noise, and tell the model its lattice.
 
@@ -103,4 +112,5 @@ def make_plan(
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
     mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
-    return RunPlan(sampler, mechanism, n_steps, delta, unit=unit, taints=tuple(reasons), part=part, prior=prior)
+    about: dict[str, Any] = {"unit": unit, "part": part, "prior": prior, "call": call, "stated": stated, "limit": limit}
+    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), **about)

@@ -14,15 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, parts_epsilon
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
 from ..accounting.accountants import epsilon
 from ..accounting.calibration import calibrate_noise_multiplier
 from .budget import Budget
 from .filters import LARGEST_NOISE
+from .ledger import Ledger
 from .model import Model
 from .plan import RunPlan, make_plan
 from .request import KeptRun, Request, RunForecast, RunSchedule, Terms
 from .sampling import Sampler, check_steps, n_events
+from .statement import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Planner:
             before = 0.0 if purchase is None else epsilon(purchase, delta)
             if before >= target_epsilon:
                 raise ValueError(
-                    f"target_epsilon={target_epsilon:g}: expected more than epsilon = {before:.4g}, which is spent on "
-                    "what the columns were purchased with"
+                    f"target_epsilon={rounded_up(target_epsilon)}: expected more than epsilon = {rounded_up(before)}, "
+                    "which the vocabulary purchase has spent"
                 )
             events = () if purchase is None else (purchase,)
             self._calibrated[key] = calibrate_noise_multiplier(
@@ -144,6 +146,9 @@ class Planner:
             part=public.part,
             unit=public.unit,
             prior=None if request.purchase is None else dict(request.purchase),
+            call=request.partial,
+            limit=terms.target_epsilon if request.partial and terms.noised else None,
+            stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
         _check_follows(request, plan)
         if request.earlier is not None:
@@ -201,11 +206,14 @@ class Planner:
         return sampler.relation
 
     def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
-        """Complete the terms by the budget's delta, and make the schedule."""
+        """Complete the terms by the delta of the earlier calls or the budget, and make the schedule."""
         terms = request.terms
+        if request.earlier is not None and terms.target_delta is None and request.earlier.delta is not None:
+            terms = replace(terms, target_delta=request.earlier.delta)
         if budget is not None:
             reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
             _refuse(budget, reasons)
+            _check_paid(request, budget)
             if terms.target_delta is None:
                 terms = replace(terms, target_delta=budget.delta)
             if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
@@ -226,18 +234,32 @@ def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
         )
 
 
+def _check_paid(request: Request, budget: Budget) -> None:
+    """Refuse to add to releases that the budget did not pay for."""
+    runs = () if request.earlier is None else PlannedRun.of(request.earlier.ledger)
+    unpaid = sum(run.releases for run in runs if run.budget != budget.identity)
+    purchase = request.purchase
+    if unpaid or (purchase is not None and purchase.get("budget") != budget.identity):
+        what = f"{unpaid} earlier releases of the model" if unpaid else "the vocabulary purchase"
+        raise ValueError(
+            f"budget {budget.path}: did not pay for {what}; expected the budget that paid for all, or a new fit with "
+            "budget="
+        )
+
+
 def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
     """Refuse a run that, with purchase and earlier calls, passes its target."""
     target, earlier = request.terms.target_epsilon, request.earlier
-    total = Counter(None if earlier is None else earlier.ledger.spent)
+    spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
     if request.purchase is not None:
-        total[None, event_from_dict(request.purchase["event"])] += 1
-    total[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
-    would = parts_epsilon(total, delta)
+        spent[None, event_from_dict(request.purchase["event"])] += 1
+    spent[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
+    ledger = Ledger() if earlier is None else earlier.ledger
+    would = ledger.epsilon_with(spent, delta, call=request.partial, limit=target)
     if target is not None and would > target:
         raise ValueError(
-            f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {would:.4g} at delta = {delta:g}: "
-            f"expected at most target_epsilon={target:g}; raise noise_multiplier or leave it None"
+            f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {rounded_up(would)} at delta = {delta:g}: "
+            f"expected at most target_epsilon={rounded_up(target)}; raise noise_multiplier or leave it None"
         )
 
 
@@ -252,6 +274,17 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         raise ValueError(
             f"relation: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
             "expected one relation"
+        )
+    if earlier.delta not in (None, plan.delta):
+        raise ValueError(
+            f"target_delta={plan.delta:g}: the earlier runs have {earlier.delta:g}, which was fixed before their "
+            "releases; expected the same, or None"
+        )
+    limit = earlier.ledger.limit
+    if limit is not None and limit[0] != plan.limit:
+        shown = None if plan.limit is None else rounded_up(plan.limit)
+        raise ValueError(
+            f"target_epsilon={shown}: the first call reserved {rounded_up(limit[0])} for all calls; expected the same"
         )
     if earlier.unit != plan.unit:
         raise ValueError(

@@ -142,6 +142,11 @@ class Earlier:
         """Hash of the ledger."""
         return self.ledger.head
 
+    @property
+    def delta(self) -> float | None:
+        """Delta of the statement, which the first run fixed; None without releases."""
+        return float(self.ledger.plans[0]["delta"]) if len(self.ledger) else None
+
 
 @dataclass(frozen=True)
 class Request:

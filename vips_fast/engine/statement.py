@@ -1,11 +1,88 @@
 """The guarantee of a ledger, in numbers and in words."""
 
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from html import escape
+from typing import Any
 
 from ..accounting import PrivacyEvent, Relation, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
-from .ledger import Ledger
+from .ledger import Ledger, purchase_of
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """Public numbers of a run, or of several equal ones."""
+
+    #: How minibatches were drawn, and their (expected) size.
+    sampling: str
+    batch_size: float
+    #: Public number of records, or of a part's; of rows, if `rows_per_unit` is a number.
+    n_records: int
+    #: Noise standard deviation over the L2 sensitivity.
+    noise_multiplier: float
+    clip_norm: float
+    sensitivity: float
+    #: Most rows of a unit, if rows were drawn one by one; None if units were drawn.
+    rows_per_unit: int | None
+    #: Whether `n_records` was stated; False if it was counted.
+    stated: bool
+    #: The identity of the budget that paid for all releases; None if no budget paid for all.
+    budget: str | None
+    #: Releases made, including lost ones.
+    releases: int = 0
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "tuple[PlannedRun, ...]":
+        """List a ledger's runs, equal ones once with all their releases, in the order of their last ones.
+
+        Raises KeyError, TypeError or ValueError if a plan is malformed.
+        """
+        plans: list[Mapping[str, Any]] = []
+        payers: list[Counter[str | None]] = []  # of the releases of each run
+        paying: str | None = None
+        for record in ledger.records:
+            if record["kind"] == "plan":
+                plans.append(record["plan"])
+                payers.append(Counter())
+            elif record["kind"] == "budget":
+                paying = str(record["budget"]["budget"])
+            elif record["kind"] in ("resume", "close"):
+                paying = None
+            elif record["kind"] == "release" and payers:
+                payers[-1][paying] += 1
+        counts: dict[PlannedRun, int] = {}
+        for plan, paid in zip(plans, payers, strict=True):
+            run = cls._planned(plan, set(paid))
+            counts[run] = counts.pop(run, 0) + paid.total()
+        return tuple(replace(run, releases=releases) for run, releases in counts.items())
+
+    @classmethod
+    def _planned(cls, plan: Mapping[str, Any], payers: set[str | None]) -> "PlannedRun":
+        if plan["sampling"] not in _SAMPLINGS:
+            raise ValueError
+        if (purchase := purchase_of(plan)) is not None:
+            payers.add(purchase.get("budget"))
+        rows = plan.get("rows_per_unit")
+        return cls(
+            sampling=str(plan["sampling"]),
+            batch_size=float(plan["batch_size"]),
+            n_records=int(plan["n_records"]),
+            noise_multiplier=float(plan["noise_multiplier"]),
+            clip_norm=float(plan["clip_norm"]),
+            sensitivity=float(plan["sensitivity"]),
+            rows_per_unit=None if rows is None else int(rows),
+            stated=plan.get("stated") is True,
+            budget=payers.pop() if len(payers) == 1 else None,
+        )
+
+    def describe(self, unit: str, parts: bool) -> str:
+        """Say how minibatches were drawn, and the noise; ``parts`` tells whether some runs read parts."""
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit)
+        if parts and self.sampling == "full":
+            how = "all of a part, or of the data set, in each step"
+        return f"{how}, noise multiplier {self.noise_multiplier:.4g}"
 
 
 @dataclass(frozen=True)
@@ -24,14 +101,9 @@ class Privacy:
         Name of the accountant of epsilon.
     steps : int
         Releases made, including ``lost`` ones.
-    noise_multiplier : float
-        Noise standard deviation over the L2 sensitivity, in the last run.
-    sampling : str
-        How minibatches were drawn.
-    batch_size : float
-        (Expected) size of a minibatch.
-    n_records : int
-        Public number of records; with parts, of the last run's part.
+    runs : tuple of PlannedRun
+        The runs, equal ones once. ``noise_multiplier``, ``sampling``, ``batch_size``, ``n_records`` and
+        ``rows_per_unit`` are the last run's.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
     lost : int
@@ -42,13 +114,14 @@ class Privacy:
         Names of the parts behind the releases. Epsilon is the epsilon of the worst part. It holds if each record lies
         in only one part, which the program cannot check (`vips_fast.accounting.parts`). Empty if all releases are from
         all records; there is no such assumption then.
-    event : PrivacyEvent or None
-        All releases in sequence; None for none.
+    event, share : PrivacyEvent or None, float
+        A fixed event that bounds all releases in sequence, at this share of delta (`Ledger.bound`); None without
+        releases.
+    calls : {"", "limit", "odometer"}
+        How releases are bounded that may depend on earlier ones, by a limit reserved before the first or by an odometer
+        (`vips_fast.engine.filters`); "" for one planned run.
     vocabulary : bool
         Whether a vocabulary purchase from the same records is included.
-    rows_per_unit : int or None
-        Most rows of a unit in the last run, if it drew rows one by one; ``n_records``, ``batch_size`` and the noise
-        multiplier are then about rows. None if it drew units.
 
     Examples
     --------
@@ -72,58 +145,83 @@ class Privacy:
     unit: str
     accountant: str
     steps: int
-    noise_multiplier: float
-    sampling: str
-    batch_size: float
-    n_records: int
+    runs: tuple[PlannedRun, ...]
     taints: tuple[str, ...] = ()
     lost: int = 0
     shortened: tuple[int, int] | None = None
     parts: tuple[str, ...] = ()
     event: PrivacyEvent | None = field(default=None, repr=False)
+    share: float = 1.0
+    calls: str = ""
     vocabulary: bool = False
-    rows_per_unit: int | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
-        """Compute the statement of a ledger, at the delta of its last run.
+        """Compute the statement of a ledger, at the delta of its first run, which was fixed before any release.
 
-        Raises ValueError if the ledger has no run, or the numbers of its last run are not usable.
+        Raises ValueError if the ledger has no run, or the numbers of a run are not usable.
         """
-        plan = ledger.plan
-        if plan is None:
+        if ledger.plan is None:
             raise ValueError("ledger: it has no run to speak of")
         try:
-            delta, relation, sampling = float(plan["delta"]), Relation(plan["relation"]), plan["sampling"]
-            unit, n_records = str(plan["unit"]), int(plan["n_records"])
-            noise_multiplier, batch_size = float(plan["noise_multiplier"]), float(plan["batch_size"])
-            rows_per_unit = int(plan["rows_per_unit"]) if "rows_per_unit" in plan else None
-            if sampling not in _SAMPLINGS or not 0 < delta < 1:
+            delta = float(ledger.plans[0]["delta"])
+            relation, unit, runs = Relation(ledger.plan["relation"]), str(ledger.plan["unit"]), PlannedRun.of(ledger)
+            if not 0 < delta < 1:
                 raise ValueError
-        except (KeyError, TypeError, ValueError):
-            raise ValueError("ledger: the plan of its last run is malformed") from None
-        event = ledger.event()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError("ledger: the plan of a run is malformed") from None
+        event, share = ledger.bound(delta)
         if event is not None and event.relation != relation:
             raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
+        spent = ledger.epsilon(delta) if ledger.private else math.inf
         return cls(
-            epsilon=ledger.epsilon(delta) if ledger.private else math.inf,
+            epsilon=spent,
             delta=delta,
             relation=relation,
             unit=unit,
             accountant=ledger.accountant() or "none",
             steps=len(ledger),
-            noise_multiplier=noise_multiplier,
-            sampling=sampling,
-            batch_size=batch_size,
-            n_records=n_records,
+            runs=runs,
             taints=ledger.taints,
             lost=ledger.lost,
             shortened=ledger.shortened,
             parts=ledger.parts,
             event=event,
-            vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
-            rows_per_unit=rows_per_unit,
+            share=share,
+            calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
+            vocabulary=any(plan["sampling"] == "vocabulary" or purchase_of(plan) is not None for plan in ledger.plans),
         )
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over the L2 sensitivity, in the last run."""
+        return self.runs[-1].noise_multiplier
+
+    @property
+    def sampling(self) -> str:
+        """How the last run drew minibatches."""
+        return self.runs[-1].sampling
+
+    @property
+    def batch_size(self) -> float:
+        """(Expected) size of a minibatch of the last run."""
+        return self.runs[-1].batch_size
+
+    @property
+    def n_records(self) -> int:
+        """Public number of records of the last run, or of its part."""
+        return self.runs[-1].n_records
+
+    @property
+    def numbers(self) -> str:
+        """The public numbers of records of all runs, in words."""
+        least, most = (bound(run.n_records for run in self.runs) for bound in (min, max))
+        return str(most) if least == most else f"{least} to {most}"
+
+    @property
+    def rows_per_unit(self) -> int | None:
+        """Most rows of a unit, if the last run drew rows one by one; None if it drew units."""
+        return self.runs[-1].rows_per_unit
 
     @property
     def private(self) -> bool:
@@ -144,7 +242,7 @@ class Privacy:
             return math.inf if self.taints else 0.0
         if delta is None and self.delta == 0.0:
             return pure_epsilon(event)
-        return epsilon(event, self.delta if delta is None else delta)
+        return epsilon(event, self.share * (self.delta if delta is None else delta))
 
     @property
     def selections(self) -> tuple[RepeatAndSelectEvent, ...]:
@@ -164,23 +262,34 @@ class Privacy:
             return ""
         return " Who owns 2, 5 or 10 of the records: epsilon {}, {} or {}.".format(*map(rounded_up, several))
 
+    def _runs(self) -> str:
+        """Say how all runs drew minibatches, and their noise."""
+        texts: dict[str, int] = {}
+        for run in self.runs:
+            text = run.describe(self.unit, bool(self.parts))
+            texts[text] = texts.get(text, 0) + run.releases
+        if len(texts) == 1:
+            return next(iter(texts))
+        return "; ".join(f"{releases} of them: {text}" for text, releases in texts.items() if releases)
+
     def statement(self) -> str:
         """Say the guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         counted = self.unit if self.rows_per_unit is None else "row"
-        relation = self.relation.describe(self.unit)
-        relation += f" of {self.n_records}" if counted == self.unit else f" with all rows, among {self.n_records} rows"
-        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit, rows=self.rows_per_unit)
+        relation, how = self.relation.describe(self.unit), self._runs()
+        relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
         assumed = resumed = ""
         if self.parts:
             # The total number of units in all parts is not known.
-            same = " by another of the same part" if self.relation == Relation.REPLACE_ONE else ""
-            relation, how = f"{relation} in the last run{same}", "all of a part, or of the data set, in each step"
+            relation += " in each run" + " by another of the same part" * (self.relation == Relation.REPLACE_ONE)
             assumed = (
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
                 "program. Epsilon is that of the worst part."
             )
+        if self.calls:
+            why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
+            assumed += f" Calls may depend on earlier releases: epsilon is {why}, and holds whenever they end."
         if any(getattr(leaf, "reused", False) for leaf in (self.event.leaves() if self.event else ())):
             how += ", drawn once with the data: what else is released of them is to be accounted for together with this"
         if self.lost:
@@ -198,9 +307,9 @@ class Privacy:
             included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
-            f"{released}{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {counted}s{columns} "
-            "and all parameters are taken as public. The time that the fit took is not covered."
+            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._owners()} "
+            f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is "
+            "not covered."
         )
 
     __str__ = statement

@@ -351,7 +351,7 @@ class _Purchase:
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:
             less = "less, or --budget alone: words and topics then share what is left"
-            why = f"--epsilon {epsilon:g}: {refused}, with the words reserved before the topics"
+            why = f"--epsilon {rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
             raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
         if relation != "add_remove":
             raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")

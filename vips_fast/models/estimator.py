@@ -425,7 +425,9 @@ class PrivateEstimator(Fitted):
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
-        return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
+        said = {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
+        payers = {run.budget for run in plan.runs}
+        return said | ({"budget": payers.pop()} if len(payers) == 1 and None not in payers else {})
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ ledger and public facts when the model is saved. The file is never read back as 
 
 import json
 import math
-from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..store.folder import Folder
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
-PRIVACY_FILE, FORMAT = "privacy.json", 1
+PRIVACY_FILE, FORMAT = "privacy.json", 2
 
 
 def schema() -> dict[str, Any]:
@@ -31,30 +31,29 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def ledger_events(ledger: Ledger) -> "list[tuple[str | None, PrivacyEvent]]":
-    """Compose the events of each part's records.
+def ledger_bounds(ledger: Ledger, delta: float) -> "list[tuple[str | None, PrivacyEvent, float]]":
+    """Bound each part's releases by an event at a share of delta (`Ledger.bound`).
 
     Without parts there is one event of all releases, or no event.
     """
-    found = ((part, ledger.event(part)) for part in ledger.parts or (None,))
-    return [(part, event) for part, event in found if event is not None]
+    found = ((part, *ledger.bound(delta, part)) for part in ledger.parts or (None,))
+    return [(part, event, share) for part, event, share in found if event is not None]
 
 
 def privacy_record(result: FitResult) -> dict[str, Any]:
     """Write the statement of a result as a JSON value; see the schema.
 
     ``privacy_loss`` has ``epsilon``, ``delta``, ``mu`` (Gaussian differential privacy) and ``rho`` (zero-concentrated).
-    The last two are null unless every release is a Gaussian mechanism on all the data. A tainted result has null for
-    all.
+    The last two are null unless every release is a Gaussian mechanism on all the data, and no odometer bounds them. A
+    tainted result has null for all.
     """
     from .. import __version__
 
     privacy, ledger = result.privacy, result.ledger
-    plan: Mapping[str, Any] = ledger.plan or {}
-    events = ledger_events(ledger)
-    mus = [gaussian_mu(event) for _, event in events]
+    bounds = ledger_bounds(ledger, privacy.delta)
+    mus = [gaussian_mu(event) if share == 1.0 else None for _, event, share in bounds]
     mu = max((value for value in mus if value is not None), default=0.0) if None not in mus else None
-    rho = None if mu is None else max((zcdp_rho(event) for _, event in events), default=0.0)
+    rho = None if mu is None else max((zcdp_rho(event) for _, event, _ in bounds), default=0.0)
     known = privacy.private and math.isfinite(privacy.epsilon)
     accountant = ACCOUNTANTS.get(privacy.accountant)
     return {
@@ -65,8 +64,6 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
         "dp_flavor": {"name": "approximate", "relation": privacy.relation},
         "privacy_loss": {
             "unit": privacy.unit,
-            "n_records": privacy.n_records,
-            "rows_per_unit": privacy.rows_per_unit,
             "epsilon": privacy.epsilon if known else None,
             "delta": privacy.delta if known else None,
             "mu": mu if known else None,
@@ -79,19 +76,16 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "source": accountant.source if accountant else "",
             "releases": privacy.steps,
             "lost": privacy.lost,
-            "events": [{"part": part, "event": event.to_dict()} for part, event in events],
+            "events": [{"part": part, "event": event.to_dict(), "share": share} for part, event, share in bounds],
+            "calls": privacy.calls,
             "vocabulary_included": privacy.vocabulary,
             "budget": ledger.budget,
         },
         "implementation": {
             "estimator": result.kind,
             "mechanism": "Gaussian",
-            "sampling": privacy.sampling,
-            "batch_size": privacy.batch_size,
             "n_steps": result.n_steps,
-            "noise_multiplier": privacy.noise_multiplier,
-            "clip_norm": float(plan.get("clip_norm", 0.0)),
-            "sensitivity": float(plan.get("sensitivity", 0.0)),
+            "runs": [asdict(run) for run in privacy.runs],
         },
         "assumptions": [
             {

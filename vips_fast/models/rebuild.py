@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import epsilon
+from ..accounting import epsilon, rounded_up
 from ..engine.result import FitResult
 from ..engine.transcript import Run, read_transcript, release_digest
 from ..store.folder import Folder
@@ -209,7 +209,7 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
         return VerifyCheck("epsilon", False, "the statement names none")
     stated, delta = float(words[1]), float(words[2])
     fine = min(stated, published.privacy_.epsilon) >= spent and delta == plan["delta"]
-    return VerifyCheck("epsilon", fine, f"stated {stated:g}, spent {spent:.6g} at delta = {delta:g}")
+    return VerifyCheck("epsilon", fine, f"stated {rounded_up(stated)}, spent {rounded_up(spent)} at delta = {delta:g}")
 
 
 def _files(path: str | Path, want: FitResult) -> list[VerifyCheck]:

@@ -49,6 +49,7 @@ from ..accounting import (
     calibrate_noise_multiplier,
     epsilon,
     renyi_divergence,
+    rounded_up,
 )
 from ..checks import check_choice, check_number
 from ..data.shards import ShardedCorpus
@@ -278,8 +279,8 @@ class PrivateSearch(Generic[E]):
             return calibrate_noise_multiplier(make, 1.0 if target is None else float(target), delta)
         if target is not None and (would := epsilon(make(float(z)), delta)) > target:
             raise ValueError(
-                f"noise_multiplier={z:g} gives the search epsilon = {would:.4g} at delta = {delta:g}: expected at most "
-                f"target_epsilon={target:g}"
+                f"noise_multiplier={z:g} gives the search epsilon = {rounded_up(would)} at delta = {delta:g}: expected "
+                f"at most target_epsilon={rounded_up(target)}"
             )
         return float(z)
 

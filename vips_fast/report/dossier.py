@@ -20,7 +20,7 @@ from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
 from ..models.family import family_of
 from ..models.inputs import column_names
-from ..models.privacy_file import ledger_events
+from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
 from .words import Gain, gain
@@ -54,6 +54,7 @@ class Dossier:
     target: float | None
     budget: dict[str, Any] | None
     budget_charged: dict[str, str] | None
+    calls: str
     settings: tuple[tuple[str, str, bool], ...]
     audit: dict[str, Any] | None
     verified: Any
@@ -93,9 +94,9 @@ def make_dossier(
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
-    found = [gain(privacy, [event for _, event in ledger_events(ledger)])]
+    found = [gain(privacy, [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)])]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
-        found += [gain(privacy, [privacy.event], size) for size in _SIZES[1:]]
+        found += [gain(privacy, [(privacy.event, privacy.share)], size) for size in _SIZES[1:]]
     plans = ledger.plans
     learned = part.learned(model, columns, n_words)
     closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
@@ -104,7 +105,7 @@ def make_dossier(
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
         ("δ (delta)", rounded_up(privacy.delta, 3)),
         ("protected", f"one {privacy.unit}"),
-        (f"{'row' if privacy.rows_per_unit else privacy.unit}s", f"{privacy.n_records}"),
+        (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
         ("releases", f"{len(ledger)}"),
     ]
     return Dossier(
@@ -127,6 +128,7 @@ def make_dossier(
         target=result.settings.get("target_epsilon"),
         budget=None if budget is None else dict(budget),
         budget_charged=ledger.budget,
+        calls=privacy.calls,
         settings=_settings(model, result.settings),
         audit=None if audit is None else dict(audit),
         verified=verified,
@@ -154,13 +156,14 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
 
 
 def _curve(ledger: Ledger, delta: float) -> figures.Rows:
-    """Compute epsilon at delta after some of the releases, and after all."""
+    """Compute epsilon at delta before the releases, after some of them, and after all."""
     n, known = len(ledger), Ledger()
-    at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
-    points = [(0, 0.0)]
+    at = {round(n * i / min(n, _MOST_POINTS)) for i in range(min(n, _MOST_POINTS) + 1)}
+    points: list[tuple[int, float]] = []
     for record in ledger.records:
         known.replay(record)
-        if record["kind"] == "release" and len(known) in at:
+        # Before the first release, a vocabulary purchase is spent.
+        if len(known) in at and record["kind"] == ("release" if len(known) else "plan"):
             points.append((len(known), known.epsilon(delta)))
     return figures.spending([point for point in points if math.isfinite(point[1])])
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..accounting import rounded_up
 from ..data.types import Array, Matrix
 
 #: Labels of topics nearer than this, in percent of the map and for one digit each, would lie over each other.
@@ -119,7 +120,7 @@ def spending(spent: Sequence[tuple[int, float]]) -> Rows:
     ends = [unit * min(epsilon, spent[-1][1]) for _, epsilon in spent]
     return Rows(
         tuple(
-            Row(f"after {step} releases:", f"epsilon = {epsilon:.4g}", 0.0, end, end, end)
+            Row(f"after {step} releases:", f"epsilon = {rounded_up(epsilon)}", 0.0, end, end, end)
             for (step, epsilon), end in zip(spent, ends, strict=True)
         )
     )

@@ -4,11 +4,12 @@ The attacker knows everything else.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
 from ..accounting import PrivacyEvent, delta, epsilon, gaussian_mu, gaussian_noise_multiplier, group_event
-from ..accounting.tradeoff import true_positive_rate
+from ..accounting.tradeoff import largest_loss, true_positive_rate
 from ..engine.statement import Privacy
 
 #: Rate of false alarms for the stated hits of an attacker.
@@ -31,7 +32,8 @@ class Gain:
         Share of right guesses of the best attacker to whom both cases were equally likely: (1 + δ(0)) / 2. The privacy
         profile δ(ε) bounds the distance in total variation by δ(0).
     odds : float
-        The same as odds: right guesses for each wrong one, 1 without gain, inf for a sure attacker.
+        Bound of the attacker's odds for the truth after the releases, 1 to 1 before: except with probability δ over the
+        noise, they are at most this (`vips_fast.accounting.tradeoff.largest_loss`). inf for no bound.
     hits : float
         Bound of the true-positive rate of tests whose false-positive rate is 0.1 %
         (`vips_fast.accounting.tradeoff.true_positive_rate`).
@@ -50,23 +52,28 @@ class Gain:
     exact: bool
 
 
-def gain(privacy: Privacy, events: list[PrivacyEvent], size: int = 1) -> Gain | None:
+def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: int = 1) -> Gain | None:
     """Bound an attacker's gain about a person; None without a guarantee.
 
-    The person has ``size`` records. ``events`` are all releases that a record was in: one event, or one for each part
-    of the data set. The worst part counts. Several records may lie in any parts: ``events`` then holds all releases
-    in sequence.
+    The person has ``size`` records. ``bounds`` are about all releases that a record was in: an event and its share of
+    delta (`Ledger.bound`), or one for each part of the data set. The worst part counts. Several records may lie in any
+    parts: ``bounds`` then holds all releases in sequence.
+
+    If an odometer bounds calls, ``guesses`` and ``hits`` hold if its level had been fixed ahead. ``odds`` need no such
+    condition: the proof of the odometer holds word for word for the outcomes of a level whose loss is too large.
     """
-    if not privacy.private or not events:
+    if not privacy.private or not bounds:
         return None
-    events = [group_event(event, size) for event in events]
-    stated = max(epsilon(event, privacy.delta) for event in events)
+    bounds = [(group_event(event, size), share) for event, share in bounds]
+    events = [event for event, _ in bounds]
+    stated = max(epsilon(event, share * privacy.delta) for event, share in bounds)
     if math.isinf(stated):
         return None
+    loss = max(largest_loss(event, share * privacy.delta) for event, share in bounds)
 
     known = [gaussian_mu(event) for event in events]
     own = [mu for mu in known if mu is not None]
-    exact = len(own) == len(known)
+    exact = len(own) == len(known) and all(share == 1.0 for _, share in bounds)
     mu = max(own) if exact else 0.0 if stated == 0.0 else 1.0 / gaussian_noise_multiplier(stated, privacy.delta)
     advantage = min(1.0, max(delta(event, 0.0) for event in events))
     return Gain(
@@ -74,7 +81,7 @@ def gain(privacy: Privacy, events: list[PrivacyEvent], size: int = 1) -> Gain | 
         epsilon=stated,
         delta=privacy.delta,
         guesses=(1.0 + advantage) / 2.0,
-        odds=math.inf if advantage >= 1.0 else (1.0 + advantage) / (1.0 - advantage),
+        odds=math.exp(loss) if loss < 700.0 else math.inf,
         hits=max(true_positive_rate(event, FALSE_POSITIVES) for event in events),
         mu=mu,
         exact=exact,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 import numpy as np
 from scipy import sparse
 
+from ...accounting import rounded_up
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
 from ...data.types import Column, Data, Names, Vector
@@ -133,8 +134,8 @@ class PrivateVocabulary(PrivateEstimator):
         self._fit(X, **call)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
-                f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
-                f"threshold; expected {self.needed('target_epsilon')}",
+                f"the vocabulary is empty: epsilon = {rounded_up(self.privacy_.epsilon)} is spent, and no token passed "
+                f"the threshold; expected {self.needed('target_epsilon')}",
                 stacklevel=2,
             )
         return self
@@ -148,7 +149,7 @@ class PrivateVocabulary(PrivateEstimator):
         epsilon, persons = enough_for_words(
             said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
         )
-        ways = [] if epsilon is None else [f"about {name} = {epsilon / share:.2g}"]
+        ways = [] if epsilon is None else [f"about {name} = {rounded_up(epsilon / share, 2)}"]
         ways += [] if persons is None else [f"some {persons:.2g} {said.unit}s in place of {said.n_records}"]
         return ", or ".join(ways) or "a public vocabulary"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
+from ...accounting import SelfComposedEvent, gaussian_noise_multiplier, rounded_up
 from ...checks import check_number
 from ...engine.planner import Planner
 from .forecast import forecast
@@ -75,8 +75,9 @@ class VocabularyPlan:
     def text(self) -> str:
         """One line."""
         return (
-            f"vocabulary: epsilon = {self.target_epsilon:.3g} in {self.n_rounds} rounds; expect about {self.words:.2g} "
-            f"words, {self.token_share:.0%} of all tokens, and {self.extra_noise:.2f} times the noise in the topics"
+            f"vocabulary: epsilon = {rounded_up(self.target_epsilon)} in {self.n_rounds} rounds; "
+            f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
+            f"{self.extra_noise:.2f} times the noise in the topics"
         )
 
 

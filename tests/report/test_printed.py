@@ -1,0 +1,88 @@
+"""Every epsilon that the package prints goes through one function, which rounds against the claim."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "vips_fast"
+FILES = sorted(PACKAGE.rglob("*.py"))
+TEMPLATES = sorted(PACKAGE.rglob("*.html"))
+#: Names of values that are, or limit, an epsilon; `eps` is also a machine's.
+NAMED = re.compile(r"(^|_)epsilons?($|_)|^(spent|left|would|spending)$", re.I)
+PRINTERS = {"rounded_up", "rounded_down"}
+
+
+def epsilons(node):
+    """Names of epsilons in an expression, outside of the calls that print them."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in PRINTERS | {"len"}:
+        return
+    if isinstance(node, ast.Name) and NAMED.search(node.id):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and NAMED.search(node.attr):
+        yield node.attr
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from epsilons(child)
+
+
+def numbered(spec):
+    """Whether a format specification is about digits of a number."""
+    text = "".join(str(getattr(part, "value", "")) for part in getattr(spec, "values", []))
+    return text[-1:] in tuple("gGeEfF%n")
+
+
+def formats(tree):
+    """Expressions that are printed as numbers with some digits: in f-strings, by `format`, `%` and `round`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            for before, value in zip(node.values, node.values[1:]):
+                named = isinstance(before, ast.Constant) and re.search(r"(epsilon|ε) ?=? ?$", str(before.value), re.I)
+                if named and isinstance(value, ast.FormattedValue) and numbered(value.format_spec):
+                    yield node.lineno, ast.Name("epsilon")
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None and numbered(node.format_spec):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+            if isinstance(node.left.value, str):
+                yield node.lineno, node.right
+        elif isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+                if re.search(r"\{[^}]*:[^}]*[gGeEfF%n]\}", str(node.func.value.value)):
+                    yield from ((node.lineno, one) for one in [*node.args, *(k.value for k in node.keywords)])
+            elif name in ("format", "round") and isinstance(node.func, ast.Name):
+                yield from ((node.lineno, one) for one in node.args[:1])
+
+
+def other_prints(text):
+    return [(line, name) for line, value in formats(ast.parse(text)) for name in epsilons(value)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_epsilon_is_printed_in_another_way(path):
+    found = other_prints(path.read_text("utf-8"))
+    assert not found, f"{path}: {found}; print it by vips_fast.accounting.rounded_up"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_prints_an_epsilon_in_another_way(path):
+    assert not re.findall(r"%[.\d]*[gef]'\s*%\s*\(?[\w.]*(?:epsilon|target|spent|left)\b", path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'f"{epsilon:.4g}"',
+        'f"{self.privacy_.epsilon:.3g} is spent"',
+        'f"{args.epsilon / 2:g}"',
+        '"{:.3g}".format(model.target_epsilon)',
+        '"%.3g" % spent',
+        "format(epsilon, '.3g')",
+        'f"at epsilon = {one:.3g}"',
+        "str(round(target_epsilon, 3))",
+    ],
+)
+def test_the_search_finds_them(text):
+    assert other_prints(text)
+    assert not other_prints('f"{rounded_up(epsilon)} {epsilon!r} {len(epsilons):d} {delta:g}"')
