@@ -208,7 +208,7 @@ class ProductShrinkage:
             self._ask_neighbors(average, self._neighbors)
         if self._n_topics > 1:
             # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
-            with one_blas_thread(0):
+            with one_blas_thread(0, scipy=False):
                 self._ask_topics(average)
 
     def _ask_topics(self, average: np.ndarray) -> None:
