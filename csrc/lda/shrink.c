@@ -1,9 +1,9 @@
 /* Empirical-Bayes read-out of noised statistics; kernels.toml has the model.
  *
- * With x = average/sd and b = word_mass topic_weight / sd, component g of the prior makes x Gaussian with mean b r_g
- * and variance s_g = 1 + (b h_g)^2, so its likelihood is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own
- * posterior mean b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that nothing
- * underflows. The cost is n_grid exponentials an entry, vectorised over topics. */
+ * With x = average / sd and b = expected, component g of the prior makes x Gaussian with mean b r_g and variance
+ * s_g = 1 + (b h_g)^2, so its likelihood is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own posterior mean
+ * b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that nothing underflows. The cost is
+ * n_grid exponentials an entry. Entries are sorted by band first, so that those of a vector share a prior. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -14,21 +14,25 @@
 #define MAX_RATIO 1e12
 #define MAX_GRID 1e6f
 
-static int32_t check(const vf_shrink_params *p, const double *average, const double *word_mass,
-                     const double *topic_weight, const float *grid, const float *prior, const int32_t *band,
-                     const float *workspace, const float *means, const double *responsibility) {
+#define QUARTERS 4
+
+static int32_t check(const vf_shrink_params *p, const double *average, const double *sd, const float *expected,
+                     const float *grid, const float *prior, const double *edges, const float *workspace,
+                     const double *means, const double *responsibility) {
     if (!p) return VF_ERR_NULL;
     if ((uintptr_t)p & 7u) return VF_ERR_ALIGNMENT;
-    if (p->n_words < 0 || p->n_topics < 1 || p->n_grid < 1 || p->n_grid > VF_SHRINK_GRID || p->n_bands < 1)
+    if (p->n_words < 0 || p->n_topics < 1 || p->n_grid < 1 || p->n_grid > VF_SHRINK_GRID || p->n_bands < 1 ||
+        p->n_bands > VF_SHRINK_BANDS || p->n_topics > INT32_MAX || p->n_words > INT32_MAX / p->n_topics)
         return VF_ERR_SIZE;
-    if (!(p->sd >= MIN_SD && p->sd <= MAX_SD)) return VF_ERR_PARAMETER;
     if (p->n_words == 0) return VF_OK;
-    if (!average || !word_mass || !topic_weight || !grid || !prior || !band || !workspace) return VF_ERR_NULL;
-    if (VF_OFF(average) | VF_OFF(word_mass) | VF_OFF(topic_weight) | VF_OFF(grid) | VF_OFF(prior) | VF_OFF(band) |
+    if (!average || !sd || !expected || !grid || !prior || !workspace || (p->n_bands > 1 && !edges)) return VF_ERR_NULL;
+    if (VF_OFF(average) | VF_OFF(sd) | VF_OFF(expected) | VF_OFF(grid) | VF_OFF(prior) | VF_OFF(edges) |
         VF_OFF(workspace) | VF_OFF(means) | VF_OFF(responsibility))
         return VF_ERR_ALIGNMENT;
     for (int64_t g = 0; g < p->n_grid; ++g)
         if (!(fabsf(grid[g]) <= MAX_GRID) || (g > 0 && !(grid[g] > grid[g - 1]))) return VF_ERR_PARAMETER;
+    for (int64_t e = 0; e + 1 < p->n_bands; ++e)
+        if (!(edges[e] <= MAX_RATIO) || (e > 0 && !(edges[e] > edges[e - 1]))) return VF_ERR_PARAMETER;
     return VF_OK;
 }
 
@@ -41,20 +45,38 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
     return heaviest >= 1e-10f;
 }
 
-/* x = average / sd and b = word_mass topic_weight / sd for one word. */
-static int32_t scale_word(int64_t n_topics, int64_t padded, double sd, double word_mass, const double *average,
-                          const double *topic_weight, float *x, float *b) {
-    const double inverse = 1.0 / sd;
-    int outside = 0;
-    for (int64_t k = 0; k < n_topics; ++k) {
-        const double seen = average[k] * inverse, unit = word_mass * topic_weight[k] * inverse;
-        const int in = (fabs(seen) <= MAX_RATIO) & (fabs(unit) <= MAX_RATIO);
-        outside |= !in;
-        x[k] = (float)(in ? seen : 0.0);
-        b[k] = (float)(in ? unit : 0.0);
+/* Where entries lie in the order of their bands, each band's at place[first[band]] and later, in ascending order. band is
+ * room for their numbers. The quarters of the entries have counters of their own, so that none waits for another. */
+static int32_t sort_by_bands(int64_t n, int64_t n_bands, const double *average, const double *sd, const float *expected,
+                             const double *edges, float *band, int32_t *place, int64_t *first) {
+    int64_t next[QUARTERS][VF_SHRINK_BANDS] = {{0}}, noise = 0, outside = 0;
+    const int64_t quarter = (n + QUARTERS - 1) / QUARTERS;
+    for (int64_t i = 0; i < n; ++i) {
+        noise += !((sd[i] >= MIN_SD) & (sd[i] <= MAX_SD));
+        outside += !((fabs(average[i]) <= MAX_RATIO * sd[i]) & (fabs((double)expected[i]) <= MAX_RATIO));
     }
-    for (int64_t k = n_topics; k < padded; ++k) x[k] = b[k] = 0.0f;
-    return outside ? VF_ERR_RANGE : VF_OK;
+    if (noise) return VF_ERR_PARAMETER;
+    if (outside) return VF_ERR_RANGE;
+    for (int64_t i = 0; i < n; ++i) band[i] = 0.0f;
+    for (int64_t e = 0; e + 1 < n_bands; ++e) {
+        const float near = (float)edges[e], edge = (double)near < edges[e] ? nextafterf(near, INFINITY) : near;
+        for (int64_t i = 0; i < n; ++i) band[i] += expected[i] >= edge ? 1.0f : 0.0f;
+    }
+    for (int64_t i = 0; i < quarter; ++i)
+        for (int64_t j = i, q = 0; j < n; j += quarter, ++q) ++next[q][(int32_t)band[j]];
+    int64_t sum = 0;
+    for (int64_t k = 0; k < n_bands; ++k) {
+        first[k] = sum;
+        for (int64_t q = 0; q < QUARTERS; ++q) {
+            const int64_t count = next[q][k];
+            next[q][k] = sum;
+            sum += count;
+        }
+    }
+    first[n_bands] = sum;
+    for (int64_t i = 0; i < quarter; ++i)
+        for (int64_t j = i, q = 0; j < n; j += quarter, ++q) place[next[q][(int32_t)band[j]]++] = (int32_t)j;
+    return VF_OK;
 }
 
 /* Posterior weights of the components for VF_NF entries, up to scale, in q; their sum, and the sum of the components'
@@ -81,47 +103,57 @@ VF_INLINE void weigh(int64_t n_grid, vff x, vff b, const float *grid, const floa
     }
 }
 
-int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *average, const double *word_mass,
-                               const double *topic_weight, const float *grid, const float *prior, const int32_t *band,
-                               float *workspace, float *means, double *responsibility) {
+/* The entries of one band, side by side in x and b; place[i] is where entry i lies in the matrix. */
+static void read_band(int64_t n, int64_t n_grid, const float *x, const float *b, const int32_t *place,
+                         const float *grid, const float *width, const float *weight, const double *sd, double *means,
+                         double *responsibility) {
+    vff total[VF_SHRINK_GRID];
+    for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
+    for (int64_t i = 0; i < n; i += VF_NF) {
+        const int64_t here = n - i < VF_NF ? n - i : VF_NF;
+        vff q[VF_SHRINK_GRID], sum, moment;
+        weigh(n_grid, vff_load(x + i), vff_load(b + i), grid, width, weight, q, &sum, &moment);
+        const vff scale = vff_div(vff_set1(1.0f), sum);
+        if (means) {
+            float out[VF_NF];
+            vff_store(out, vff_max(vff_mul(scale, moment), vff_set1(0.0f)));
+            for (int64_t j = 0; j < here; ++j) means[place[i + j]] = (double)out[j] * sd[place[i + j]];
+        }
+        if (responsibility) {
+            float live[VF_NF];
+            for (int64_t j = 0; j < VF_NF; ++j) live[j] = j < here ? 1.0f : 0.0f;
+            const vff mask = vff_mul(scale, vff_load(live));
+            for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_fma(q[g], mask, total[g]);
+        }
+    }
+    for (int64_t g = 0; responsibility && g < n_grid; ++g) responsibility[g] += (double)vff_sum(total[g]);
+}
+
+int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *average, const double *sd,
+                               const float *expected, const float *grid, const float *prior, const double *edges,
+                               float *workspace, double *means, double *responsibility) {
     int32_t status =
-        check(params, average, word_mass, topic_weight, grid, prior, band, workspace, means, responsibility);
+        check(params, average, sd, expected, grid, prior, edges, workspace, means, responsibility);
+    if (status != VF_OK || params->n_words == 0) return status;
+    const int64_t n = params->n_words * params->n_topics, n_grid = params->n_grid, n_bands = params->n_bands;
+    float *x = workspace, *b = x + n + VF_NF, width[VF_SHRINK_GRID];
+    int32_t *place = (int32_t *)(b + n + VF_NF);
+    int64_t first[VF_SHRINK_BANDS + 1];
+    status = sort_by_bands(n, n_bands, average, sd, expected, edges, x, place, first);
     if (status != VF_OK) return status;
-    const int64_t n_topics = params->n_topics, n_grid = params->n_grid, padded = VF_ROUND_UP(n_topics, VF_NF);
-    float *x = workspace, *b = workspace + padded;
-    float width[VF_SHRINK_GRID];
+    for (int64_t k = 0; k < n_bands; ++k)
+        if (first[k + 1] > first[k] && !prior_is_good(n_grid, prior + k * n_grid)) return VF_ERR_PARAMETER;
+    for (int64_t i = 0; i < n; ++i) {
+        x[i] = (float)(average[place[i]] / sd[place[i]]);
+        b[i] = expected[place[i]];
+    }
+    for (int64_t i = n; i < n + VF_NF; ++i) x[i] = b[i] = 0.0f;
     for (int64_t g = 0; g < n_grid; ++g) {
         const int64_t before = g > 0 ? g - 1 : g, after = g + 1 < n_grid ? g + 1 : g;
         width[g] = g == 0 || after == before ? 0.0f : 0.5f * (grid[after] - grid[before]) / (float)(after - before);
     }
-    for (int64_t v = 0; v < params->n_words; ++v) {
-        if (band[v] < 0 || band[v] >= params->n_bands) return VF_ERR_INDEX;
-        const float *weight = prior + (int64_t)band[v] * n_grid;
-        if (!prior_is_good(n_grid, weight)) return VF_ERR_PARAMETER;
-        status = scale_word(n_topics, padded, params->sd, word_mass[v], average + v * n_topics, topic_weight, x, b);
-        if (status != VF_OK) return status;
-        vff total[VF_SHRINK_GRID];
-        for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
-        for (int64_t k = 0; k < padded; k += VF_NF) {
-            vff q[VF_SHRINK_GRID], sum, moment;
-            weigh(n_grid, vff_load(x + k), vff_load(b + k), grid, width, weight, q, &sum, &moment);
-            const vff scale = vff_div(vff_set1(1.0f), sum);
-            if (means) {
-                float out[VF_NF];
-                vff_store(out, vff_max(vff_mul(scale, moment), vff_set1(0.0f)));
-                for (int64_t j = 0; j < VF_NF && k + j < n_topics; ++j)
-                    means[v * n_topics + k + j] = (float)((double)out[j] * params->sd);
-            }
-            if (responsibility) {
-                float live[VF_NF];
-                for (int64_t j = 0; j < VF_NF; ++j) live[j] = k + j < n_topics ? 1.0f : 0.0f;
-                const vff mask = vff_mul(scale, vff_load(live));
-                for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_fma(q[g], mask, total[g]);
-            }
-        }
-        if (responsibility)
-            for (int64_t g = 0; g < n_grid; ++g)
-                responsibility[(int64_t)band[v] * n_grid + g] += (double)vff_sum(total[g]);
-    }
+    for (int64_t k = 0; k < n_bands; ++k)
+        read_band(first[k + 1] - first[k], n_grid, x + first[k], b + first[k], place + first[k], grid, width,
+                  prior + k * n_grid, sd, means, responsibility ? responsibility + k * n_grid : NULL);
     return VF_OK;
 }

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from vips_fast.accounting import solver
 
@@ -90,3 +91,27 @@ def test_brackets_are_halved_together():
     low, high = solver.halve_brackets(lambda x: x < roots, np.zeros((2, 2)), np.full((2, 2), 4.0), 30)
     assert np.all((low < roots) & (roots <= high))
     np.testing.assert_array_equal(high - low, 4.0 * 2.0**-30)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: 2.0 - x * x * x,
+        lambda x: math.exp(-3.0 * x) - 0.3,
+        lambda x: math.tanh(9.0 * (1.5 - x)) + 0.1,
+        lambda x: 1.0 if x < 1.2345 else -1e-9,
+        lambda x: float(round(4.0 * (1.7 - x))),
+    ],
+)
+@pytest.mark.parametrize("ends", [(0.0, 4.0), (4.0, -1.0), (1e-3, 1e3)])
+def test_brents_method_takes_the_steps_of_scipy(f, ends):
+    here, there = ([], [])
+    found = solver.brent_root(lambda x: here.append(x) or f(x), *ends, 1e-15 * ends[1] ** 2, 1e-14)
+    assert found == brentq(lambda x: there.append(x) or f(x), *ends, xtol=1e-15 * ends[1] ** 2, rtol=1e-14, maxiter=300)
+    assert here[: len(there)] == there
+
+
+def test_brents_method_ends_without_a_root():
+    asked = []
+    solver.brent_root(lambda x: asked.append(x) or math.nan, 0.0, 1.0, 1e-15, 1e-14)
+    assert len(asked) <= 302

@@ -38,18 +38,18 @@ def network(rng, n, n_visible, n_hidden, scale=0.5):
 def shrinking(rng, n_words, n_topics, n_grid, n_bands):
     """Arguments of shrink_means: statistics from 1/30 of the noise to 300 times it."""
     grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), n_grid - 1)))[:n_grid].astype(np.float32)
-    mass = np.geomspace(0.03, 300, n_words) * n_topics
-    weight = rng.dirichlet(np.full(n_topics, 20.0))
-    average = np.outer(mass, weight) * rng.gamma(0.5, 2.0, (n_words, n_topics)) + rng.normal(size=(n_words, n_topics))
+    expected = np.outer(np.geomspace(0.03, 300, n_words) * n_topics, rng.dirichlet(np.full(n_topics, 20.0)))
+    sd = np.exp(rng.normal(size=expected.shape))
+    average = expected * rng.gamma(0.5, 2.0, expected.shape) + rng.normal(size=expected.shape)
     prior = rng.dirichlet(np.ones(n_grid), n_bands).astype(np.float32)
-    return average * 0.3, 0.3, mass * 0.3, weight, grid, prior, rng.integers(0, n_bands, n_words).astype(np.int32)
+    return average * sd, sd, expected.astype(np.float32), grid, prior, np.geomspace(0.1, 100, n_bands)[1:]
 
 
-def shrink_means(average, sd, mass, weight, grid, prior, band, isa=None):
+def shrink_means(average, sd, expected, grid, prior, edges, isa=None):
     """The unchecked entry, which the topic model calls, with its outputs."""
-    means, responsibility = np.empty(average.shape, dtype=np.float32), np.zeros(prior.shape)
-    workspace = np.empty(2 * average.shape[1] + 32, dtype=np.float32)
-    native.shrink_means(average, sd, mass, weight, grid, prior, band, workspace, means, responsibility, isa)
+    means, responsibility = np.empty(average.shape), np.zeros(prior.shape)
+    workspace = np.empty(3 * average.size + 32, dtype=np.float32)
+    native.shrink_means(average, sd, expected, grid, prior, edges, workspace, means, responsibility, isa)
     return means, responsibility
 
 

@@ -159,6 +159,49 @@ def shrink_compare(ours, twin, precision):
     assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
 
 
+def mass_arguments(rng, size):
+    """Masses from nothing to 10^5 times the noise, on grids around the lanes and the topic model's own of 61 points."""
+    for n_grid in (1, 2, size, 61, 128):
+        width = rng.uniform(0, 3, n_grid) * (np.arange(n_grid) > 0)
+        total = np.concatenate([rng.normal(size=size), np.geomspace(0.1, 1e5, 5)]) * 0.3
+        yield (total, np.sort(rng.gamma(0.5, 50.0, n_grid)), width, rng.dirichlet(np.ones(n_grid)), 0.3), {}
+
+
+def word_masses(total, grid, width, weight, sd, isa=None):
+    likelihood, sums, means = np.empty((len(total), len(grid))), np.zeros(len(grid)), np.empty(len(total))
+    native.word_masses(total, grid, width, weight, False, sd, likelihood, sums, None, isa)
+    # What is known is read, whatever the noise is said to be meanwhile.
+    native.word_masses(total, grid, width, weight, True, sd, likelihood, None, means, isa)
+    return means, sums, likelihood
+
+
+def mass_compare(ours, twin, precision):
+    # float64: exponents, which are rounded in squares of up to 10^12, and of which those below -700 count as that.
+    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-9)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-9, atol=1e-290)
+    np.testing.assert_allclose(ours[2], twin[2], rtol=1e-9, atol=1e-290)
+
+
+def ratio_arguments(rng, size):
+    """Words whose statistics are hidden by the noise and ones far above it; from no factor to 32."""
+    for q in (0, 1, 2, 3, 16, 32):
+        for loud in (0.01, 3.0, 300.0):
+            base = loud * rng.gamma(1.0, 1.0, (11, size)) + 1e-3
+            x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
+            yield (x, base, rng.normal(size=(size, q)), rng.uniform(0.05, 2.0, size)), {}
+
+
+def topic_ratios(x, base, loadings, own, isa=None):
+    (n_topics, q), ratios = loadings.shape, np.empty(x.shape)
+    native.topic_ratios(x, base, loadings, own, np.empty(8 * (3 * n_topics + q * (q + 2))), ratios, isa)
+    return ratios
+
+
+def ratio_compare(ours, twin, precision):
+    # float64: systems of up to 32 factors; 5e-12 was seen.
+    np.testing.assert_allclose(ours, twin, rtol=1e-9)
+
+
 def integer_arguments(rng, size):
     """Numbers of all lengths, blanks and colons in all places, and what is neither, at last or not at all."""
     for colons in (False, True):
@@ -523,6 +566,8 @@ REGISTRY = {
     "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
+    "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
+    "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
     "logistic_classes": Case(classes_arguments, classes_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_estep": Case(logistic_arguments, logistic_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_units": Case(logistic_units_arguments, logistic_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
@@ -548,6 +593,8 @@ OURS = {
     "logistic_units": logistic_units,
     "lda_units": lda_units,
     "shrink_means": shrink_means,
+    "topic_ratios": topic_ratios,
+    "word_masses": word_masses,
     "add_rounded_gaussian": add_rounded_gaussian,
     "sbn_clip": sbn_clip,
     "sbn_cross": sbn_cross,

@@ -7,7 +7,6 @@ from inputs import shrink_means, shrinking
 from vips_fast.kernels import native
 
 ISAS = native.isas_available()
-NO_BAND = np.zeros(20, dtype=np.int32)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -16,21 +15,34 @@ def test_clear_statistics_come_through_unchanged(isa):
     grid = np.concatenate(([0.0], np.geomspace(0.05, 8, 15))).astype(np.float32)
     ratio = np.linspace(0.06, 7.5, 80).reshape(10, 8)
     prior = np.full((1, 16), 1 / 16, dtype=np.float32)
-    means, _ = shrink_means(ratio * 1e4, 1.0, np.full(10, 8e4), np.full(8, 1 / 8), grid, prior, NO_BAND[:10], isa)
+    expected = np.full(ratio.shape, 1e4, dtype=np.float32)
+    means, _ = shrink_means(ratio * 1e4, np.ones(ratio.shape), expected, grid, prior, np.empty(0), isa)
     np.testing.assert_allclose(means, ratio * 1e4, rtol=2e-3)
 
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_far_below_zero_is_zero(isa):
-    average, sd, *rest, _ = shrinking(np.random.default_rng(0), 20, 5, 16, 1)
-    means, _ = shrink_means(np.full(average.shape, -50.0), sd, *rest, NO_BAND, isa)
+    _, sd, *rest = shrinking(np.random.default_rng(0), 20, 5, 16, 1)
+    means, _ = shrink_means(-170.0 * sd, sd, *rest, isa)
     assert (means >= 0).all() and np.isfinite(means).all()
     # 170 noise standard deviations below 0: only what is lost in the noise could be behind it.
     assert (means <= 0.1 * sd).all()
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_bad_band_is_refused(isa):
-    *rest, _ = shrinking(np.random.default_rng(0), 4, 3, 16, 2)
-    with pytest.raises((ValueError, RuntimeError, IndexError)):
-        shrink_means(*rest, np.full(4, 2, dtype=np.int32), isa)
+def test_an_edge_belongs_to_the_band_above_it(isa):
+    """As by numpy.searchsorted from the right, though edges are float64 and what is expected is float32."""
+    edges = np.array([0.1, 1.0, 1e3 / 3])
+    near = edges.astype(np.float32)
+    expected = np.concatenate([np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1e9))])[:, None]
+    grid, prior = np.array([0.0, 1.0], dtype=np.float32), np.full((4, 2), 0.5, dtype=np.float32)
+    _, responsibility = shrink_means(np.ones((9, 1)), np.ones((9, 1)), expected, grid, prior, edges, isa)
+    counts = np.bincount(np.searchsorted(edges, expected[:, 0], side="right"), minlength=4)
+    np.testing.assert_allclose(responsibility.sum(axis=1), counts, rtol=1e-6)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_edges_that_fall_are_refused(isa):
+    *rest, _ = shrinking(np.random.default_rng(0), 4, 3, 16, 3)
+    with pytest.raises((ValueError, RuntimeError)):
+        shrink_means(*rest, np.array([2.0, 1.0]), isa)

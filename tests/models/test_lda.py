@@ -422,3 +422,14 @@ def test_what_transform_needs_is_computed_once_for_each_result_and_in_no_pickle(
     fresh = LatentDirichletAllocation(3, private=False, n_steps=2, doc_length=None, random_state=1).fit(X)
     assert np.array_equal(model.transform(X), fresh.transform(X))
     assert not np.array_equal(model.transform(X), first)
+
+
+def test_a_planned_fit_imports_no_more_of_scipy_than_it_needs():
+    """scipy.optimize and scipy.linalg take longer to import than a small fit takes."""
+    script = (
+        "import sys, numpy as np; from vips_fast import LatentDirichletAllocation as Lda; "
+        "Lda(3, target_epsilon=2.0, target_delta=1e-5, random_state=0).fit(np.ones((50, 9), int)); "
+        "print([name for name in ('scipy.optimize', 'scipy.linalg') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

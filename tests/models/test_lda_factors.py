@@ -39,7 +39,7 @@ def test_the_covariance_is_found():
     np.testing.assert_allclose(np.diag(found) + factors.own, 2.0, atol=0.4)
 
 
-def test_what_is_predicted_is_the_conditional_mean_given_the_others():
+def test_what_is_foreseen_is_the_conditional_mean_given_the_others():
     _, x, base = statistics(1.0)
     factors = TopicFactors(moments(x, base))
     found = factors.predict(x[:40], base[:40])
@@ -68,7 +68,7 @@ def test_topics_that_go_together_help_and_others_do_no_harm():
     assert max(gain(0.0, seed) for seed in range(3)) < 1.01
 
 
-def test_of_noise_alone_nothing_is_foreseen():
+def test_of_noise_alone_nothing_is_predicted():
     rng = np.random.default_rng(0)
     base = np.full((V, K), 0.5)
     factors = TopicFactors(moments(base + rng.standard_normal((V, K)), base))
@@ -85,4 +85,4 @@ def test_few_topics(n_topics):
     means = shrinkage.means(noised, 0, 500)
     assert np.isfinite(means).all() and (means >= 0).all()
     # A statistic that is all there is of a word predicts nothing of itself.
-    assert (shrinkage._predicted is None) == (n_topics == 1)
+    assert np.allclose(shrinkage._predicted[:, 0], shrinkage.mass) == (n_topics == 1)

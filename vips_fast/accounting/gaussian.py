@@ -14,6 +14,7 @@ from collections.abc import Callable
 from .accountant import Accountant
 from .checks import non_negative, open_probability
 from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_mechanism, touching_leaves
+from .solver import brent_root
 
 
 def _round_up(mu: float) -> float:
@@ -58,9 +59,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
     """A point just above the root of the decreasing f, f(low) > 0 >= f(high)."""
-    from scipy.optimize import brentq
-
-    root = float(brentq(f, low, high, xtol=1e-15 * max(1.0, high), rtol=1e-14, maxiter=300))
+    root = brent_root(f, low, high, 1e-15 * max(1.0, high), 1e-14)
     step = max(abs(root), 1e-3 * (high - low)) * 1e-14
     while f(root) > 0.0:
         root += step

@@ -1,7 +1,7 @@
-"""Solvers for monotone functions and conditions; every solver returns the safe side.
+"""Solvers for monotone functions and conditions; all but `brent_root` return the safe side.
 
-A solver returns a point that it has tried, or an end that the caller vouches for; never a point in between. The answer
-is therefore safe even if rounding makes the function not quite monotone: then it is only less tight.
+Such a solver returns a point that it has tried, or an end that the caller vouches for; never a point in between. The
+answer is therefore safe even if rounding makes the function not quite monotone: then it is only less tight.
 """
 
 import math
@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import FloatArray
+
+#: Most steps of `brent_root`, which takes about a dozen.
+_MOST_STEPS = 300
 
 
 def find_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -83,6 +86,44 @@ def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_
                 f_hi *= 0.5
             side = 1
     return hi
+
+
+def brent_root(f: Callable[[float], float], lo: float, hi: float, atol: float, rtol: float) -> float:
+    """Return a point near a root of a function, on either side of it.
+
+    The caller sees to it that f has different signs at `lo` and `hi`. The answer is within `atol` + `rtol` |root| of a
+    root. This is Brent's method (1973, chapter 4). It takes the steps of ``scipy.optimize.brentq`` to the last bit, but
+    importing scipy.optimize takes longer than a small fit.
+
+    >>> round(brent_root(lambda x: 2.0 - x * x, 0.0, 2.0, 1e-15, 1e-14), 12)
+    1.414213562373
+    """
+    before, x, f_before, fx = lo, hi, f(lo), f(hi)
+    far, f_far, step_before, step = lo, f_before, hi - lo, hi - lo
+    for _ in range(_MOST_STEPS):
+        if f_before != 0.0 and fx != 0.0 and (f_before > 0.0) != (fx > 0.0):
+            far, f_far, step_before, step = before, f_before, x - before, x - before
+        if abs(f_far) < abs(fx):
+            before, x, far = x, far, x
+            f_before, fx, f_far = fx, f_far, fx
+        tol, half = 0.5 * (atol + rtol * abs(x)), 0.5 * (far - x)
+        if fx == 0.0 or abs(half) < tol:
+            return x
+        try_step = math.inf
+        if abs(step_before) > tol and abs(fx) < abs(f_before):
+            if before == far:
+                try_step = -fx * (x - before) / (fx - f_before)
+            else:
+                slope, far_slope = (f_before - fx) / (before - x), (f_far - fx) / (far - x)
+                try_step = -fx * (f_far * far_slope - f_before * slope) / (far_slope * slope * (f_far - f_before))
+        if 2.0 * abs(try_step) < min(abs(step_before), 3.0 * abs(half) - tol):
+            step_before, step = step, try_step
+        else:
+            step_before = step = half
+        before, f_before = x, fx
+        x += step if abs(step) > tol else math.copysign(tol, half)
+        fx = f(x)
+    return x
 
 
 def halve_brackets(

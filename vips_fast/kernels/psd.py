@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ _FEW = 1 / 7
 
 
 @cache
-def _thread_controller() -> Any:
-    """threadpoolctl's view of the loaded BLAS libraries, or None if it is not installed."""
+def _thread_controller(scipy: bool) -> Any:
+    """threadpoolctl's view of the loaded BLAS libraries, with or without SciPy's; None if it is not installed."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
@@ -33,15 +34,14 @@ def _thread_controller() -> Any:
 
 
 @contextmanager
-def one_blas_thread(d: int) -> Iterator[ModuleType]:
+def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     """Limit BLAS to one thread for work on matrices of dimension d < 512, where threadpoolctl is installed.
 
-    Gives `scipy.linalg.lapack`.
+    Gives `scipy.linalg.lapack`; without ``scipy``, which takes a while to import, None, and limits only NumPy's BLAS.
     """
     # Loaded before the controller looks for BLAS libraries.
-    from scipy.linalg import lapack
-
-    controller = _thread_controller() if d < _ONE_THREAD_BELOW else None
+    lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
+    controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
     if controller is None:
         yield lapack
     else:

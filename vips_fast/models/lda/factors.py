@@ -10,6 +10,8 @@ import math
 
 import numpy as np
 
+from ...kernels import native
+
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better.
 _FACTORS = 16
 #: Times the edge from which eigenvalues count: with few topics and heavy tails, chance passes the edge itself.
@@ -20,8 +22,6 @@ _ROUNDS = 10
 _SPREAD = 0.3
 #: Least variance of a topic's ratios that is its own.
 _LEAST_OWN = 0.05
-#: The least ratio that is predicted: what other topics do not use a word for, this one may.
-_LEAST = 0.1
 
 
 def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
@@ -31,12 +31,15 @@ def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
     w_l base_k base_l, which a covariance of 1 would make of that; and of the squares of the first, which say how exact
     it is.
     """
-    weight = base / (1.0 + _SPREAD * base * base)
-    deviation, share = weight * (x - base), weight * base
-    square = deviation * deviation
-    products = deviation.T @ deviation
-    products[np.diag_indices_from(products)] -= (weight * weight).sum(axis=0)
-    return np.stack([products, share.T @ share, square.T @ square])
+    weight = base * base
+    weight *= _SPREAD
+    weight += 1.0
+    np.divide(base, weight, out=weight)
+    deviation, share = x - base, weight * base
+    deviation *= weight
+    sums = np.stack([part.T @ part for part in (deviation, share, deviation * deviation)])
+    sums[0].flat[:: len(sums[0]) + 1] -= np.einsum("vk,vk->k", weight, weight)
+    return sums
 
 
 class TopicFactors:
@@ -62,24 +65,18 @@ class TopicFactors:
             values, vectors = np.linalg.eigh(covariance)
             kept = np.flatnonzero(values > edge)[-_FACTORS:]
             self.loadings = vectors[:, kept] * (values[kept] ** 2 - edge**2) ** 0.25
-            np.fill_diagonal(covariance, np.minimum((self.loadings**2).sum(axis=1), np.maximum(variances, 0.0)))
+            shared = np.minimum((self.loadings**2).sum(axis=1), np.maximum(variances, 0.0))
+            if np.array_equal(shared, np.diagonal(covariance)):
+                break
+            np.fill_diagonal(covariance, shared)
         self.own = np.maximum(variances - (self.loadings**2).sum(axis=1), _LEAST_OWN)
-        self._products = np.einsum("kq,kr->kqr", self.loadings, self.loadings).reshape(len(self.own), -1)
 
     def predict(self, x: np.ndarray, base: np.ndarray) -> np.ndarray:
         """Conditional means of the ratios, (n, K), each given the word's other entries: at least 0.1.
 
-        The deviations d = x - base have the covariance C = base (L L' + diag(own)) base + I, and what the others
-        predict of d_k is d_k - (C^-1 d)_k / (C^-1)_kk. By Woodbury's identity that takes one q x q system a word.
+        The kernel takes the words' q x q systems by Woodbury's identity.
         """
-        q = self.loadings.shape[1]
-        if q == 0:
-            return np.ones_like(base)
-        deviation, precision = x - base, 1.0 / (1.0 + self.own * base * base)
-        shared = precision * base
-        systems = ((shared * base) @ self._products).reshape(-1, q, q) + np.eye(q)
-        inverses = np.linalg.inv(systems)
-        scores = np.einsum("nqr,nr->nq", inverses, (shared * deviation) @ self.loadings)
-        solved = precision * deviation - shared * (scores @ self.loadings.T)
-        diagonal = precision - shared**2 * (inverses.reshape(-1, q * q) @ self._products.T)
-        return np.asarray(np.maximum(1.0 + (deviation - solved / diagonal) / base, _LEAST))
+        n_topics, q = self.loadings.shape
+        out, room = np.empty(base.shape), np.empty(8 * (3 * n_topics + q * (q + 2)))
+        native.topic_ratios(x, base, np.ascontiguousarray(self.loadings), self.own, room, out)
+        return out

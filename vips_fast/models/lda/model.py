@@ -305,7 +305,7 @@ class LdaModel(Model):
         values = self._average.values
         last = min(last, len(values))
         if self._noised:
-            mean = self._shrinkage.means(values, first, last, worker)
+            mean = self._shrinkage.means(values, first, last)
         else:
             mean = np.maximum(values[first:last], 0.0)
         mean *= self.n_records
@@ -340,7 +340,7 @@ class LdaModel(Model):
             last = min(last, len(values))
             # Means are float32: far above the noise their difference would be rounding.
             near = values[first:last] < 100.0 * sd[first:last]
-            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last, worker), 0.0)
+            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last), 0.0)
             out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)

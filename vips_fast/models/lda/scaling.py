@@ -99,7 +99,8 @@ class ScaledAverage:
             scale = scales.rows(first, last)[:, : part.shape[1]] * rate
             np.hypot((1.0 - rate) * before[first:last], release.noise_sd * scale, out=after[first:last])
             scale *= release.scale
-            part += scale * units[first:last]
+            scale *= units[first:last]
+            part += scale
 
         map_chunks(len(values), _CHUNK, n_threads, blend)
         self.noise_sd = after if scales is not None else self._with_even_noise(release, rate)

@@ -66,29 +66,26 @@ def word_masses(
     starts from an even one and takes more rounds.
     """
     grid, width = _mass_grid(total, sd)
-    spread = np.hypot(sd, width)
-    likelihood = np.empty((len(total), len(grid)))
-
-    def fill(first: int, last: int, worker: int) -> None:
-        z = -0.5 * ((total[first:last, None] - grid) / spread) ** 2
-        likelihood[first:last] = np.exp(z - z.max(axis=1, keepdims=True)) / spread
+    n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
+    likelihood = np.empty((n_words, n_grid))
+    known = False
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
-        # No product of BLAS, whose bits follow its own threads.
-        rows = likelihood[first:last]
-        shares: np.ndarray = 1.0 / np.einsum("vg,g->v", rows, weight)
-        return np.asarray(np.einsum("v,vg->g", shares, rows))
+        sums = np.zeros(n_grid)
+        native.word_masses(total[first:last], grid, width, weight, known, sd, likelihood[first:last], sums, None)
+        return sums
 
-    map_chunks(len(total), _CHUNK, n_threads, fill)
-    rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
+    def read(first: int, last: int, worker: int) -> None:
+        part = slice(first, last)
+        native.word_masses(total[part], grid, width, weight, known, sd, likelihood[part], None, mass[part])
+
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
-    weight = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
-    for _ in range(rounds):
-        weight = weight * np.sum(map_chunks(len(total), _CHUNK, n_threads, expect), axis=0) / len(total)
-    # A component's own posterior mean is grid[g] + gain[g] (total - grid[g]).
-    gain = (width / spread) ** 2
-    mass = (likelihood @ (weight * grid * (1 - gain)) + total * (likelihood @ (weight * gain))) / (likelihood @ weight)
-    return np.maximum(mass, 1e-6 * sd), weight
+    weight = np.full(n_grid, 1 / n_grid) if prior is None else (prior + 1e-6) / (1 + 1e-6 * n_grid)
+    for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
+        weight = weight * sum(map_chunks(n_words, _CHUNK, n_threads, expect)) / n_words
+        known = True
+    map_chunks(n_words, _CHUNK, n_threads, read)
+    return mass, weight
 
 
 def _mass_grid(total: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
@@ -144,19 +141,19 @@ class ProductShrinkage:
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
         self._predicted: np.ndarray | None = None
-        self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
         """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V, K) or (1, 1)."""
         n_words, n_topics = average.shape
         self._likely = None
         self._take_noise(average, sd)
-        totals = np.empty(n_words)
+        inverse = 1.0 / self._word_sd
+        totals = np.einsum("vk->v", average) * inverse
 
         def sums(first: int, last: int, worker: int) -> np.ndarray:
-            rows = average[first:last] / self._word_sd[first:last, None]
-            rows.sum(axis=1, out=totals[first:last])
-            return np.stack([rows.sum(axis=0), (self._across(first, last) ** 2).sum(axis=0)])
+            part, sd = inverse[first:last], self._sd[first:last]
+            noise = np.einsum("v,vk,vk->k", part * part, sd, sd)
+            return np.stack([np.einsum("v,vk->k", part, average[first:last]), noise])
 
         share, noise = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
         self._mass, self._mass_prior = word_masses(totals, np.sqrt(n_topics), self._mass_prior, self._n_threads)
@@ -174,11 +171,11 @@ class ProductShrinkage:
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             weight = np.zeros((_BANDS, len(self._grid)))
-            self._call(self._units(average, first, last), first, last, worker, None, weight)
+            self._call(average[first:last], self._sd[first:last], first, None, weight)
             return weight
 
         for _ in range(rounds):
-            weight = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, expect), axis=0)
+            weight = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -190,26 +187,24 @@ class ProductShrinkage:
 
     def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> None:
         """Take the noise of all entries, and that of words."""
-        self._sd = np.broadcast_to(sd, average.shape)
+        self._sd = np.ascontiguousarray(np.broadcast_to(sd, average.shape))
         self._word_sd = np.sqrt(np.broadcast_to(np.einsum("vk,vk->v", sd, sd) / sd.shape[1], len(average)))
 
     def _units(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
         """Entries of words first..last in units of their noise."""
         return np.asarray(average[first:last] / self._sd[first:last])
 
-    def _across(self, first: int, last: int) -> np.ndarray:
-        """The noise of entries in units of that of their words, (last - first, K)."""
-        return np.asarray(self._sd[first:last] / self._word_sd[first:last, None])
-
     def _predict(self, average: np.ndarray) -> None:
-        """What each entry is expected to be, (V, K), where more is known than the products of shares."""
+        """What each entry is expected to be in units of its noise, (V, K) float32."""
         self._predicted = None
         if self._neighbors is not None:
             self._ask_neighbors(average, self._neighbors)
         if self._n_topics > 1:
             # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
-            with one_blas_thread(0):
+            with one_blas_thread(0, scipy=False):
                 self._ask_topics(average)
+        if self._predicted is None:
+            self._predicted = self._ordinary(0, len(average)).astype(np.float32)
 
     def _ask_topics(self, average: np.ndarray) -> None:
         """The ratios that other topics predict. But for its part of the mass, no entry is predicted from itself."""
@@ -221,8 +216,8 @@ class ProductShrinkage:
 
         def predict(first: int, last: int, worker: int) -> None:
             base = self._expected(first, last)
-            ratios = factors.predict(self._units(average, first, last), base)
-            out[first:last] = self._shared(base * ratios, first, last)
+            base *= factors.predict(self._units(average, first, last), base)
+            out[first:last] = self._shared(base, first, last)
 
         factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
         map_chunks(n_words, _CHUNK, self._n_threads, predict)
@@ -230,8 +225,8 @@ class ProductShrinkage:
 
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
-        total = (expected * self._across(first, last)).sum(axis=1)
-        return np.asarray(expected * (self._mass[first:last] / total)[:, None])
+        total = np.einsum("vk,vk->v", expected, self._sd[first:last])
+        return np.multiply(expected, (self.mass[first:last] / total)[:, None], out=expected)
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
         """The ratios that neighbours predict.
@@ -254,7 +249,8 @@ class ProductShrinkage:
             return np.array([(error * error / (1 + b * b)).sum(dtype=np.float64) for error in errors])
 
         def predict(first: int, last: int, worker: int) -> None:
-            expected = base(first, last) * predict_ratios(sums[:, first:last], best)
+            expected = base(first, last)
+            expected *= predict_ratios(sums[:, first:last], best)
             own[0, first:last] = self._shared(expected, first, last)
 
         map_chunks(n_words, _CHUNK, self._n_threads, collect)
@@ -265,18 +261,14 @@ class ProductShrinkage:
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
         """The words' and topics' shares, p_v w_k, in units of the entries' noise: (last - first, K)."""
-        return np.asarray(self._mass[first:last, None] * self.weight / self._across(first, last))
+        shares = np.multiply.outer(self.mass[first:last], self.weight)
+        return np.divide(shares, self._sd[first:last], out=shares)
 
     def _expected(self, first: int, last: int) -> np.ndarray:
         """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
         if self._predicted is None:
             return self._ordinary(first, last)
         return self._predicted[first:last].astype(np.float64)
-
-    def _bands(self, first: int, last: int) -> np.ndarray:
-        """The bands of words, (last - first, 1), by their masses over the noise of their sums; or those of entries."""
-        of = self._mass[first:last, None] / len(self.weight) if self._predicted is None else self._predicted[first:last]
-        return np.searchsorted(_EDGES, of, side="right").astype(np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`; none before the first update."""
@@ -302,13 +294,19 @@ class ProductShrinkage:
         self._take_noise(average, sd)
         self._predict(average)
 
-    def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
-        """Compute posterior means of words first..last, (last - first, K), in a thread's buffer."""
-        return np.asarray(self._means(average, 0.0, first, last, worker) * self._sd[first:last])
+    def means(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Compute posterior means of words first..last, (last - first, K)."""
+        rows = average[first:last]
+        out = np.empty(rows.shape)
+        self._call(rows, self._sd[first:last], first, out, None)
+        return out
 
-    def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
+    def slopes(self, average: np.ndarray, step: float, first: int, last: int) -> np.ndarray:
         """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
-        high, low = (self._means(average, shift, first, last, worker) for shift in (step, -step))
+        units = self._units(average, first, last)
+        high, low = np.empty((2, *units.shape))
+        for out, shift in ((high, step), (low, -step)):
+            self._call(units + shift, np.ones(units.shape), first, out, None)
         return np.asarray((high - low) / (2.0 * step))
 
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -318,7 +316,7 @@ class ProductShrinkage:
         that are as likely as its own, which has a posterior too (taken to be a Gamma distribution, at three quantiles);
         what of it lies below 0 counts as 0.
         """
-        assert self._prior is not None
+        assert self._prior is not None and self._predicted is not None
         likely = (self._likely_masses(average)[:, first:last] / self._mass[first:last])[:, :, None, None]
         grid = self._grid.astype(np.float64)
         width = np.concatenate(([0.0], np.gradient(grid)[1:]))
@@ -330,7 +328,7 @@ class ProductShrinkage:
         distance = x - scale * grid
         log = -0.5 * distance**2 / variance
         weight = np.exp(log - log.max(axis=-1, keepdims=True)) / np.sqrt(variance)
-        weight *= self._prior.astype(np.float64)[self._bands(first, last)]
+        weight *= self._prior.astype(np.float64)[np.searchsorted(_EDGES, self._predicted[first:last], side="right")]
         weight /= weight.sum(axis=-1, keepdims=True) * len(likely)
         center = scale * grid + (1.0 - 1.0 / variance) * distance
         # The point at 0 is a normal too narrow to matter: its quantiles below 0 count as 0.
@@ -360,50 +358,11 @@ class ProductShrinkage:
             self._likely = np.maximum(gammaincinv(shape, levels) / shape, 1e-9) * self._mass
         return self._likely
 
-    def _means(self, average: np.ndarray, shift: float, first: int, last: int, worker: int) -> np.ndarray:
-        """Means in units of the noise if all statistics were larger by ``shift`` of them, and the rest as it is."""
-        rows = self._units(average, first, last)
-        out = np.empty(rows.shape, dtype=np.float32)
-        self._call(rows + shift if shift else rows, first, last, worker, out, None)
-        return out.astype(np.float64)
-
     def _call(
-        self, rows: np.ndarray, first: int, last: int, worker: int, means: np.ndarray | None, weight: np.ndarray | None
+        self, rows: np.ndarray, sd: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None
     ) -> None:
-        assert self._prior is not None
-        bands = self._bands(first, last)
-        if self._predicted is None:
-            native.shrink_means(
-                rows,
-                1.0,
-                self._mass[first:last],
-                self.weight,
-                self._grid,
-                self._prior,
-                bands[:, 0],
-                self._workspaces[worker],
-                means,
-                weight,
-            )
-            return
-        # Entries of a band at a time, as if they were those of one word: the kernel has a prior for each word.
-        expected, seen, bands = self._expected(first, last).ravel(), rows.ravel(), bands.ravel()
-        for band in range(_BANDS):
-            at = np.flatnonzero(bands == band)
-            if len(at) == 0:
-                continue
-            out = None if means is None else np.empty((1, len(at)), dtype=np.float32)
-            native.shrink_means(
-                seen[at][None],
-                1.0,
-                np.ones(1),
-                expected[at],
-                self._grid,
-                self._prior,
-                np.array([band], dtype=np.int32),
-                np.empty(2 * len(at) + 64, dtype=np.float32),
-                out,
-                weight,
-            )
-            if means is not None and out is not None:
-                means.ravel()[at] = out[0]
+        """Read statistics of words from ``first`` on, with their noise, and write one or the other output."""
+        assert self._prior is not None and self._predicted is not None
+        expected = self._predicted[first : first + len(rows)]
+        room = np.empty(3 * rows.size + 32, dtype=np.float32)
+        native.shrink_means(rows, sd, expected, self._grid, self._prior, _EDGES, room, means, weight)
