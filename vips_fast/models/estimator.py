@@ -232,7 +232,8 @@ class PrivateEstimator(Fitted):
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
-        call["inputs"] = input_texts(inputs, family_of(self).inputs, before)
+        published = None if after is None else after.purchase_text()
+        call["inputs"] = input_texts(inputs, family_of(self).inputs, before, published)
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
         how["purchase"] = None if after is None else after.purchase(before)
         known = self.n_records or n_records
@@ -426,6 +427,10 @@ class PrivateEstimator(Fitted):
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
         return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
+
+    def purchase_text(self) -> str | None:
+        """Write this fit for publication with a later one whose columns it chose; None if it needs no text."""
+        return None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

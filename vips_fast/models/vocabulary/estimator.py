@@ -31,6 +31,7 @@ from ..plots import plot_shares
 from ..stage import Stage
 from .model import VocabularyModel, names_of
 from .planning import THRESHOLD_SHARE, enough_for_words
+from .published import purchase_text
 from .records import TokenRows
 from .threshold import LARGEST_DELTA, ThresholdSampler
 
@@ -253,6 +254,13 @@ class PrivateVocabulary(PrivateEstimator):
         if self.order == "alphabet":
             ranked = np.sort(ranked)
         return [names[i] for i in ranked], ranked
+
+    def purchase_text(self) -> str | None:
+        """Write the purchase for publication (`vips_fast.models.vocabulary.published`).
+
+        Raises ValueError if the analyzer is a callable, which cannot be written.
+        """
+        return purchase_text(self)
 
     @property
     def vocabulary_(self) -> dict[str, int]:

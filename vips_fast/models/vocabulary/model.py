@@ -174,12 +174,16 @@ class VocabularyModel(Model):
             weights[(self._persons <= 1.0) | (np.arange(len(weights)) == 0)] = 0.0
             self._wanted = np.minimum(weights / self._spacing, _MOST_WANTED).astype(np.int64)
 
+    def passed(self) -> np.ndarray:
+        """Tell for each token whether its noised sums pass the threshold."""
+        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
+        return np.asarray((self._total[1:] >= least) & (self._round > 0))
+
     def end(self) -> None:
         """Drop all tokens but those that pass the threshold, which are then in the order of the alphabet."""
         if self._ended:
             return
-        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
-        passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round else np.arange(0)
+        passed = np.flatnonzero(self.passed()) + 1
         order = [0, *sorted(passed.tolist(), key=self._names.__getitem__)]
         names, sums = [self._names[i] for i in order], [units[order] for units in self._sums]
         self._replay(names, sums)
@@ -193,7 +197,7 @@ class VocabularyModel(Model):
     def state(self) -> dict[str, np.ndarray]:
         """Give the noised sums of the rounds so far; after the last one only of released tokens, with their names."""
         sums = np.stack(self._sums) if self._sums else np.zeros((0, *self.shape), dtype=np.int64)
-        return {"sums": sums, **(_texts(self._names[1:]) if self._ended else self._selection)}
+        return {"sums": sums, **(texts_of(self._names[1:]) if self._ended else self._selection)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`; a state after the last round brings its own tokens."""
@@ -216,14 +220,15 @@ class VocabularyModel(Model):
         """
         self.end()
         shares = self._shares[1:] if self._round else np.zeros(0)
-        return {**_texts(self._names[1:]), "weights": self._total[1:] * self._spacing, "shares": shares}
+        return {**texts_of(self._names[1:]), "weights": self._total[1:] * self._spacing, "shares": shares}
 
 
 def _bytes(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype=np.uint8)
 
 
-def _texts(names: Sequence[str]) -> dict[str, np.ndarray]:
+def texts_of(names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Write tokens as the arrays of a result: their UTF-8 bytes, and lengths."""
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     return {"bytes": _bytes(b"".join(texts)), "lengths": lengths}
