@@ -429,7 +429,7 @@ class PrivateEstimator(Fitted):
         return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
 
     def purchase_text(self) -> str | None:
-        """Write this fit for publication with a later one whose columns it chose; None if it needs no text."""
+        """Write this fit for the later one that publishes it, or None."""
         return None
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A vocabulary purchase as a text, published with the model that is fitted over its words.
+"""A vocabulary purchase as a text, published with the model over its words.
 
 The text is the purchase's transcript: settings, public facts, ledger, and the noised sums of every round, of released
 tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data: weights,
@@ -27,7 +27,7 @@ _MOST_VALUES = 1 << 23
 
 
 def purchase_text(words: Any) -> str:
-    """Write a fitted `PrivateVocabulary`, with the choice of words that its parameters make now."""
+    """Write a fitted `PrivateVocabulary`, with its present choice of words."""
     result = words._fitted()
     said = {
         "format": FORMAT,
@@ -44,9 +44,9 @@ def purchase_text(words: Any) -> str:
 
 
 def read_purchase(text: str) -> Any:
-    """Make the `PrivateVocabulary` in a text again from its releases; the text may be anybody's.
+    """Make the `PrivateVocabulary` in a text again from its releases.
 
-    Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not agree.
+    The text may be anybody's. Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not agree.
     """
     try:
         if sum(map(text.count, ",[{")) > _MOST_VALUES:
@@ -92,9 +92,9 @@ def _rebuilt(said: dict[str, Any]) -> Any:
 def check_purchase(
     model: Any, columns: tuple[str, ...] | None, statement: Callable[[Any], Any]
 ) -> list[tuple[str, bool, str]]:
-    """Compare the purchase in a model's inputs with its ledger and its columns: name, result and detail of each.
+    """Compare a model's purchase with its ledger and its columns.
 
-    ``statement`` compares the stated epsilon of an estimator with its ledger's.
+    Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with its ledger's.
     """
     text, priors = model.inputs_.get(PURCHASE), [plan["prior"] for plan in model.ledger_.plans if "prior" in plan]
     if text is None and not priors:
