@@ -98,8 +98,8 @@ class BudgetState:
     ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` is
     for everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
     before. The budget's own record has the rule. It sets a ``share`` of the delta outside lists apart for ``number``
-    purchases, ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first run's
-    own leak is the pot then.
+    purchases, ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first
+    run's own leak is the pot then.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,8 @@ def purchase_text(words: Any) -> str:
 def read_purchase(text: str) -> Any:
     """Make the `PrivateVocabulary` in a text again from its releases.
 
-    The text may be anybody's. Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not agree.
+    The text may be anybody's. Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not
+    agree.
     """
     try:
         if sum(map(text.count, ",[{")) > _MOST_VALUES:
@@ -94,7 +95,8 @@ def check_purchase(
 ) -> list[tuple[str, bool, str]]:
     """Compare a model's purchase with its ledger and its columns.
 
-    Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with its ledger's.
+    Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with
+    its ledger's.
     """
     text, priors = model.inputs_.get(PURCHASE), [plan["prior"] for plan in model.ledger_.plans if "prior" in plan]
     if text is None and not priors:
