@@ -230,8 +230,9 @@ class Budget:
 
     @property
     def purchase_delta(self) -> float | None:
-        """Delta for the threshold of a further vocabulary purchase; None if the file is of an earlier version.
+        """Delta for the threshold of one more vocabulary purchase.
 
+        None if the file is of an earlier version.
         Raises BudgetExceededError if the delta that is set apart for purchases is used up.
         """
         with self._reading() as state:

@@ -97,9 +97,9 @@ class BudgetState:
 
     ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` is
     for everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
-    before. The budget's own record has the rule: ``share`` of the delta outside lists for ``number`` purchases, set
-    apart ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first run's
-    own leak is the pot then.
+    before. The budget's own record has the rule. It sets a ``share`` of the delta outside lists apart for ``number``
+    purchases, ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first
+    run's own leak is the pot then.
     """
 
     def __init__(self) -> None:
@@ -228,7 +228,7 @@ class BudgetState:
 
     @property
     def purchase_delta(self) -> float | None:
-        """Delta for the threshold of one more purchase, 0 if there is none left; None without a rule."""
+        """Delta for one more purchase; 0 from an empty pot, None without a rule."""
         if self._rule is None:
             return None
         if not self.purchases()["left"]:
@@ -238,7 +238,7 @@ class BudgetState:
         return -math.expm1(-each) * (1 - 1e-9)
 
     def purchases(self) -> dict[str, Any]:
-        """Return the pot, JSON-ready: its delta, what is left of it, and for how many purchases."""
+        """Describe the pot, JSON-ready: its delta and purchases, and their rest."""
         pot, number = self.pot_of(math.inf), 1 if self._rule is None else self._rule["number"]
         left = max(0.0, self.pot_left) if math.isfinite(pot) else 0.0
         pot = pot if math.isfinite(pot) else 0.0

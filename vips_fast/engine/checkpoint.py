@@ -248,7 +248,7 @@ class RunFolder:
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
 
     def state(self) -> dict[str, np.ndarray]:
-        """Read the state in the checkpoint here, which `begin` checks; empty without one."""
+        """Read the checkpoint's state, which `begin` checks; empty without one."""
         path = self.path / CHECKPOINT
         return dict(Checkpoint.read(path).state) if path.exists() else {}
 

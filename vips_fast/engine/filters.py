@@ -40,12 +40,12 @@ declared ahead count as read from all records, whatever part their runs name.
 
 Leaks: a (0, x) event is the chance x that a release shows more than its other parts, such as the threshold of a
 vocabulary. A *pot* of delta is set apart for them before the first result outside lists. The x of all releases, drawn
-or reserved, in all runs and parts, add up to at most the pot; a release that exceeds it is refused. The filter limits
+or reserved, in all runs and parts, add up to at most the pot. A release that exceeds it is refused. The filter limits
 everything else to the remaining delta. So runs may purchase vocabularies in view of all results so far. *Proof.* With
 one record more, release i fails with a probability p_i <= x_i that may depend on earlier results. Let N be the
-interaction in which none fails: the filter's theorem gives (epsilon, rest) between N and the interaction P without the
-record. Let Q be the interaction with the record. Every course has sum p_i <= pot. Q follows N until the first failure,
-so Q(S) <= N(S) + pot and Q(S) >= (1 - pot) N(S), as 1 - sum p_i <= product of (1 - p_i). Hence Q(S) <= e^epsilon P(S)
+interaction without failures: the filter's theorem gives (epsilon, rest) between N and the interaction P without the
+record. Let Q be the interaction with the record. Every course has sum p_i <= pot. Q follows N until the first failure.
+So Q(S) <= N(S) + pot, and Q(S) >= (1 - pot) N(S), as 1 - sum p_i <= product of (1 - p_i). Hence Q(S) <= e^epsilon P(S)
 + rest + pot. And P(S) - e^epsilon Q(S) <= pot P(S) + (1 - pot) (P(S) - e^epsilon N(S)) <= pot + rest.
 
 Odometer (`odometer`): calls whose number and noise may depend on all results, without a limit fixed ahead. The first

@@ -107,7 +107,7 @@ class Model(ABC):
         """Compute the parameters of the next step from one more release: the M-step."""
 
     def end(self) -> None:
-        """Drop everything that the result does not need, after the last step of a run; by default nothing."""
+        """Drop everything that the result does not need, after the last step."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

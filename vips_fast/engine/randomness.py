@@ -34,7 +34,7 @@ class Randomness(Protocol):
 
 
 def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
-    """Compute n uint64 of the stream of a key, from number ``first`` on."""
+    """Compute n uint64 of a key's stream, from number ``first`` on."""
     out = np.empty(n, dtype=np.uint64)
     native.chacha20_words(native.Key(key), first, out)
     return out
@@ -74,7 +74,7 @@ class KeyedRandomness:
         return words_of(self.key(purpose, step), n, first)
 
     def key(self, purpose: str, step: int) -> bytes:
-        """Derive the key of this stream, from which neither others nor the noise follow."""
+        """Derive this stream's key; it reveals no other stream and no noise."""
         return self._digest(purpose, step)
 
     def of_step(self, step: int) -> "KeyedRandomness":

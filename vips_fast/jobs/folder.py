@@ -6,8 +6,8 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 - ``room``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``result``: the head of the result's ledger, which no other model has
-- ``words``: the folder of the vocabulary purchase, a run of its own with its ledger, and its result in ``words/model``;
-  until the purchase ends, its checkpoint has noised sums that never leave, and only its owner can read it
+- ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
+  the purchase ends, its checkpoint has noised sums that never leave, in a file for only your account
 - ``columns``: the words that the model is fitted over
 """
 

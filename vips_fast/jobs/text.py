@@ -296,7 +296,7 @@ class _Purchase:
         return {**self._given, **found.parameters(), **size}
 
     def _again(self, words: PrivateVocabulary, n_records: int) -> PrivateVocabulary:
-        """Compare a purchase that the run folder keeps with this one; change what costs nothing."""
+        """Compare the settings of a stored purchase; update its free choices."""
         epsilon = self._model.target_epsilon
         # The budget no longer knows its rest before the purchase.
         wanted = self._given if epsilon is None else self._planned(n_records, epsilon)
@@ -307,7 +307,7 @@ class _Purchase:
         return words
 
     def _purchased(self, records: Records, run: RunFolder) -> PrivateVocabulary:
-        """Purchase the words, or resume a purchase that was stopped: each round is in the run's ledger before it."""
+        """Purchase the words, or resume their purchase."""
         reading, model, budget = self._reading, self._model, self._budget
         rows, labels, known = TokenRows(self._analyzer), list[int](), dict[Any, int]()
         for texts, persons in records.batches():
@@ -338,7 +338,7 @@ class _Purchase:
                     reading.on_spent()
 
     def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
-        """Refuse a purchase that the budget does not hold, or that no fit can follow."""
+        """Refuse a purchase without room in the budget, or without a fit."""
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
         try:

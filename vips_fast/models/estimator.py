@@ -232,7 +232,8 @@ class PrivateEstimator(Fitted):
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
-        call["inputs"] = input_texts(inputs, family_of(self).inputs, before)
+        published = None if after is None else after.purchase_text()
+        call["inputs"] = input_texts(inputs, family_of(self).inputs, before, published)
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
         how["purchase"] = None if after is None else after.purchase(before)
         known = self.n_records or n_records
@@ -428,6 +429,10 @@ class PrivateEstimator(Fitted):
         said = {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
         payers = {run.budget for run in plan.runs}
         return said | ({"budget": payers.pop()} if len(payers) == 1 and None not in payers else {})
+
+    def purchase_text(self) -> str | None:
+        """Write this fit for the later one that publishes it, or None."""
+        return None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -63,6 +63,8 @@ class Family(NamedTuple):
 
 #: Inputs: the words of the columns; how texts were read; the columns of a table; the names of a matrix's columns.
 VOCABULARY, READING, SCHEMA, COLUMNS = "vocab.txt", "text.json", "schema.toml", "columns.txt"
+#: An input of every model: the purchase of its columns (`vips_fast.models.vocabulary.published`).
+PURCHASE = "words.json"
 
 #: A model of your own, and those that ship as examples of one.
 OWN = Family(
@@ -208,4 +210,4 @@ def with_adapter() -> tuple[str, ...]:
 
 def files_beside() -> frozenset[str]:
     """List the names of the files of all families that may lie beside a saved model."""
-    return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs) if name)
+    return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs, PURCHASE) if name)

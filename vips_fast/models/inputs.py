@@ -11,17 +11,24 @@ from ..data.schema import Schema
 from ..data.vocabulary import parse_vocabulary
 from ..engine.result import FitResult, Public
 from ..store.folder import MOST_TEXT
-from .family import COLUMNS, SCHEMA, VOCABULARY
+from .family import COLUMNS, PURCHASE, SCHEMA, VOCABULARY
 
 
-def input_texts(inputs: Any, known: Collection[str], before: FitResult | None) -> dict[str, str]:
+def input_texts(
+    inputs: Any, known: Collection[str], before: FitResult | None, purchase: str | None = None
+) -> dict[str, str]:
     """Check the ``inputs`` of a fit, or take those of the calls before; ``known`` are the names of the family.
+
+    ``purchase`` is the text of the columns' purchase, which joins them.
 
     Raises ValueError or TypeError if they are not texts of these names, or differ from those before.
     """
     earlier = None if before is None else dict(before.public.inputs)
+    if earlier is not None:
+        purchase = earlier.get(PURCHASE)
+    more = {} if purchase is None else {PURCHASE: purchase}
     if inputs is None:
-        return earlier or {}
+        return more if earlier is None else earlier
     if not isinstance(inputs, Mapping) or not all(isinstance(text, str) for text in inputs.values()):
         raise TypeError(f"inputs of type {type(inputs).__name__}: expected a mapping of file names to texts, or None")
     if extra := sorted(map(repr, inputs.keys() - set(known))):
@@ -33,9 +40,9 @@ def input_texts(inputs: Any, known: Collection[str], before: FitResult | None) -
             raise ValueError(f"inputs: {name}: expected text that UTF-8 can write") from None
         if size > MOST_TEXT:
             raise ValueError(f"inputs: {name}: {size} bytes; expected at most {MOST_TEXT}")
-    if earlier is not None and earlier != dict(inputs):
+    if earlier is not None and earlier != {**inputs, **more}:
         raise ValueError("inputs: expected those of the calls before, or None")
-    return dict(inputs)
+    return {**inputs, **more}
 
 
 def column_names(public: Public) -> tuple[str, ...] | None:

@@ -30,6 +30,9 @@ class Purchased(Protocol):
     def purchase(self, before: FitResult | None = None) -> dict[str, object]:
         """The facts that the later fit records about it."""
 
+    def purchase_text(self) -> str | None:
+        """The text that the later fit publishes about it."""
+
 
 class Words(str):
     """Text that a signature shows without quotes."""

@@ -24,7 +24,7 @@ from ..engine.result import FORMAT, FitResult, Public
 from ..store.atomic import new_folder, put_in_place, write_file
 from ..store.folder import Folder
 from ..store.npz import write_npz
-from .family import COLUMNS, READING, SCHEMA, VOCABULARY, family_of
+from .family import COLUMNS, PURCHASE, READING, SCHEMA, VOCABULARY, family_of
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, privacy_json
 
@@ -57,7 +57,7 @@ def save(result: FitResult, path: str | Path) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path}: expected a folder or a new name")
-    own = {ARRAYS, META, SIGNATURE, PRIVACY_FILE, VOCABULARY, READING, SCHEMA, COLUMNS}
+    own = {ARRAYS, META, SIGNATURE, PRIVACY_FILE, VOCABULARY, READING, SCHEMA, COLUMNS, PURCHASE}
     if path.is_dir() and not {p.name for p in path.iterdir()} <= own:
         raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,8 @@ def _load(cls: type[E], path: Path, verify: Any) -> E:
             _check_signature(ledger.head, signature, verify, path)
         stored = folder.arrays(ARRAYS)
         with _as_saved(path):
-            inputs = _inputs(folder, family_of(cls).inputs, meta["public"].get("inputs", {}))
+            known = (*family_of(cls).inputs, PURCHASE)
+            inputs = _inputs(folder, known, meta["public"].get("inputs", {}))
     with _as_saved(path):
         result = dataclasses.replace(_result(meta, stored, inputs, ledger), signature=signature)
         estimator = cls._from_settings(result.settings)

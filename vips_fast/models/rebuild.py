@@ -24,7 +24,9 @@ from ..store.folder import Folder
 from . import persistence
 from .estimator import PrivateEstimator
 from .family import class_named
+from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, compare_record
+from .vocabulary.published import check_purchase
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,13 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
     """Compare a loaded model and the files of its folder with a new one, made from its transcript; see `verify`."""
     have, runs, kind = published._fitted(), read_transcript(transcript), type(published)
     checks = [_statement(published)]
+    found = check_purchase(published, column_names(have.public), _statement)
+    checks += [VerifyCheck(*one) for one in found]
     for name in ("kind", "settings", "public"):
         checks.append(VerifyCheck(name, alike(getattr(have, name), getattr(runs[-1], name))))
     # A run of another shape may need any memory.
     checks += [VerifyCheck(f"columns of {run.path.name}", False) for run in runs if not _same_shape(run, have)]
-    if not all(check.ok for check in checks[1:]):
+    if not all(check.ok for check in checks[1 + len(found) :]):
         return VerifyReport(tuple(checks))
     try:
         checks += _releases(have, runs)

@@ -32,6 +32,7 @@ from ..plots import plot_shares
 from ..stage import Stage
 from .model import VocabularyModel, names_of
 from .planning import THRESHOLD_SHARE, enough_for_words
+from .published import purchase_text
 from .records import TokenRows
 from .threshold import LARGEST_DELTA, ThresholdSampler
 
@@ -125,8 +126,8 @@ class PrivateVocabulary(PrivateEstimator):
         is one (`vips_fast.engine.budget.Budget.create`), and without a ``target_epsilon`` all of it is spent.
 
         ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
-        never leave, and the key of the persons' random words. Only its owner can read it; the last checkpoint has only
-        what is released. Resume with the same texts.
+        never leave, and the key of the persons' random words, in a file for only your account. The last checkpoint has
+        only released tokens. Resume with the same texts.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
@@ -198,7 +199,7 @@ class PrivateVocabulary(PrivateEstimator):
         folder: RunFolder | None = None,
         **call: Any,
     ) -> Stage:
-        """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random, in a resumed run as before."""
+        """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random, once."""
         rows, _ = self._read(X)
         stage = super().prepare(rows, groups=groups, folder=folder, **call)
         try:
@@ -221,7 +222,7 @@ class PrivateVocabulary(PrivateEstimator):
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
     def request(self, public: Public, *, folder: RunFolder | None = None, **how: Any) -> Request:
-        """Make a request as `PrivateEstimator.request`; a resumed run keeps its share of a budget's delta."""
+        """Request as `PrivateEstimator.request`; a resumed run retains its delta."""
         request, kept = super().request(public, folder=folder, **how), {} if folder is None else folder.settings
         delta = request.terms.threshold_delta or kept.get("threshold_delta")
         return dataclasses.replace(request, terms=dataclasses.replace(request.terms, threshold_delta=delta))
@@ -254,6 +255,13 @@ class PrivateVocabulary(PrivateEstimator):
         if self.order == "alphabet":
             ranked = np.sort(ranked)
         return [names[i] for i in ranked], ranked
+
+    def purchase_text(self) -> str | None:
+        """Write the purchase for publication (`vips_fast.models.vocabulary.published`).
+
+        Raises ValueError if the analyzer is a callable, which cannot be written.
+        """
+        return purchase_text(self)
 
     @property
     def vocabulary_(self) -> dict[str, int]:

@@ -59,7 +59,7 @@ class VocabularyModel(Model):
        H(M(D) | M(D')) <= sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and
        at p = delta_rho are the profile of the Gaussian's pair times that of a (0, delta_rho) event.
 
-    *What is released.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
+    *Released sums.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
     their sums of every round, and the sums of the token that everybody holds: `VocabularyModel` makes all else again
     from these (`vips_fast.models.vocabulary.published`), in which the other tokens' sums have no part.
 
@@ -71,9 +71,9 @@ class VocabularyModel(Model):
     which holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums are lost release nothing.
 
     *State.* Before the last round the state has the noised sums of all tokens, in the order of the first sight, and the
-    key of the persons' random words: these never leave, and stay in the private folder of an unfinished run. So a run
-    that goes on has the same tokens under the same numbers, chosen once. The state has no names and no key of noise.
-    After the last round it has only what is released.
+    key of the persons' random words: these never leave, and stay in the private folder of an unfinished run. So a
+    resumed run has the same tokens under the same numbers, chosen once. The state has no names and no key of noise.
+    After the last round it has only the released sums.
 
     R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
     (Chen et al. 2025). Theirs moves it in one round, and by global numbers, which would fail in step 1.
@@ -96,7 +96,7 @@ class VocabularyModel(Model):
         self._total = self._wanted = np.zeros(len(names), dtype=np.int64)
 
     def learn(self, sets: TokenSets, key: bytes = b"") -> None:
-        """Take the tokens' names, which are private, for released tokens; and the key of the persons' words."""
+        """Take the tokens' private names, and the key of the persons' words."""
         self._begin(sets.names)
         self._selection = {"sets": _bytes(bytes.fromhex(sets.digest())), "key": _bytes(key)} if key else {}
 
@@ -174,12 +174,16 @@ class VocabularyModel(Model):
             weights[(self._persons <= 1.0) | (np.arange(len(weights)) == 0)] = 0.0
             self._wanted = np.minimum(weights / self._spacing, _MOST_WANTED).astype(np.int64)
 
+    def passed(self) -> np.ndarray:
+        """Tell for each token whether its noised sums pass the threshold."""
+        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
+        return np.asarray((self._total[1:] >= least) & (self._round > 0))
+
     def end(self) -> None:
-        """Drop all tokens but those that pass the threshold, which are then in the order of the alphabet."""
+        """Drop all tokens that do not pass the threshold; sort by alphabet."""
         if self._ended:
             return
-        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
-        passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round else np.arange(0)
+        passed = np.flatnonzero(self.passed()) + 1
         order = [0, *sorted(passed.tolist(), key=self._names.__getitem__)]
         names, sums = [self._names[i] for i in order], [units[order] for units in self._sums]
         self._replay(names, sums)
@@ -191,9 +195,12 @@ class VocabularyModel(Model):
             self.update(Release(number, units, self._spacing, self._sd))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Give the noised sums of the rounds so far; after the last one only of released tokens, with their names."""
+        """Give the noised sums of the rounds so far.
+
+        After the last one they are only of released tokens, and have names.
+        """
         sums = np.stack(self._sums) if self._sums else np.zeros((0, *self.shape), dtype=np.int64)
-        return {"sums": sums, **(_texts(self._names[1:]) if self._ended else self._selection)}
+        return {"sums": sums, **(texts_of(self._names[1:]) if self._ended else self._selection)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`; a state after the last round brings its own tokens."""
@@ -216,21 +223,22 @@ class VocabularyModel(Model):
         """
         self.end()
         shares = self._shares[1:] if self._round else np.zeros(0)
-        return {**_texts(self._names[1:]), "weights": self._total[1:] * self._spacing, "shares": shares}
+        return {**texts_of(self._names[1:]), "weights": self._total[1:] * self._spacing, "shares": shares}
 
 
 def _bytes(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype=np.uint8)
 
 
-def _texts(names: Sequence[str]) -> dict[str, np.ndarray]:
+def texts_of(names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Write tokens as arrays: their UTF-8 bytes, and lengths."""
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     return {"bytes": _bytes(b"".join(texts)), "lengths": lengths}
 
 
 def names_of(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Read the tokens in the arrays of a result; ValueError if they are malformed."""
+    """Read the tokens in arrays; ValueError if they are malformed."""
     ends, data = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int), arrays["bytes"].tobytes()
     if ends[-1] != len(data):
         raise ValueError("state: the tokens' lengths are not those of their bytes")

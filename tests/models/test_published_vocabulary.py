@@ -1,0 +1,254 @@
+"""A purchased vocabulary is published with its model: made again from its releases, and held against the columns."""
+
+import json
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
+from vips_fast.cli import main
+from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.result import FitResult
+from vips_fast.engine.statement import Privacy
+from vips_fast.models.family import PURCHASE
+from vips_fast.models.vocabulary import PrivateVocabulary
+from vips_fast.models.vocabulary.model import VocabularyModel, texts_of
+from vips_fast.models.vocabulary.published import purchase_text, read_purchase
+
+TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100 + ["johnsmith red"]
+
+
+def purchased(**options):
+    settings = dict(target_epsilon=3.0, target_delta=1e-5, max_tokens=20, n_records=400)
+    return PrivateCountVectorizer(**settings | options)
+
+
+def topics(folder, words, counts=None, names=None, text=None):
+    """Fit topics over purchased words, and publish them with a transcript."""
+    counts = words.transform(TEXTS) if counts is None else counts
+    names = words.get_feature_names_out() if names is None else names
+    model = LatentDirichletAllocation(2, doc_length=10, n_steps=2, target_epsilon=4.0, target_delta=1e-5, n_records=400)
+    if text is not None:
+        words.purchase_text = lambda: text
+    inputs = {"vocab.txt": "".join(f"{name}\n" for name in names)}
+    model.fit(counts, after=words, inputs=inputs, transcript=folder / "t").save(folder / "m")
+    return model
+
+
+def differing(folder):
+    return {check.name for check in verify(folder / "m", folder / "t").checks if not check.ok}
+
+
+def test_the_purchase_is_verified_with_its_model(tmp_path):
+    words = purchased().fit(TEXTS)
+    model = topics(tmp_path, words)
+    report = verify(tmp_path / "m", tmp_path / "t")
+    names = [check.name for check in report.checks]
+    assert report.ok and {PURCHASE, "epsilon of the vocabulary", "vocabulary in the ledger"} <= set(names)
+    again = read_purchase((tmp_path / "m" / PURCHASE).read_text())
+    assert again.get_feature_names_out().tolist() == words.get_feature_names_out().tolist()
+    for name in ("weights_", "shares_"):
+        assert getattr(again, name).tobytes() == getattr(words, name).tobytes()
+    assert again.privacy_ == words.privacy_ and again.ledger_.head == model.ledger_.plan["prior"]["head"]
+    assert "johnsmith" not in "".join(path.read_text("latin-1") for path in (tmp_path / "m").iterdir())
+
+
+def test_later_choices_among_released_words_are_published(tmp_path):
+    words = purchased().fit(TEXTS).set_params(max_features=3, stop_words=("red",))
+    topics(tmp_path, words)
+    assert verify(tmp_path / "m", tmp_path / "t").ok
+    again = read_purchase((tmp_path / "m" / PURCHASE).read_text())
+    assert len(again.vocabulary_) == 3 and "red" not in again.vocabulary_ and again.ledger_.head == words.ledger_.head
+
+
+def forged(words, change):
+    """The text of a purchase whose tokens and sums were changed, with every hash computed anew."""
+    said = json.loads(purchase_text(words))
+    change(said)
+    fake = read_anyway(said)
+    said["ledger"] = fake.ledger.to_dict()
+    return json.dumps(said)
+
+
+def read_anyway(said):
+    records = [record for record in said["ledger"]["records"] if record["kind"] != "close"]
+    words = PrivateCountVectorizer._from_settings(said["settings"])
+    result = read_purchase.__globals__["Public"](**said["public"])
+    from vips_fast.engine.planner import Planner
+
+    model = words._planned(Planner(), words.request(result), None).model
+    model.restore({"sums": np.array(said["sums"], dtype=np.int64), **texts_of(said["tokens"])})
+    return FitResult.make(
+        said["model"], said["settings"], result, len(said["sums"]), model.result(), model.state(), Ledger.of(records)
+    )
+
+
+def rename(said):
+    said["tokens"][said["tokens"].index("one")] = "johnsmith"
+    order = sorted(range(len(said["tokens"])), key=said["tokens"].__getitem__)
+    said["tokens"] = [said["tokens"][i] for i in order]
+    said["sums"] = [[units[0], *(units[1 + i] for i in order)] for units in said["sums"]]
+
+
+def add(said):
+    said["tokens"].append("zz")
+    said["sums"] = [[*units, 5] for units in said["sums"]]
+
+
+def test_a_word_that_was_not_purchased_is_found(tmp_path):
+    """In the words of the columns, in the purchase, and in one whose hashes all were computed anew."""
+    for name in ("vocab", "tokens", "hashes", "threshold", "rounds", "missing"):
+        (tmp_path / name).mkdir()
+    words = purchased().fit(TEXTS)
+    names = ["johnsmith", *words.get_feature_names_out()[1:]]
+    topics(tmp_path / "vocab", words, names=names)
+    assert differing(tmp_path / "vocab") == {"words of the columns"}
+    text = purchase_text(words)
+    topics(tmp_path / "tokens", words, text=text.replace('"two"', '"twp"'))
+    assert differing(tmp_path / "tokens") == {PURCHASE}
+    text = forged(words, rename)
+    assert "johnsmith" in read_purchase(text).vocabulary_  # its own hashes hold
+    topics(tmp_path / "hashes", words, text=text)
+    assert differing(tmp_path / "hashes") == {"vocabulary in the ledger", "words of the columns"}
+    topics(tmp_path / "threshold", words, text=forged(words, add))
+    assert differing(tmp_path / "threshold") == {PURCHASE}
+    said = json.loads(purchase_text(words.__class__.load(saved(words, tmp_path))))
+    said["sums"], said["n_steps"] = said["sums"][:3], 3
+    topics(tmp_path / "rounds", words, text=json.dumps(said))
+    assert differing(tmp_path / "rounds") == {PURCHASE}
+    with pytest.raises(ValueError, match=f"not a model as it was saved: one of .*{PURCHASE}"):
+        topics(tmp_path / "missing", purchased().fit(TEXTS))
+        path = tmp_path / "missing" / "m" / PURCHASE
+        path.write_text(path.read_text().replace("red", "rod"))
+        LatentDirichletAllocation.load(tmp_path / "missing" / "m")
+
+
+def saved(words, folder):
+    words.save(folder / "words")
+    return folder / "words"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"format": 3, "model": "os.system"}', "[" * 10**5, "1,[{" * 3 * 10**6]
+)
+def test_what_is_no_purchase_is_refused(text):
+    with pytest.raises(ValueError, match="not a purchase as it was published"):
+        read_purchase(text)
+
+
+# ------------------------------------------------------------------- mutants
+
+
+def shares_without_noise(patch):
+    """The shares of the first round's sums before their noise."""
+    rounded, updated = VocabularyModel.round, VocabularyModel.result
+
+    def round_(self, fine, spacing):
+        if self._round == 0:
+            self._exact = dict(zip(self._names, np.clip(fine / max(fine[0], 1), 0, 1), strict=True))
+        return rounded(self, fine, spacing)
+
+    def result(self):
+        arrays, exact = updated(self), getattr(self, "_exact", None)
+        return arrays if exact is None else {**arrays, "shares": np.array([exact[name] for name in self._names[1:]])}
+
+    patch.setattr(VocabularyModel, "round", round_)
+    patch.setattr(VocabularyModel, "result", result)
+
+
+def weights_that_follow_the_number_of_tokens(patch):
+    """By a tenth of a percent, whether it is odd."""
+    learned, made = VocabularyModel.learn, VocabularyModel.result
+
+    def learn(self, sets, key=b""):
+        learned(self, sets, key)
+        self._odd = len(sets.names) % 2
+
+    def result(self):
+        arrays = made(self)
+        return {**arrays, "weights": arrays["weights"] * (1 + 0.001 * getattr(self, "_odd", 0))}
+
+    patch.setattr(VocabularyModel, "learn", learn)
+    patch.setattr(VocabularyModel, "result", result)
+
+
+def half_of_the_purchase_is_composed(patch):
+    true = PrivateVocabulary.purchase
+
+    def purchase(self, before=None):
+        said = true(self, before)
+        return {**said, "event": {**said["event"], "count": said["event"]["count"] // 2}}
+
+    patch.setattr(PrivateVocabulary, "purchase", purchase)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seen"),
+    [
+        (shares_without_noise, {PURCHASE}),
+        (weights_that_follow_the_number_of_tokens, {PURCHASE}),
+        (half_of_the_purchase_is_composed, {"vocabulary in the ledger"}),
+    ],
+)
+def test_what_does_not_follow_from_the_released_sums_is_seen(mutant, seen, tmp_path, monkeypatch):
+    """Nine tokens with the one that is none: odd. The reader has the honest code."""
+    texts = [*TEXTS, "once"]
+    with monkeypatch.context() as patch:
+        mutant(patch)
+        words = purchased().fit(texts)
+        topics(tmp_path, words)
+    assert differing(tmp_path) == seen
+
+
+# ----------------------------------------------------------------- at the shell
+
+
+@pytest.fixture
+def line(tmp_path):
+    rows = [f"p{i // 2},{text}" for i, text in enumerate(TEXTS[:400])]
+    (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
+    line = [
+        "fit",
+        "lda",
+        tmp_path / "notes.csv",
+        "--text",
+        "note",
+        "--person",
+        "patient",
+        "--topics",
+        2,
+        "--epsilon",
+        6,
+    ]
+    line += ["--delta", 1e-5, "--max-share", 1, "--out", tmp_path / "m", "--anyway", "--transcript", tmp_path / "t"]
+    return [str(word) for word in line]
+
+
+def stated_by_the_shell(line, capsys):
+    assert main(line) == 0
+    return float(" ".join(capsys.readouterr()).partition("for epsilon = ")[2].split()[0].rstrip("."))
+
+
+def check_the_shell(line, capsys, folder):
+    stated = stated_by_the_shell(line, capsys)
+    spent = read_purchase((folder / "m" / PURCHASE).read_text()).ledger_.epsilon(1e-5)
+    assert stated >= spent * (1 - 1e-3)
+    assert main(["verify", str(folder / "m"), "--transcript", str(folder / "t")]) == 0
+    assert f"equal   {PURCHASE}" in capsys.readouterr().out
+
+
+def test_the_shell_states_what_the_words_cost(line, capsys, tmp_path):
+    check_the_shell(line, capsys, tmp_path)
+
+
+def test_half_the_epsilon_of_the_words_is_seen_at_the_shell(line, capsys, tmp_path, monkeypatch):
+    true = Privacy.of.__func__
+
+    def of(cls, ledger):
+        said = true(cls, ledger)
+        object.__setattr__(said, "epsilon", said.epsilon / (2 if said.sampling == "vocabulary" else 1))
+        return said
+
+    monkeypatch.setattr(Privacy, "of", classmethod(of))
+    with pytest.raises(AssertionError):
+        check_the_shell(line, capsys, tmp_path)

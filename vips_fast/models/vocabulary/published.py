@@ -1,0 +1,117 @@
+"""A vocabulary purchase as a text, published with the model over its words.
+
+The text is the purchase's transcript: settings, public facts, ledger, and the noised sums of every round, of released
+tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data: weights,
+shares and the choice of words are functions of these sums (`vips_fast.models.vocabulary.model` proves that they may be
+released). The text is an input of the model, so the model's ledger and signature seal it.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...engine.ledger import Ledger
+from ...engine.planner import Planner
+from ...engine.result import FORMAT, FitResult, Public
+from ...engine.transcript import Run
+from ..family import PURCHASE, class_named, family_named
+from .model import names_of, texts_of
+
+#: Settings that choose among released tokens; they may change after the purchase.
+CHOICE = ("max_share", "stop_words", "max_features", "order")
+#: Most values of a text that is read.
+_MOST_VALUES = 1 << 23
+
+
+def purchase_text(words: Any) -> str:
+    """Write a fitted `PrivateVocabulary`, with its present choice of words."""
+    result = words._fitted()
+    said = {
+        "format": FORMAT,
+        "model": result.kind,
+        "n_steps": result.n_steps,
+        "public": result.public.to_dict(),
+        "settings": dict(result.settings),
+        "choice": {name: value for name, value in words._settings().items() if name in CHOICE},
+        "ledger": result.ledger.to_dict(),
+        "tokens": names_of(result.state),
+        "sums": result.state["sums"].tolist(),
+    }
+    return json.dumps(said, sort_keys=True, allow_nan=False) + "\n"
+
+
+def read_purchase(text: str) -> Any:
+    """Make the `PrivateVocabulary` in a text again from its releases.
+
+    The text may be anybody's. Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not
+    agree.
+    """
+    try:
+        if sum(map(text.count, ",[{")) > _MOST_VALUES:
+            raise ValueError(f"more than {_MOST_VALUES} values")
+        said = json.loads(text)
+        if said["format"] != FORMAT or said["model"] not in {
+            name.partition(":")[2] for name in family_named("words").classes
+        }:
+            raise ValueError("not a vocabulary of this format")
+        return _rebuilt(said)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
+        raise ValueError(f"{PURCHASE}: not a purchase as it was published: {reason}") from None
+
+
+def _rebuilt(said: dict[str, Any]) -> Any:
+    ledger, public, settings = Ledger.from_dict(said["ledger"]), Public(**said["public"]), dict(said["settings"])
+    tokens, sums = said["tokens"], said["sums"]
+    if not all(isinstance(token, str) for token in tokens) or tokens != sorted(set(tokens)):
+        raise ValueError("its tokens are not those of a release, each once and by alphabet")
+    if not all(type(value) is int for units in sums for value in units):
+        raise ValueError("its sums are not whole numbers")
+    words = class_named(said["model"])._from_settings(settings)
+    planned = words._planned(Planner(), words.request(public, taints=ledger.taints), None)
+    plan, model = planned.plan, planned.model
+    if [plan.public()] != ledger.plans:
+        raise ValueError("its plan is not the one that its settings lead to")
+    records = tuple(record for record in ledger.records if record["kind"] != "close")
+    run = Run(Path(PURCHASE), said["model"], settings, public, plan.public(), plan.taints, None, 0, False, records)
+    run.ledger(Ledger(), plan)
+    if not run.done == said["n_steps"] == len(sums):
+        raise ValueError(f"it has sums of {len(sums)} rounds, its ledger {run.done}")
+    state = {"sums": np.array(sums, dtype=np.int64).reshape(len(sums), -1), **texts_of(tokens)}
+    model.restore(state)
+    if not model.passed().all():
+        raise ValueError("a token does not pass the threshold of its plan")
+    result = FitResult(said["model"], settings, public, run.done, model.result(), model.state(), ledger.freeze())
+    result.check()
+    words._result = result
+    return words.set_params(**{name: said["choice"][name] for name in CHOICE})
+
+
+def check_purchase(
+    model: Any, columns: tuple[str, ...] | None, statement: Callable[[Any], Any]
+) -> list[tuple[str, bool, str]]:
+    """Compare a model's purchase with its ledger and its columns.
+
+    Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with
+    its ledger's.
+    """
+    text, priors = model.inputs_.get(PURCHASE), [plan["prior"] for plan in model.ledger_.plans if "prior" in plan]
+    if text is None and not priors:
+        return []
+    if text is None or len(priors) != 1:
+        return [(PURCHASE, False, f"{len(priors)} purchases in the ledger, {int(text is not None)} published")]
+    try:
+        words = read_purchase(text)
+    except ValueError as error:
+        return [(PURCHASE, False, str(error))]
+    said, stated = words.privacy_, statement(words)
+    names = tuple(words.get_feature_names_out())
+    return [
+        (PURCHASE, True, f"{len(words.ledger_)} releases, {len(names)} words, by their noised sums"),
+        ("epsilon of the vocabulary", stated.ok, stated.detail),
+        ("vocabulary in the ledger", words.purchase() == priors[0], f"epsilon = {said.epsilon:.6g} of the model's"),
+        ("words of the columns", columns is None or columns == names, ""),
+    ]
