@@ -6,6 +6,9 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
 from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, repeats
@@ -154,3 +157,33 @@ def test_names_are_rebuilt_and_resumed(tmp_path):
     assert model.feature_names_in_.tolist() == NAMES
     report = verify(tmp_path / "m", tmp_path / "t")
     assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("scale", [StandardScaler(), MinMaxScaler(), MinMaxScaler((-1, 1))])
+@pytest.mark.parametrize("frame", [False, True])
+def test_columns_that_a_scaler_was_fitted_to_draw_a_warning(scale, frame):
+    """In a pipeline too, whose last step sees only its own input."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(3.0, 2.0, (200, 4)), rng.integers(0, 2, 200)
+    X[:, 1] = np.rint(X[:, 1])
+    model = BayesianLogisticRegression(n_steps=1, classes=[0, 1])
+    with pytest.warns(UserWarning, match="over these very rows: scaled by private numbers"):
+        if frame:
+            scaled = pandas.DataFrame(clone(scale).fit_transform(X), columns=list("abcd"))
+            clone(model).fit(scaled, y)
+        else:
+            make_pipeline(clone(scale), clone(model)).fit(X, y)
+
+
+def test_other_columns_draw_no_warning():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(3.0, 2.0, (200, 4)), rng.integers(0, 2, 200)
+    public = StandardScaler().fit(rng.normal(3.0, 2.0, (200, 4)))
+    bits = (X > 3.0).astype(float)
+    scaled = StandardScaler().fit_transform(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*these very rows")
+        for data, options in ((X, {}), (public.transform(X), {}), (bits, {}), (scaled, {"private": False})):
+            BayesianLogisticRegression(n_steps=1, classes=[0, 1], **options).fit(data, y)
+        # Where bad records are dropped without a word, nothing is said of good ones.
+        BayesianLogisticRegression(n_steps=1, classes=[0, 1], invalid="drop").fit(scaled, y)

@@ -1,11 +1,17 @@
 """One ledger, one statement and one budget for a vocabulary and what is fitted to its counts."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.sparse import csr_array
+from sklearn.feature_selection import SelectKBest, chi2
+from sklearn.model_selection import train_test_split
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateSearch, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.budget_state import BudgetState
@@ -36,7 +42,8 @@ def test_one_statement_covers_both(tmp_path):
     assert "vocabulary is included" in str(model.privacy_) and model.privacy_.steps == 5
     assert epsilon(both, 1e-5) > model.privacy_.epsilon  # the model's ledger has the vocabulary's releases already
     assert model.ledger_.plan["prior"]["head"] == words.ledger_.head
-    alone = topics(noise_multiplier=model.privacy_.noise_multiplier).fit(counts)
+    with pytest.warns(UserWarning, match="does not carry the purchase"):
+        alone = topics(noise_multiplier=model.privacy_.noise_multiplier).fit(csr_array(counts))
     assert alone.privacy_.epsilon < 3.5 and not alone.privacy_.vocabulary
     assert epsilon(ComposedEvent((words.ledger_.event(), alone.ledger_.event())), 1e-5) == model.privacy_.epsilon
     model.save(tmp_path / "m")
@@ -73,7 +80,11 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
     with pytest.raises(BudgetExceededError):
         purchased().fit(TEXTS, budget=first)
     later = budget("later")
-    topics(target_epsilon=1.0).fit(counts, budget=later)
+    with pytest.raises(ValueError, match="did not pay for the vocabulary purchase"):
+        topics(target_epsilon=4.0).fit(counts, budget=later)
+    assert later.spent == 0.0
+    with pytest.warns(UserWarning, match="does not carry the purchase"):
+        topics(target_epsilon=1.0).fit(csr_array(counts), budget=later)
     with pytest.raises(BudgetExceededError):
         purchased().fit(TEXTS, budget=later)
     assert Budget(tmp_path / "first").spent == first.spent
@@ -256,3 +267,79 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
         with pytest.raises(ValueError, match="noise_multiplier"):
             refused.fit(X, y)
     assert said(lambda: model().fit(X, y)) == 0
+
+
+def test_a_pipeline_states_the_epsilon_of_both():
+    """Fitted as scikit-learn fits it, the last step includes what the first has spent."""
+    from sklearn.pipeline import make_pipeline
+
+    made = make_pipeline(purchased(), topics()).fit(TEXTS)
+    words, model = made[0], made[-1]
+    assert model.ledger_.plan["prior"]["head"] == words.ledger_.head and model.privacy_.vocabulary
+    assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
+    with pytest.raises(ValueError, match="target_epsilon=2.9: expected more than epsilon = 3, which the vocabulary"):
+        make_pipeline(purchased(), topics(target_epsilon=2.9)).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X[np.arange(400)],
+        lambda X: X[:, :],
+        lambda X: X[:300][::-1],
+        lambda X: X[np.arange(400) % 2 == 0],
+        lambda X: X.copy(),
+        lambda X: X.astype(np.int64),
+        lambda X: X.tocsc(),
+        lambda X: X.tocoo(),
+        lambda X: pickle.loads(pickle.dumps(X)),
+        lambda X: copy.deepcopy(X),
+        lambda X: train_test_split(X, random_state=0)[0],
+        lambda X: SelectKBest(chi2, k="all").fit_transform(X, np.arange(X.shape[0]) % 2),
+        lambda X: X.multiply(2).astype(np.int32),
+    ],
+)
+def test_counts_carry_their_purchase(change):
+    words = purchased().fit(TEXTS)
+    counts = change(words.transform(TEXTS))
+    model = topics().fit(counts)
+    assert model.privacy_.vocabulary and model.ledger_.plan["prior"]["head"] == words.ledger_.head
+    called = topics(noise_multiplier=20.0, target_epsilon=None, batch_size=None).set_params(n_records=None)
+    called.partial_fit(counts, n_records=400).partial_fit(counts, n_records=400)
+    assert called.privacy_.vocabulary and called.privacy_.epsilon > words.privacy_.epsilon
+
+
+@pytest.mark.parametrize(
+    "change", [lambda X: sparse.vstack([X, X]), lambda X: X.toarray(), lambda X: sparse.csr_array(X)]
+)
+def test_where_counts_lose_their_purchase_the_fit_warns(change):
+    words = purchased().fit(TEXTS)
+    counts = change(words.transform(TEXTS))
+    with pytest.warns(UserWarning, match="columns, as many as a vocabulary that this process purchased"):
+        model = topics().fit(counts)
+    assert not model.privacy_.vocabulary
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert topics().fit(counts, after=words).privacy_.vocabulary
+        topics(private=False).fit(counts)
+        topics().fit(np.ones((400, counts.shape[1] + 1), int))
+
+
+def test_a_purchase_that_cannot_be_included_is_refused():
+    words, other = purchased().fit(TEXTS), purchased().fit(TEXTS)
+    counts = words.transform(TEXTS)
+    with pytest.raises(ValueError, match="after: is another purchase"):
+        topics().fit(counts, after=other)
+    topics().fit(counts, after=words)
+    calls = dict(noise_multiplier=20.0, target_epsilon=None, batch_size=400)
+    with pytest.warns(UserWarning, match="does not carry"):
+        begun = topics(**calls).partial_fit(counts.toarray())
+    with pytest.raises(ValueError, match="a vocabulary purchase that the earlier calls leave out"):
+        begun.partial_fit(counts)
+    with pytest.raises(ValueError, match="after: expected None in later calls"):
+        begun.partial_fit(counts, after=words)
+    tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS).transform(TEXTS)
+    with pytest.raises(ValueError, match="a vocabulary that is not private; expected public columns"):
+        topics().fit(tainted)
+    with pytest.raises(ValueError, match="public columns in a search"):
+        PrivateSearch(topics(), {"n_components": [2, 3]}, score="public").fit(counts, X_public=counts)

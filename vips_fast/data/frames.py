@@ -14,6 +14,12 @@ from scipy import sparse
 REPEATS = "X's index repeats: rows of one person? give groups="
 COLUMN_REPEATS = "X's column {!r} repeats: rows of one person? give groups="
 
+#: What it says of columns that a scaler seems to have changed.
+SCALED = (
+    "X's columns have {} over these very rows: scaled by private numbers? The guarantee leaves those out; scale by "
+    "public numbers"
+)
+
 #: Names of such columns, in any case and with or without an id, as in "User_ID".
 PERSON_COLUMNS = (
     "account",
@@ -72,6 +78,26 @@ def warn_of_repeats(X: Any) -> None:
         column = X[name]
         if repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
             warnings.warn(COLUMN_REPEATS.format(name), stacklevel=5)
+
+
+def warn_of_scaling(X: Any) -> None:
+    """Warn if the columns have the mean and deviation, or the range, that a scaler fitted to these rows gives them.
+
+    Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
+    selection of columns, leaves no trace here.
+    """
+    values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") else X[:, :8] if isinstance(X, np.ndarray) else np.empty(0)
+    if values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
+        return
+    values = values[:, (values != np.rint(values)).any(axis=0)].astype(np.float64, copy=False)
+    if not values.shape[1] or not np.isfinite(values).all():
+        return
+    near, least, most = 1e-5, values.min(axis=0), values.max(axis=0)
+    standard = np.abs(values.mean(axis=0)) + np.abs(values.std(axis=0) - 1.0) < near
+    ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
+    for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):
+        if found.all():
+            warnings.warn(SCALED.format(what), stacklevel=5)
 
 
 def names_persons(column: str) -> bool:

@@ -1,7 +1,10 @@
 """Public vocabularies and stop words, and counts over a vocabulary."""
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,6 +147,68 @@ def count_matrix(
     matrix.indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
     matrix.has_canonical_format = True
     return matrix
+
+
+class PurchasedCounts(sparse.csr_array):  # type: ignore[misc]  # scipy has no types
+    """Counts over a purchased vocabulary, which carry the purchase.
+
+    Rows, columns, copies, other types and other formats carry it too; stacks and the matrices of other packages do not.
+    ``purchase`` describes it as `vips_fast.models.estimator.PrivateEstimator.purchase` does.
+    """
+
+    purchase: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, counts: sparse.csr_array, purchase: Mapping[str, Any]) -> "PurchasedCounts":
+        """Attach a purchase to counts; the arrays are shared."""
+        made = cls(counts.shape, dtype=counts.dtype)
+        # Assigned, since scipy's constructor would copy indices of another width than indptr.
+        made.data, made.indices, made.indptr = counts.data, counts.indices, counts.indptr
+        made.has_canonical_format = True
+        made.purchase = purchase
+        return made
+
+
+def _carrying(name: str) -> Any:
+    """Wrap a method of `scipy.sparse.csr_array`: a matrix that it returns carries the purchase."""
+    plain = getattr(sparse.csr_array, name)
+
+    @functools.wraps(plain)
+    def method(self: PurchasedCounts, *args: Any, **more: Any) -> Any:
+        made = plain(self, *args, **more)
+        if sparse.issparse(made):
+            made.purchase = self.purchase
+        return made
+
+    return method
+
+
+for _name in ("__getitem__", "_with_data", "copy", "astype", "tocsr", "tocsc", "tocoo", "tolil", "multiply"):
+    setattr(PurchasedCounts, _name, _carrying(_name))
+
+#: Estimators of this process whose vocabulary was purchased.
+_purchasers: weakref.WeakSet[Any] = weakref.WeakSet()
+UNCARRIED = (
+    "X has {} columns, as many as a vocabulary that this process purchased, but does not carry the purchase: a stack "
+    "of its counts? The statement leaves the purchase out; give after= the vocabulary"
+)
+
+
+def carried_purchase(X: Any) -> Mapping[str, Any] | None:
+    """Find the vocabulary purchase that a matrix of counts carries, or None."""
+    purchase: Mapping[str, Any] | None = getattr(getattr(X, "counts", X), "purchase", None)
+    return purchase if isinstance(purchase, Mapping) else None
+
+
+def remember_purchase(vocabulary: Any) -> None:
+    """Remember an estimator, for `warn_of_purchase`, as long as it lives."""
+    _purchasers.add(vocabulary)
+
+
+def warn_of_purchase(n_columns: int) -> None:
+    """Warn if columns without a purchase are as many as a vocabulary that this process purchased."""
+    if any(len(vocabulary.get_feature_names_out()) == n_columns for vocabulary in list(_purchasers)):
+        warnings.warn(UNCARRIED.format(n_columns), stacklevel=5)
 
 
 class _Growing:

@@ -131,7 +131,7 @@ class DaskBackend:
             raise ValueError("client: expected workers in processes of their own, got threads of this one")
         self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
         self.timeout = TIMEOUT if timeout is None else timeout
-        #: Bytes of all sums of the last step, packed. Private if sums are sparse.
+        #: Bytes of all sums of the last step, packed. Private, as it depends on records: not for logs or pages.
         self.moved = 0
         self._known: dict[str, str | None] = {}
         for address in self._survey():

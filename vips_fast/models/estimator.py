@@ -19,13 +19,14 @@ from typing import Any, ClassVar, Self, Unpack, cast
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
-from ..data.frames import named_columns, warn_of_repeats
+from ..data.frames import named_columns, warn_of_repeats, warn_of_scaling
 from ..data.types import Column, Data
+from ..data.vocabulary import carried_purchase, warn_of_purchase
 from ..engine.backend import Backend, Threads
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
-from ..engine.ledger import Ledger
+from ..engine.ledger import Ledger, purchase_of
 from ..engine.loop import run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
@@ -235,7 +236,7 @@ class PrivateEstimator(Fitted):
         published = None if after is None else after.purchase_text()
         call["inputs"] = input_texts(inputs, family_of(self).inputs, before, published)
         how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
-        how["purchase"] = None if after is None else after.purchase(before)
+        how["purchase"] = self._purchase_before(X, after, before)
         known = self.n_records or n_records
         if payer is not None and known is not None and how["purchase"] is None:
             # A fit that the budget refuses does not touch the data, if public numbers say so.
@@ -245,10 +246,14 @@ class PrivateEstimator(Fitted):
         call["feature_names"] = names or (before and before.public.feature_names)
         if groups is None and self.private:
             warn_of_repeats(X)
+        if self._terms.noised and self.invalid == "raise":
+            warn_of_scaling(X)
         backend = backend or self._backend()
         owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
         records, facts = backend.read(self._read, X, y, extra, groups, owned)
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
+        if self._terms.noised and how["purchase"] is None and before is None:
+            warn_of_purchase(public.n_features)
         if folder is not None:
             public = folder.public(public, self._settings()["random_state"] is not None)
         column_names(public)  # refuses inputs that do not fit
@@ -420,13 +425,34 @@ class PrivateEstimator(Fitted):
             return None
         return planner.cost(request, payer)
 
-    def purchase(self, before: FitResult | None = None) -> dict[str, object]:
-        """Describe this fit for a later one whose columns it chose; JSON-ready."""
+    def _purchase_before(self, X: Any, after: Purchased | None, before: FitResult | None) -> Mapping[str, Any] | None:
+        """Find the vocabulary purchase to include: ``after``, or the one that X carries."""
+        if after is not None and before is not None:
+            raise ValueError("after: expected None in later calls of partial_fit")
+        given, carried = None if after is None else after.purchase(), carried_purchase(X)
+        if given is not None and "event" not in given:
+            raise ValueError("after: expected a vocabulary that is private itself")
+        if carried is None or not self._terms.noised or self._unsafe_taints():
+            return given
+        if "event" not in carried:
+            raise ValueError("X: its columns come from a vocabulary that is not private; expected public columns")
+        heads = {purchase["head"] for plan in before.ledger.plans if (purchase := purchase_of(plan))} if before else ()
+        if before is not None and carried["head"] not in heads:
+            raise ValueError(
+                "X: its columns come from a vocabulary purchase that the earlier calls leave out; expected the same "
+                "counts from the first call on"
+            )
+        if given is not None and given["head"] != carried["head"]:
+            raise ValueError("after: is another purchase than the one that X's columns come from; expected None")
+        return None if before is not None else carried
+
+    def purchase(self) -> dict[str, object]:
+        """Describe this fit for a later one whose columns it chose; JSON-ready, without "event" if it is tainted."""
         ledger = self._fitted().ledger
-        if before is not None or not ledger.private:
-            raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
-        said = {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.relation}
+        said: dict[str, object] = {"head": ledger.head, "unit": plan.unit, "relation": plan.relation}
+        if ledger.private:
+            said["event"] = event.to_dict()
         payers = {run.budget for run in plan.runs}
         return said | ({"budget": payers.pop()} if len(payers) == 1 and None not in payers else {})
 

@@ -18,7 +18,6 @@ from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from ..engine.planner import Planner
 from ..engine.request import RunForecast
-from ..engine.result import FitResult
 
 #: The budget of a data set, or the path of its file; None for no budget.
 BudgetLike: TypeAlias = str | Path | Budget | None
@@ -27,7 +26,7 @@ BudgetLike: TypeAlias = str | Path | Budget | None
 class Purchased(Protocol):
     """A fit that chose the columns of a later one, such as a `vips_fast.PrivateVocabulary`."""
 
-    def purchase(self, before: FitResult | None = None) -> dict[str, object]:
+    def purchase(self) -> dict[str, object]:
         """The facts that the later fit records about it."""
 
     def purchase_text(self) -> str | None:

@@ -54,6 +54,7 @@ from ..accounting import (
 from ..checks import check_choice, check_number
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
+from ..data.vocabulary import carried_purchase
 from ..engine.budget import Budget
 from ..engine.ledger import Ledger
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -314,6 +315,8 @@ class PrivateSearch(Generic[E]):
         tried = self.check()
         if isinstance(X, ShardedCorpus):
             raise TypeError("X: expected data in memory, not shards")
+        if carried_purchase(X) is not None:
+            raise ValueError("X: its columns come from a vocabulary purchase; expected public columns in a search")
         if (self.score == "public") != (X_public is not None):
             raise ValueError("X_public: expected with score='public', and only then")
         base, payer = self.estimator, None if budget is None else Budget.of(budget)

@@ -17,7 +17,7 @@ from ...accounting import rounded_up
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
 from ...data.types import Column, Data, Names, Vector
-from ...data.vocabulary import count_matrix
+from ...data.vocabulary import PurchasedCounts, count_matrix, remember_purchase
 from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
@@ -133,6 +133,7 @@ class PrivateVocabulary(PrivateEstimator):
         spent then. Warns if no token passed the threshold.
         """
         self._fit(X, **call)
+        remember_purchase(self)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {rounded_up(self.privacy_.epsilon)} is spent, and no token passed "
@@ -318,11 +319,14 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return tags
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
-        """Count the tokens in each text: CSR of int32, (n_texts, n_tokens)."""
+        """Count the tokens in each text: CSR of int32, (n_texts, n_tokens), which carries the purchase.
+
+        A later fit to these counts includes the purchase, as if it were given by ``after=``.
+        """
         names = self._chosen()[0]
         if not names:
             raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
-        return count_matrix(_batches(X), names, self.analyzer)
+        return PurchasedCounts.of(count_matrix(_batches(X), names, self.analyzer), self.purchase())
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
         """Run `fit`, then `transform` of the same texts.
