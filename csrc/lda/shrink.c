@@ -105,8 +105,8 @@ VF_INLINE void weigh(int64_t n_grid, vff x, vff b, const float *grid, const floa
 
 /* The entries of one band, side by side in x and b; place[i] is where entry i lies in the matrix. */
 static void read_band(int64_t n, int64_t n_grid, const float *x, const float *b, const int32_t *place,
-                         const float *grid, const float *width, const float *weight, const double *sd, double *means,
-                         double *responsibility) {
+                      const float *grid, const float *width, const float *weight, const double *sd, double *means,
+                      double *responsibility) {
     vff total[VF_SHRINK_GRID];
     for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
     for (int64_t i = 0; i < n; i += VF_NF) {
@@ -132,8 +132,7 @@ static void read_band(int64_t n, int64_t n_grid, const float *x, const float *b,
 int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *average, const double *sd,
                                const float *expected, const float *grid, const float *prior, const double *edges,
                                float *workspace, double *means, double *responsibility) {
-    int32_t status =
-        check(params, average, sd, expected, grid, prior, edges, workspace, means, responsibility);
+    int32_t status = check(params, average, sd, expected, grid, prior, edges, workspace, means, responsibility);
     if (status != VF_OK || params->n_words == 0) return status;
     const int64_t n = params->n_words * params->n_topics, n_grid = params->n_grid, n_bands = params->n_bands;
     float *x = workspace, *b = x + n + VF_NF, width[VF_SHRINK_GRID];

@@ -67,7 +67,7 @@ def word_masses(
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = np.empty((n_words, n_grid))
+    likelihood = np.empty((n_words, -(-n_grid // 8) * 8))
     known = False
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
