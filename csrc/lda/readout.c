@@ -1,4 +1,4 @@
-/* What the read-out of topics learns from all words: the words' masses, and the ratios that a word's other topics foresee;
+/* What the read-out of topics learns from all words: the words' masses, and the ratios that its other topics predict;
  * kernels.toml has both models.
  *
  * Masses. A row of likelihoods takes n_grid exponentials, once for all rounds of EM; a round is two passes over it.
@@ -9,9 +9,9 @@
  *     (C^-1 d)_k  = p_k d_k - p_k base_k L_k' S^-1 sum_l p_l base_l d_l L_l
  *     (C^-1)_kk   = p_k - (p_k base_k)^2 L_k' S^-1 L_k
  *
- * and what the others foresee of d_k is d_k - (C^-1 d)_k / (C^-1)_kk. S has eigenvalues >= 1, so its Cholesky factor R,
- * S = R R', is found without pivots, and only R^-1 L_k and R^-1 sum_l ... are needed. Words lie side by side in the
- * lanes: K q^2 multiply-adds a word for q factors. */
+ * and the others predict d_k - (C^-1 d)_k / (C^-1)_kk for d_k. S has eigenvalues >= 1. Its Cholesky factor R, S = R R',
+ * therefore needs no pivots, and R^-1 L_k and R^-1 sum_l ... are enough. Words lie side by side in the lanes: K q^2
+ * multiply-adds a word for q factors. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -21,7 +21,7 @@
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-300
 
-/* Rows of likelihoods are padded to so many on every instruction set. */
+/* Rows of likelihoods are padded to whole vectors of any instruction set. */
 #define MASS_LANES 8
 
 static int32_t check_masses(const vf_mass_params *p, const double *total, const double *grid, const double *width,
@@ -113,9 +113,9 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
     return VF_OK;
 }
 
-/* Ratios of VF_ND words, their numbers side by side: base, share = p base and scaled = p (x - base), K vectors each; the
- * factor R, row after row, with the inverses of its diagonal in their places; and two vectors of q. */
-static void foresee(int64_t n_topics, int64_t q, const double *loadings, const double *own, const double *base,
+/* Ratios of VF_ND words, whose numbers lie side by side. base, share = p base and scaled = x - base, later p times that,
+ * are K vectors each. factor is R, row after row, with the inverses of its diagonal. score and solved are q vectors. */
+static void predict(int64_t n_topics, int64_t q, const double *loadings, const double *own, const double *base,
                     double *share, double *scaled, double *factor, double *score, double *solved, double *ratio) {
     const vfd zero = vfd_set1(0.0), one = vfd_set1(1.0);
     for (int64_t i = 0; i < q; ++i) {
@@ -202,7 +202,7 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
             }
         }
         /* A topic's ratio takes the place of its share, which is not needed any more. */
-        foresee(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
+        predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
         for (int64_t j = 0; j < here; ++j)
             for (int64_t k = 0; k < n_topics; ++k) ratios[(v + j) * n_topics + k] = share[k * VF_ND + j];
     }

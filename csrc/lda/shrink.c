@@ -3,7 +3,7 @@
  * With x = average / sd and b = expected, component g of the prior makes x Gaussian with mean b r_g and variance
  * s_g = 1 + (b h_g)^2, so its likelihood is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own posterior mean
  * b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that nothing underflows. The cost is
- * n_grid exponentials an entry. Entries are sorted by band first, so that those of a vector share a prior. */
+ * n_grid exponentials an entry. Entries are sorted by band first: all lanes of a vector then share a prior. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -46,7 +46,7 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
 }
 
 /* Where entries lie in the order of their bands, each band's at place[first[band]] and later, in ascending order. band is
- * room for their numbers. The quarters of the entries have counters of their own, so that none waits for another. */
+ * scratch, n floats. The quarters of the entries have counters of their own, so that none waits for another. */
 static int32_t sort_by_bands(int64_t n, int64_t n_bands, const double *average, const double *sd, const float *expected,
                              const double *edges, float *band, int32_t *place, int64_t *first) {
     int64_t next[QUARTERS][VF_SHRINK_BANDS] = {{0}}, noise = 0, outside = 0;
