@@ -1,4 +1,4 @@
-/* What the read-out of topics learns from all words: the words' masses, and the ratios that a word's other topics predict;
+/* What the read-out of topics learns from all words: the words' masses, and the ratios that its other topics predict;
  * kernels.toml has both models.
  *
  * Masses. A row of likelihoods takes n_grid exponentials, once for all rounds of EM; a round is two passes over it.
@@ -9,9 +9,9 @@
  *     (C^-1 d)_k  = p_k d_k - p_k base_k L_k' S^-1 sum_l p_l base_l d_l L_l
  *     (C^-1)_kk   = p_k - (p_k base_k)^2 L_k' S^-1 L_k
  *
- * and what the others predict of d_k is d_k - (C^-1 d)_k / (C^-1)_kk. S has eigenvalues >= 1, so its Cholesky factor R,
- * S = R R', is found without pivots, and only R^-1 L_k and R^-1 sum_l ... are needed. Words lie side by side in the
- * lanes: K q^2 multiply-adds a word for q factors. */
+ * and the others predict d_k - (C^-1 d)_k / (C^-1)_kk for d_k. S has eigenvalues >= 1. Its Cholesky factor R, S = R R',
+ * therefore needs no pivots, and R^-1 L_k and R^-1 sum_l ... are enough. Words lie side by side in the lanes: K q^2
+ * multiply-adds a word for q factors. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -20,6 +20,9 @@
 #define MAX_SD 1e20
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-300
+
+/* Rows of likelihoods are padded to whole vectors of any instruction set. */
+#define MASS_LANES 8
 
 static int32_t check_masses(const vf_mass_params *p, const double *total, const double *grid, const double *width,
                             const double *weight, const double *likelihood, const double *sums, const double *means) {
@@ -30,7 +33,8 @@ static int32_t check_masses(const vf_mass_params *p, const double *total, const 
     if (!(p->sd >= MIN_SD && p->sd <= MAX_SD)) return VF_ERR_PARAMETER;
     if (p->n_words == 0) return VF_OK;
     if (!total || !grid || !width || !weight || !likelihood) return VF_ERR_NULL;
-    if (VF_OFF(total) | VF_OFF(grid) | VF_OFF(width) | VF_OFF(weight) | VF_OFF(likelihood) | VF_OFF(sums) | VF_OFF(means))
+    if (VF_OFF(total) | VF_OFF(grid) | VF_OFF(width) | VF_OFF(weight) | VF_OFF(likelihood) | VF_OFF(sums) |
+        VF_OFF(means))
         return VF_ERR_ALIGNMENT;
     for (int64_t g = 0; g < p->n_grid; ++g)
         if (!(fabs(grid[g]) <= MOST && width[g] >= 0.0 && width[g] <= MOST && weight[g] >= 0.0 && weight[g] <= MOST))
@@ -38,18 +42,22 @@ static int32_t check_masses(const vf_mass_params *p, const double *total, const 
     return VF_OK;
 }
 
-/* Rows of the grid's numbers, padded with points that have no weight to whole vectors. */
+/* The grid's numbers, padded to whole vectors with copies of its first point that have no likelihood. */
 typedef struct {
-    double grid[VF_MASS_GRID], inverse[VF_MASS_GRID], weight[VF_MASS_GRID], still[VF_MASS_GRID], moving[VF_MASS_GRID];
+    double grid[VF_MASS_GRID], inverse[VF_MASS_GRID], scale[VF_MASS_GRID];
+    double weight[VF_MASS_GRID], still[VF_MASS_GRID], moving[VF_MASS_GRID];
 } mass_grid;
 
 static void lay_out(mass_grid *m, const vf_mass_params *p, const double *grid, const double *width,
                     const double *weight) {
     memset(m, 0, sizeof *m);
-    for (int64_t g = 0; g < p->n_grid; ++g) {
-        const double variance = p->sd * p->sd + width[g] * width[g], gain = width[g] * width[g] / variance;
-        m->grid[g] = grid[g];
+    for (int64_t g = 0; g < VF_ROUND_UP(p->n_grid, MASS_LANES); ++g) {
+        const int64_t of = g < p->n_grid ? g : 0;
+        const double variance = p->sd * p->sd + width[of] * width[of], gain = width[of] * width[of] / variance;
+        m->grid[g] = grid[of];
         m->inverse[g] = 1.0 / sqrt(variance);
+        if (g >= p->n_grid) continue;
+        m->scale[g] = m->inverse[g];
         m->weight[g] = weight[g];
         m->still[g] = weight[g] * grid[g] * (1.0 - gain);
         m->moving[g] = weight[g] * gain;
@@ -57,22 +65,18 @@ static void lay_out(mass_grid *m, const vf_mass_params *p, const double *grid, c
 }
 
 /* The likelihoods of one word. */
-static void fill_row(int64_t n_grid, int64_t padded, const mass_grid *m, double total, double *row) {
-    double exponent[VF_MASS_GRID], out[VF_ND];
+static void fill_row(int64_t padded, const mass_grid *m, double total, double *row) {
     const vfd half = vfd_set1(-0.5), t = vfd_set1(total);
-    double top = -INFINITY;
+    vfd top = vfd_set1(-INFINITY);
     for (int64_t g = 0; g < padded; g += VF_ND) {
         const vfd z = vfd_mul(vfd_sub(t, vfd_load(m->grid + g)), vfd_load(m->inverse + g));
-        vfd_store(exponent + g, vfd_mul(half, vfd_mul(z, z)));
+        const vfd exponent = vfd_mul(half, vfd_mul(z, z));
+        top = vfd_max(top, exponent);
+        vfd_store(row + g, exponent);
     }
-    for (int64_t g = 0; g < n_grid; ++g) top = exponent[g] > top ? exponent[g] : top;
-    for (int64_t g = 0; g < padded; g += VF_ND) {
-        const vfd x = vfd_min(vfd_sub(vfd_load(exponent + g), vfd_set1(top)), vfd_set1(0.0));
-        const vfd share = vfd_mul(vfd_exp_neg(x), vfd_load(m->inverse + g));
-        const int64_t here = n_grid - g < VF_ND ? n_grid - g : VF_ND;
-        vfd_store(out, share);
-        memcpy(row + g, out, (size_t)here * sizeof *row);
-    }
+    top = vfd_set1(vfd_hmax(top));
+    for (int64_t g = 0; g < padded; g += VF_ND)
+        vfd_store(row + g, vfd_mul(vfd_exp_neg(vfd_sub(vfd_load(row + g), top)), vfd_load(m->scale + g)));
 }
 
 int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total, const double *grid,
@@ -80,39 +84,37 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
                               double *means) {
     const int32_t status = check_masses(params, total, grid, width, weight, likelihood, sums, means);
     if (status != VF_OK || params->n_words == 0) return status;
-    const int64_t n_words = params->n_words, n_grid = params->n_grid, padded = VF_ROUND_UP(n_grid, VF_ND);
+    const int64_t n_words = params->n_words, n_grid = params->n_grid;
+    const int64_t padded = VF_ROUND_UP(n_grid, MASS_LANES);
     for (int64_t v = 0; v < n_words; ++v)
         if (!(fabs(total[v]) <= MOST)) return VF_ERR_RANGE;
     mass_grid m;
     lay_out(&m, params, grid, width, weight);
-    double all[VF_MASS_GRID] = {0.0}, row[VF_MASS_GRID] = {0.0};
+    double all[VF_MASS_GRID] = {0.0};
     for (int64_t v = 0; v < n_words; ++v) {
-        double *kept = likelihood + v * n_grid;
-        if (!params->known) fill_row(n_grid, padded, &m, total[v], kept);
-        memcpy(row, kept, (size_t)n_grid * sizeof *row);
+        double *row = likelihood + v * padded;
+        if (!params->known) fill_row(padded, &m, total[v], row);
         vfd sum = vfd_set1(0.0), still = sum, moving = sum;
-        for (int64_t g = 0; g < padded; g += VF_ND) {
-            const vfd x = vfd_load(row + g);
-            sum = vfd_fma(x, vfd_load(m.weight + g), sum);
-            still = vfd_fma(x, vfd_load(m.still + g), still);
-            moving = vfd_fma(x, vfd_load(m.moving + g), moving);
-        }
+        for (int64_t g = 0; g < padded; g += VF_ND) sum = vfd_fma(vfd_load(row + g), vfd_load(m.weight + g), sum);
         double one = vfd_sum(sum);
         one = 1.0 / (one > LEAST_LIKELIHOOD ? one : LEAST_LIKELIHOOD);
         const vfd share = vfd_set1(one);
         for (int64_t g = 0; sums && g < padded; g += VF_ND)
             vfd_store(all + g, vfd_fma(share, vfd_load(row + g), vfd_load(all + g)));
-        if (means) {
-            const double mean = (vfd_sum(still) + total[v] * vfd_sum(moving)) * one;
-            means[v] = mean > 1e-6 * params->sd ? mean : 1e-6 * params->sd;
+        if (!means) continue;
+        for (int64_t g = 0; g < padded; g += VF_ND) {
+            still = vfd_fma(vfd_load(row + g), vfd_load(m.still + g), still);
+            moving = vfd_fma(vfd_load(row + g), vfd_load(m.moving + g), moving);
         }
+        const double mean = (vfd_sum(still) + total[v] * vfd_sum(moving)) * one;
+        means[v] = mean > 1e-6 * params->sd ? mean : 1e-6 * params->sd;
     }
     for (int64_t g = 0; sums && g < n_grid; ++g) sums[g] += all[g];
     return VF_OK;
 }
 
-/* Ratios of VF_ND words, their numbers side by side: base, share = p base and scaled = p (x - base), K vectors each; the
- * factor R, row after row, with the inverses of its diagonal in their places; and two vectors of q. */
+/* Ratios of VF_ND words, whose numbers lie side by side. base, share = p base and scaled = x - base, later p times that,
+ * are K vectors each. factor is R, row after row, with the inverses of its diagonal. score and solved are q vectors. */
 static void predict(int64_t n_topics, int64_t q, const double *loadings, const double *own, const double *base,
                     double *share, double *scaled, double *factor, double *score, double *solved, double *ratio) {
     const vfd zero = vfd_set1(0.0), one = vfd_set1(1.0);
@@ -160,8 +162,8 @@ static void predict(int64_t n_topics, int64_t q, const double *loadings, const d
         }
         const vfd b = vfd_load(base + k * VF_ND), s = vfd_load(share + k * VF_ND), p = vfd_div(s, b);
         const vfd inverse = vfd_less(vfd_load(scaled + k * VF_ND), s, along);
-        const vfd diagonal = vfd_less(p, vfd_mul(s, s), square);
-        /* d / base less the rest over it; d = scaled / p. */
+        /* Above 0 but for rounding. */
+        const vfd diagonal = vfd_max(vfd_less(p, vfd_mul(s, s), square), vfd_mul(p, vfd_set1(0x1p-52)));
         const vfd d = vfd_sub(vfd_div(vfd_load(scaled + k * VF_ND), p), vfd_div(inverse, diagonal));
         vfd_store(ratio + k * VF_ND, vfd_max(vfd_add(one, vfd_div(d, b)), vfd_set1(0.1)));
     }
@@ -178,9 +180,9 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
     if (VF_OFF(x) | VF_OFF(base) | VF_OFF(loadings) | VF_OFF(own) | VF_OFF(workspace) | VF_OFF(ratios))
         return VF_ERR_ALIGNMENT;
     for (int64_t k = 0; k < n_topics; ++k)
-        if (!(own[k] >= 1e-6 && own[k] <= 1e6)) return VF_ERR_PARAMETER;
+        if (!(own[k] >= 1e-6 && own[k] <= MOST)) return VF_ERR_PARAMETER;
     for (int64_t i = 0; i < n_topics * n_factors; ++i)
-        if (!(fabs(loadings[i]) <= 1e6)) return VF_ERR_PARAMETER;
+        if (!(fabs(loadings[i]) <= 1e50)) return VF_ERR_PARAMETER;
     for (int64_t i = 0; i < n_words * n_topics; ++i)
         if (!(base[i] >= 1e-100 && base[i] <= 1e12 && fabs(x[i]) <= 1e12)) return VF_ERR_RANGE;
     if (n_factors == 0) {

@@ -3,7 +3,7 @@
  * With x = average / sd and b = expected, component g of the prior makes x Gaussian with mean b r_g and variance
  * s_g = 1 + (b h_g)^2, so its likelihood is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own posterior mean
  * b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that nothing underflows. The cost is
- * n_grid exponentials an entry. Entries are sorted by band first, so that those of a vector share a prior. */
+ * n_grid exponentials an entry. Entries are sorted by band first: all lanes of a vector then share a prior. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -46,7 +46,7 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
 }
 
 /* Where entries lie in the order of their bands, each band's at place[first[band]] and later, in ascending order. band is
- * room for their numbers. The quarters of the entries have counters of their own, so that none waits for another. */
+ * scratch, n floats. The quarters of the entries have counters of their own, so that none waits for another. */
 static int32_t sort_by_bands(int64_t n, int64_t n_bands, const double *average, const double *sd, const float *expected,
                              const double *edges, float *band, int32_t *place, int64_t *first) {
     int64_t next[QUARTERS][VF_SHRINK_BANDS] = {{0}}, noise = 0, outside = 0;
@@ -105,8 +105,8 @@ VF_INLINE void weigh(int64_t n_grid, vff x, vff b, const float *grid, const floa
 
 /* The entries of one band, side by side in x and b; place[i] is where entry i lies in the matrix. */
 static void read_band(int64_t n, int64_t n_grid, const float *x, const float *b, const int32_t *place,
-                         const float *grid, const float *width, const float *weight, const double *sd, double *means,
-                         double *responsibility) {
+                      const float *grid, const float *width, const float *weight, const double *sd, double *means,
+                      double *responsibility) {
     vff total[VF_SHRINK_GRID];
     for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
     for (int64_t i = 0; i < n; i += VF_NF) {
@@ -132,8 +132,7 @@ static void read_band(int64_t n, int64_t n_grid, const float *x, const float *b,
 int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *average, const double *sd,
                                const float *expected, const float *grid, const float *prior, const double *edges,
                                float *workspace, double *means, double *responsibility) {
-    int32_t status =
-        check(params, average, sd, expected, grid, prior, edges, workspace, means, responsibility);
+    int32_t status = check(params, average, sd, expected, grid, prior, edges, workspace, means, responsibility);
     if (status != VF_OK || params->n_words == 0) return status;
     const int64_t n = params->n_words * params->n_topics, n_grid = params->n_grid, n_bands = params->n_bands;
     float *x = workspace, *b = x + n + VF_NF, width[VF_SHRINK_GRID];

@@ -75,7 +75,7 @@ def test_stubs_are_those_of_the_compiled_module():
     ("old", "new"),
     [
         ('VF_ERR_NULL = [1, "a', 'VF_ERR_OTHER = [1, "a'),
-        ("abi_version = 8", "abi_version = 9"),
+        (f"abi_version = {FROZEN['abi_version']}", f"abi_version = {FROZEN['abi_version'] + 1}"),
         ('["int32_t", "max_iter"', '["int64_t", "max_iter"'),
         ('    ["double", "tol",', '    ["double", "extra", ""],\n    ["double", "tol",'),
         ('"int64_t n, R b,', '"int64_t n, double b,'),

@@ -168,11 +168,12 @@ def mass_arguments(rng, size):
 
 
 def word_masses(total, grid, width, weight, sd, isa=None):
-    likelihood, sums, means = np.empty((len(total), len(grid))), np.zeros(len(grid)), np.empty(len(total))
+    n_grid = len(grid)
+    likelihood, sums, means = np.empty((len(total), -(-n_grid // 8) * 8)), np.zeros(n_grid), np.empty(len(total))
     native.word_masses(total, grid, width, weight, False, sd, likelihood, sums, None, isa)
     # What is known is read, whatever the noise is said to be meanwhile.
     native.word_masses(total, grid, width, weight, True, sd, likelihood, None, means, isa)
-    return means, sums, likelihood
+    return means, sums, likelihood[:, :n_grid]
 
 
 def mass_compare(ours, twin, precision):

@@ -143,24 +143,35 @@ static void topics(const vf_api *api) {
         show("lda_estep, rounds", status, sizeof n_iter, n_iter);
         show("lda_estep, norms", status, sizeof norms, norms);
         memset(sums, 0, WORDS * K * 8);
-        status =
-            real ? api->lda_units_f64(&p, 5, weight, 0.25, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
-                 : api->lda_units_f32(&p, 5, weight, 0.25, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
+        status = real ? api->lda_units_f64(&p, 5, weight, 0.25, 4, starts, &docs, wide, alpha, work, sizeof work, sums,
+                                           norms)
+                      : api->lda_units_f32(&p, 5, weight, 0.25, 4, starts, &docs, narrow, alpha, work, sizeof work,
+                                           sums, norms);
         show("lda_units, sums", status, WORDS * K * 8, sums);
     }
 
     static float grid[] = {0, 0.5F, 1, 4}, prior[] = {0.25F, 0.25F, 0.25F, 0.25F, 0.7F, 0.1F, 0.1F, 0.1F};
-    static float means[WORDS * K], scratch[2 * K + 32];
-    static double average[WORDS * K], mass[WORDS], responsibility[8];
-    static int32_t band[WORDS];
-    for (int i = 0; i < WORDS * K; ++i) average[i] = 20 * fraction() - 5;
-    for (int v = 0; v < WORDS; ++v) mass[v] = 10 * fraction(), band[v] = v % 2;
-    const vf_shrink_params q = {WORDS, K, 4, 2, 1.5};
+    static const double edge[] = {1}, ends[] = {0, 0.5, 1, 4};
+    static float expected[WORDS * K], scratch[3 * WORDS * K + 32];
+    static double average[WORDS * K], sd[WORDS * K], base[WORDS * K], means[WORDS * K], responsibility[8];
+    static double likelihood[WORDS * 8], mass[WORDS], loadings[K * 3], room[8 * (3 * K + 3 * 5)];
+    for (int i = 0; i < WORDS * K; ++i) {
+        average[i] = 20 * fraction() - 5, sd[i] = 0.5 + fraction(), base[i] = 0.25 + 2 * fraction();
+        expected[i] = (float)base[i];
+    }
+    const vf_shrink_params q = {WORDS, K, 4, 2};
     memset(responsibility, 0, sizeof responsibility);
-    const int32_t status =
-        api->shrink_means(&q, average, mass, alpha, grid, prior, band, scratch, means, responsibility);
+    int32_t status = api->shrink_means(&q, average, sd, expected, grid, prior, edge, scratch, means, responsibility);
     show("shrink_means, means", status, sizeof means, means);
     show("shrink_means, responsibility", status, sizeof responsibility, responsibility);
+    memset(responsibility, 0, sizeof responsibility);
+    const vf_mass_params m = {WORDS, 4, 0, 1.5};
+    status = api->word_masses(&m, average, ends, ends, ends, likelihood, responsibility, mass);
+    show("word_masses, sums", status, sizeof responsibility, responsibility);
+    show("word_masses, means", status, sizeof mass, mass);
+    for (int i = 0; i < K * 3; ++i) loadings[i] = 2 * fraction() - 1;
+    show("topic_ratios", api->topic_ratios(WORDS, K, 3, average, base, loadings, alpha, room, means), sizeof means,
+         means);
 }
 
 static void regression(const vf_api *api) {
@@ -197,23 +208,24 @@ static void regression(const vf_api *api) {
         const vf_rows_f64 wide_rows = {ROWS, J, NULL, NULL, x};
         const vf_rows_f32 narrow_rows = {ROWS, J, NULL, NULL, narrow};
         int32_t status =
-            mode % 2 ? api->logistic_weights_f64(&p, &wide_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms)
-                     : api->logistic_weights_f32(&p, &narrow_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms);
+            mode % 2
+                ? api->logistic_weights_f64(&p, &wide_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms)
+                : api->logistic_weights_f32(&p, &narrow_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms);
         show("logistic_weights, linear", status, sizeof linear, linear);
         show("logistic_weights, quadratic", status, sizeof quadratic, quadratic);
         show("logistic_weights, norms", status, sizeof norms, norms);
-        status =
-            mode % 2
-                ? api->logistic_units_f64(&p, &wide_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms)
-                : api->logistic_units_f32(&p, &narrow_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms);
+        status = mode % 2 ? api->logistic_units_f64(&p, &wide_rows, ROWS / 3, starts, work, sizeof work, linear,
+                                                    quadratic, norms)
+                          : api->logistic_units_f32(&p, &narrow_rows, ROWS / 3, starts, work, sizeof work, linear,
+                                                    quadratic, norms);
         show("logistic_units, linear", status, sizeof linear, linear);
         show("logistic_units, quadratic", status, sizeof quadratic, quadratic);
         vf_logistic_params q = p;
         q.second_moment = moments, q.center = centers;
-        status = mode % 2 ? api->logistic_classes_f64(&q, &wide_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL, work,
-                                                      sizeof work, each, quadratic, norms)
-                          : api->logistic_classes_f32(&q, &narrow_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL, work,
-                                                      sizeof work, each, quadratic, norms);
+        status = mode % 2 ? api->logistic_classes_f64(&q, &wide_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL,
+                                                      work, sizeof work, each, quadratic, norms)
+                          : api->logistic_classes_f32(&q, &narrow_rows, CLASSES, y, ROWS / 3, mode < 2 ? starts : NULL,
+                                                      work, sizeof work, each, quadratic, norms);
         show("logistic_classes, linear", status, sizeof each, each);
         show("logistic_classes, quadratic", status, sizeof quadratic, quadratic);
         show("logistic_classes, norms", status, sizeof norms, norms);

@@ -55,10 +55,9 @@ static void lda(const vf_api *api) {
     static uint32_t scratch[VF_LDA_RESAMPLE_TOKENS];
     for (int i = 0; i < WORDS * STRIDE; ++i)
         table32[i] = (float)(table[i] = i % STRIDE < TOPICS ? 1.0 / (1 + i % STRIDE) : 0);
-#define ESTEP(bits, tab, p, starts, index, values, a)                                                                 \
-    (memset(sums, 0, sizeof sums),                                                                                    \
-     api->lda_estep_##bits(&(p), &(vf_rows_f64){1, WORDS, starts, index, values}, tab, a, room, BYTES, gamma, sums,   \
-                           n_iter, norms))
+#define ESTEP(bits, tab, p, starts, index, values, a)                                                                \
+    (memset(sums, 0, sizeof sums), api->lda_estep_##bits(&(p), &(vf_rows_f64){1, WORDS, starts, index, values}, tab, \
+                                                         a, room, BYTES, gamma, sums, n_iter, norms))
     const vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20, TOPICS};
     expect(api, "lda_estep, good", VF_OK, ESTEP(f64, table, good, plain, words, counts, alpha));
     expect(api, "lda_estep, first row pointer below 0", VF_ERR_INDPTR,
@@ -108,25 +107,27 @@ static void regression(const vf_api *api) {
     double linear[1], quadratic[1], xi[1], norms[1];
     int64_t sums[2], triangle[3];
     const vf_logistic_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, NULL, NULL};
-#define WEIGHTS(p, starts, index, values, y)                                                                         \
-    api->logistic_weights_f64(&(p), &(vf_rows_f64){1, 2, starts, index, values}, y, NULL, room, BYTES, linear, quadratic, \
-                         xi, norms)
-#define ADD(starts, index, values)                                       \
-    (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle), \
-     api->logistic_accumulate_f64(&(vf_rows_f64){1, 2, starts, index, values}, 0, 2, linear, quadratic, room, BYTES, sums, \
-                             triangle))
+#define WEIGHTS(p, starts, index, values, y)                                                                   \
+    api->logistic_weights_f64(&(p), &(vf_rows_f64){1, 2, starts, index, values}, y, NULL, room, BYTES, linear, \
+                              quadratic, xi, norms)
+#define ADD(starts, index, values)                                                                                   \
+    (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle),                                             \
+     api->logistic_accumulate_f64(&(vf_rows_f64){1, 2, starts, index, values}, 0, 2, linear, quadratic, room, BYTES, \
+                                  sums, triangle))
     const double one = 1;
     expect(api, "logistic_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
     expect(api, "logistic_weights, first row pointer below 0", VF_ERR_INDPTR,
            WEIGHTS(good, before, columns, ordinary, &one));
-    expect(api, "logistic_weights, row pointers at the ends", VF_ERR_INDPTR, WEIGHTS(good, far, columns, ordinary, &one));
+    expect(api, "logistic_weights, row pointers at the ends", VF_ERR_INDPTR,
+           WEIGHTS(good, far, columns, ordinary, &one));
     expect(api, "logistic_accumulate, first row pointer below 0", VF_ERR_INDPTR, ADD(before, columns, ordinary));
     linear[0] = 0x1p31;
     expect(api, "logistic_accumulate, a linear factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
     linear[0] = 0, quadratic[0] = 0x1p21;
     expect(api, "logistic_accumulate, a quadratic factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
     quadratic[0] = NAN;
-    expect(api, "logistic_accumulate, a quadratic factor that is no number", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    expect(api, "logistic_accumulate, a quadratic factor that is no number", VF_ERR_RANGE,
+           ADD(plain, columns, ordinary));
 
     const double sizes[] = {0,     5e-324, 1e-310, 1e-200, 1e-162, 1e-154, 1e-100,
                             1e-20, 1,      1e20,   1e100,  1e154,  1e200,  1e308};
@@ -221,33 +222,87 @@ static void belief_network(const vf_api *api) {
 static void shrink(const vf_api *api) {
     const double sizes[] = {0, 5e-324, 1e-30, 1, 1e15, 1e16, 1e30, 1e39, 1e200, 1e308, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
-    const float grid[] = {0, .5f, 2}, prior[] = {.2f, .3f, .5f};
-    const int32_t band[] = {0};
-    float work[2 + 32], means[1];
-    double responsibility[3];
-#define SHRINK(sd, average, mass, weight, grid, prior)                                                            \
-    api->shrink_means(&(vf_shrink_params){1, 1, 3, 1, sd}, average, mass, weight, grid, prior, band, work, means, \
+    const float grid[] = {0, .5f, 2}, prior[] = {.2f, .3f, .5f, .2f, .3f, .5f};
+    const double edge = 1, twice[] = {1, 1}, nan = NAN;
+    float work[3 + 32];
+    double means[1], responsibility[6];
+#define SHRINK(bands, edges, sd, average, b, grid, prior)                                                   \
+    api->shrink_means(&(vf_shrink_params){1, 1, 3, bands}, average, sd, b, grid, prior, edges, work, means, \
                       responsibility)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k) {
-                const double average = i < n ? sizes[i] : -sizes[i - n], mass = sizes[j], one = 1;
+                const double average = i < n ? sizes[i] : -sizes[i - n];
+                const float here = (float)sizes[j];
                 memset(responsibility, 0, sizeof responsibility);
-                const int32_t status = SHRINK(sizes[k], &average, &mass, &one, grid, prior);
+                const int32_t status = SHRINK(2, &edge, &sizes[k], &average, &here, grid, prior);
                 require(api, "shrink_means: status",
                         status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "shrink_means: a result that is no number",
-                        status != VF_OK || (means[0] >= 0 && means[0] <= 3e38f && responsibility[1] <= 1));
+                        status != VF_OK || (means[0] >= 0 && means[0] <= 1e60 && responsibility[1] <= 1));
             }
     const double one = 1;
-    expect(api, "shrink_means, average", VF_ERR_RANGE, SHRINK(1.0, &sizes[6], &one, &one, grid, prior));
-    expect(api, "shrink_means, sd", VF_ERR_PARAMETER, SHRINK(1e-300, &one, &one, &one, grid, prior));
+    const float unit = 1, far = 1e30f, no_number = NAN;
+    expect(api, "shrink_means, average", VF_ERR_RANGE, SHRINK(1, NULL, &one, &sizes[6], &unit, grid, prior));
+    expect(api, "shrink_means, expected", VF_ERR_RANGE, SHRINK(1, NULL, &one, &one, &far, grid, prior));
+    expect(api, "shrink_means, expected is no number", VF_ERR_RANGE,
+           SHRINK(2, &edge, &one, &one, &no_number, grid, prior));
+    expect(api, "shrink_means, sd", VF_ERR_PARAMETER, SHRINK(1, NULL, &sizes[1], &one, &unit, grid, prior));
+    expect(api, "shrink_means, no edges", VF_ERR_NULL, SHRINK(2, NULL, &one, &one, &unit, grid, prior));
+    expect(api, "shrink_means, an edge twice", VF_ERR_PARAMETER, SHRINK(3, twice, &one, &one, &unit, grid, prior));
+    expect(api, "shrink_means, edge is no number", VF_ERR_PARAMETER, SHRINK(2, &nan, &one, &one, &unit, grid, prior));
+    expect(api, "shrink_means, bands", VF_ERR_SIZE, SHRINK(VF_SHRINK_BANDS + 1, &edge, &one, &one, &unit, grid, prior));
     const float falls[] = {0, 2, .5f}, endless[] = {0, 1, INFINITY}, no_prior[] = {0, 0, 0},
                 nan_prior[] = {.2f, NAN, 1};
-    expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, falls, prior));
-    expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, endless, prior));
-    expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, no_prior));
-    expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, nan_prior));
+    expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, falls, prior));
+    expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, endless, prior));
+    expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, grid, no_prior));
+    expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER,
+           SHRINK(1, NULL, &one, &one, &unit, grid, nan_prior));
+}
+
+static void read_out(const vf_api *api) {
+    const double sizes[] = {0, 5e-324, 1e-100, 1e-30, 1, 1e12, 1e30, 1e99, 1e200, INFINITY, NAN};
+    const int n = sizeof sizes / sizeof *sizes;
+    const double points[] = {0, 1}, loading[] = {1, -1e50, 1e50, 1e-50}, no_loading[] = {1, NAN, 1, 1};
+    double likelihood[8], sums[2], means[1], workspace[8 * (3 * 2 + 2 * (2 + 2))], ratios[2];
+#define MASSES(n_grid, known, sd, total, grid, width, weight) \
+    api->word_masses(&(vf_mass_params){1, n_grid, known, sd}, total, grid, width, weight, likelihood, sums, means)
+#define RATIOS(n_factors, x, base, loadings, own) \
+    api->topic_ratios(1, 2, n_factors, x, base, loadings, own, workspace, ratios)
+    for (int i = 0; i < 2 * n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int k = 0; k < n; ++k) {
+                const double first = i < n ? sizes[i] : -sizes[i - n], width[] = {0, sizes[j]};
+                memset(sums, 0, sizeof sums);
+                int32_t status = MASSES(2, 0, sizes[k], &first, points, width, points);
+                require(api, "word_masses: status",
+                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                require(api, "word_masses: a result that is no number",
+                        status != VF_OK || (means[0] > 0 && sums[1] >= 0));
+                const double x[] = {first, 1}, base[] = {sizes[j], 1}, own[] = {sizes[k], 1};
+                status = RATIOS(2, x, base, loading, own);
+                require(api, "topic_ratios: status",
+                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                require(api, "topic_ratios: a result that is no number",
+                        status != VF_OK || (ratios[0] >= .1 && ratios[1] >= .1));
+            }
+    const double one[] = {1, 1};
+    expect(api, "word_masses", VF_OK, MASSES(2, 0, 1.0, one, points, one, one));
+    expect(api, "word_masses, no points", VF_ERR_SIZE, MASSES(0, 0, 1.0, one, points, one, one));
+    expect(api, "word_masses, points", VF_ERR_SIZE, MASSES(VF_MASS_GRID + 1, 0, 1.0, one, points, one, one));
+    expect(api, "word_masses, total", VF_ERR_RANGE, MASSES(2, 0, 1.0, &sizes[8], points, one, one));
+    expect(api, "word_masses, width", VF_ERR_PARAMETER, MASSES(1, 0, 1.0, one, points, &sizes[10], one));
+    expect(api, "word_masses, grid", VF_ERR_NULL, MASSES(1, 0, 1.0, one, NULL, one, one));
+    for (int i = 0; i < 8; ++i) likelihood[i] = i % 2 ? NAN : 0;
+    expect(api, "word_masses, likelihoods of nothing", VF_OK, MASSES(2, 1, 1.0, one, points, one, one));
+    expect(api, "topic_ratios", VF_OK, RATIOS(2, one, one, loading, one));
+    expect(api, "topic_ratios, no factor", VF_OK, RATIOS(0, one, one, NULL, one));
+    expect(api, "topic_ratios, factors", VF_ERR_SIZE, RATIOS(VF_MOST_FACTORS + 1, one, one, loading, one));
+    expect(api, "topic_ratios, loadings", VF_ERR_PARAMETER, RATIOS(2, one, one, no_loading, one));
+    expect(api, "topic_ratios, own", VF_ERR_PARAMETER, RATIOS(2, one, one, loading, &sizes[9]));
+    expect(api, "topic_ratios, base", VF_ERR_RANGE, RATIOS(2, one, sizes, loading, one));
+    expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, one, NULL, loading, one));
 }
 
 static void tokens(const vf_api *api) {
@@ -280,8 +335,7 @@ static void noise(const vf_api *api) {
     const uint8_t key[32] = {1};
     int64_t x[4] = {1, 2, 2, 1};
     const int64_t stride = INT64_MAX / 2;
-    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE,
-           api->symmetric_gaussian(2, 0, 2, 1.0, 1.0, key, stride, x));
+    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE, api->symmetric_gaussian(2, 0, 2, 1.0, 1.0, key, stride, x));
     expect(api, "symmetric_check, stride", VF_ERR_SIZE, api->symmetric_check(2, 0, 2, 9, stride, x));
     expect(api, "rounded_gaussian, end of the range", VF_ERR_SIZE,
            api->rounded_gaussian(4, INT64_MAX - 4, 1.0, key, x));
@@ -302,6 +356,7 @@ int main(void) {
         regression(api);
         belief_network(api);
         shrink(api);
+        read_out(api);
         noise(api);
         tokens(api);
     }

@@ -8,11 +8,12 @@ __all__ = ["shrink_means", "topic_ratios", "word_masses"]
 def shrink_means(
     average: np.ndarray, sd: np.ndarray, expected: np.ndarray, grid: np.ndarray, prior: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means of sd * expected * r given average = sd * (expected * r + N(0, 1)), (V, K); see the kernel.
+    """Compute posterior means; see the kernel.
 
-    r is drawn, with probability prior[band, g], from N(grid[g], h_g^2), where h_g is half the mean distance of grid[g]
-    from its neighbors; h_0 = 0. An entry's band is the number of ``edges`` that ``expected`` reaches. The second
-    result, (B, G), holds the posterior weights of the components, summed over the entries of each band.
+    The first result, (V, K), holds the means of sd * expected * r given average = sd * (expected * r + N(0, 1)). With
+    probability prior[band, g], r is drawn from N(grid[g], h_g^2). Here h_0 = 0, and h_g is half the mean distance of
+    grid[g] from its neighbors. An entry's band is the number of ``edges`` that ``expected`` reaches. The second result,
+    (B, G), holds the posterior weights of the components, summed over the entries of each band.
     """
     grid = np.asarray(grid, dtype=np.float64)
     prior = np.asarray(prior, dtype=np.float64)
@@ -38,10 +39,10 @@ def shrink_means(
 def word_masses(
     total: np.ndarray, grid: np.ndarray, width: np.ndarray, weight: np.ndarray, sd: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One EM round of the prior of masses m, of which total = m + N(0, sd^2), (V,); see the kernel.
+    """Run one EM round of a prior of masses; see the kernel.
 
-    m is drawn, with probability weight[g], from N(grid[g], width[g]^2). The results are the posterior means, (V,), the
-    sums over words of the posterior weights over ``weight``, (G,), and the likelihoods, (V, G), of each row up to scale.
+    A word's mass m is drawn, with probability weight[g], from N(grid[g], width[g]^2), and total = m + N(0, sd^2). The
+    results are the posterior means, (V,), the next weights over ``weight``, times V, (G,), and the likelihoods, (V, G).
     """
     variance = sd**2 + width**2
     exponent = -0.5 * (total[:, None] - grid) ** 2 / variance
@@ -53,7 +54,7 @@ def word_masses(
 
 
 def topic_ratios(x: np.ndarray, base: np.ndarray, loadings: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Ratios r that a word's other entries foresee, (V, K), at least .1; see the kernel.
+    """Predict ratios r, at least .1, from a word's other entries; see the kernel.
 
     x = base * r + N(0, 1), and the ratios of a word have mean 1 and covariance loadings loadings' + diag(own).
     """

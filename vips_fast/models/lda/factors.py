@@ -77,6 +77,6 @@ class TopicFactors:
         The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
-        out, room = np.empty(base.shape), np.empty(8 * (3 * n_topics + q * (q + 2)))
-        native.topic_ratios(x, base, np.ascontiguousarray(self.loadings), self.own, room, out)
+        out, work = np.empty(base.shape), np.empty(8 * (3 * n_topics + q * (q + 2)))
+        native.topic_ratios(x, base, np.ascontiguousarray(self.loadings), self.own, work, out)
         return out

@@ -67,7 +67,7 @@ def word_masses(
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = np.empty((n_words, n_grid))
+    likelihood = np.empty((n_words, -(-n_grid // 8) * 8))
     known = False
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
@@ -175,7 +175,7 @@ class ProductShrinkage:
             return weight
 
         for _ in range(rounds):
-            weight = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
+            weight = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, expect), axis=0)
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -226,7 +226,8 @@ class ProductShrinkage:
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
         total = np.einsum("vk,vk->v", expected, self._sd[first:last])
-        return np.multiply(expected, (self.mass[first:last] / total)[:, None], out=expected)
+        expected *= (self.mass[first:last] / total)[:, None]
+        return expected
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
         """The ratios that neighbours predict.
@@ -262,7 +263,8 @@ class ProductShrinkage:
     def _ordinary(self, first: int, last: int) -> np.ndarray:
         """The words' and topics' shares, p_v w_k, in units of the entries' noise: (last - first, K)."""
         shares = np.multiply.outer(self.mass[first:last], self.weight)
-        return np.divide(shares, self._sd[first:last], out=shares)
+        shares /= self._sd[first:last]
+        return np.asarray(shares)
 
     def _expected(self, first: int, last: int) -> np.ndarray:
         """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
@@ -364,5 +366,5 @@ class ProductShrinkage:
         """Read statistics of words from ``first`` on, with their noise, and write one or the other output."""
         assert self._prior is not None and self._predicted is not None
         expected = self._predicted[first : first + len(rows)]
-        room = np.empty(3 * rows.size + 32, dtype=np.float32)
-        native.shrink_means(rows, sd, expected, self._grid, self._prior, _EDGES, room, means, weight)
+        work = np.empty(3 * rows.size + 32, dtype=np.float32)
+        native.shrink_means(rows, sd, expected, self._grid, self._prior, _EDGES, work, means, weight)
