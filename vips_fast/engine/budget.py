@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -223,6 +223,24 @@ class Budget:
         """Tell whether a model's head belongs to this file's history; False after a rollback."""
         with self._reading():
             return head in self._log.heads
+
+    def check_history(self, charges: Iterable[tuple[dict[str, str], int]]) -> None:
+        """Refuse a file older than a ledger that it paid for.
+
+        ``charges`` has each charge that a ledger recorded (`vips_fast.engine.ledger.Ledger.charges`), with the least
+        number of releases drawn since. Raises LogDamagedError if this file lacks its head or some of these releases.
+        """
+        with self._reading() as state:
+            heads = set(self._log.heads)
+            for charge, drawn in charges:
+                if charge["budget"] != self.identity:
+                    continue
+                run = state.runs.get(charge["run"])
+                if charge["head"] not in heads or run is None or run.spent < drawn:
+                    raise LogDamagedError(
+                        f"{self.path}: an older copy was put back: {max(drawn, 0)} releases of run {charge['run']} are in the "
+                        f"model's ledger, {0 if run is None else run.spent} in this file; restore the newest copy"
+                    )
 
     def show(self) -> dict[str, Any]:
         """Return all amounts, runs and lists, JSON-ready."""
