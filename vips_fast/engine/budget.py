@@ -221,8 +221,8 @@ class Budget:
 
     def knows(self, head: str) -> bool:
         """Tell whether a model's head belongs to this file's history; False after a rollback."""
-        with self._reading():
-            return head in self._log.heads
+        with self._reading() as state:
+            return head in self._log.heads or head in state.earlier_heads
 
     def check_history(self, charges: Iterable[tuple[dict[str, str], int]]) -> None:
         """Refuse a file older than a ledger that it paid for.
@@ -231,15 +231,15 @@ class Budget:
         number of releases drawn since. Raises LogDamagedError if this file lacks its head or some of these releases.
         """
         with self._reading() as state:
-            heads = set(self._log.heads)
+            heads = {*self._log.heads, *state.earlier_heads}
             for charge, drawn in charges:
-                if charge["budget"] != self.identity:
+                if charge["budget"] != self.identity or state.exhausted:
                     continue
                 run = state.runs.get(charge["run"])
                 if charge["head"] not in heads or run is None or run.spent < drawn:
                     raise LogDamagedError(
-                        f"{self.path}: an older copy was put back: {max(drawn, 0)} releases of run {charge['run']} are in the "
-                        f"model's ledger, {0 if run is None else run.spent} in this file; restore the newest copy"
+                        f"{self.path}: an older copy was put back: the ledger has {max(drawn, 0)} releases of run "
+                        f"{charge['run']}, this file {0 if run is None else run.spent}; restore the newest copy"
                     )
 
     def show(self) -> dict[str, Any]:
@@ -257,6 +257,7 @@ class Budget:
                 "head": self._log.head,
                 "records": len(self._log.records),
                 "torn": self._log.torn,
+                "repaired": bool(state.earlier_heads),
             }
 
     def __repr__(self) -> str:
@@ -309,7 +310,9 @@ class Budget:
     def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
         held = [run for run in state.live.values() if run.held]
         waiting = f", {sum(run.held for run in held)} releases are reserved by {len(held)} runs" if held else ""
-        if state.rest_delta is None and state.free_delta <= 0.0:
+        if state.exhausted:
+            why = "records were lost before its repair, so all of it counts as spent; make one for other data"
+        elif state.rest_delta is None and state.free_delta <= 0.0:
             why = "all of its delta belongs to lists declared ahead, and none of them holds this run"
         else:
             why = (
@@ -392,7 +395,7 @@ class Budget:
             raise ValueError("events: expected at least one run")
         key = secrets.token_hex(6)
         with self._locked(write=True) as state:
-            free = 0.0 if state.rest_delta is not None else state.free_delta
+            free = 0.0 if state.rest_delta is not None or state.exhausted else state.free_delta
             share = free if delta is None else open_probability("delta", delta)
             if not 0.0 < share <= free:
                 raise BudgetExceededError(

@@ -99,13 +99,16 @@ def spent(folder: Path) -> str:
 
     A release that the budget has a record of, and the ledger not yet, was cut short.
     """
-    (ledger, torn, unit), *others = _ledgers(folder)
+    (ledger, *_), *others = ledgers = _ledgers(folder)
     if ledger.plan is None and others:
-        (ledger, torn, unit) = others[0]
-    what = " of its vocabulary" if unit == "round" else ""
-    cut = torn or _charged(folder, ledger) > len(ledger)
-    text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}{what}" + " and one that was cut short" * cut
-    plan, event = ledger.plan, ledger.event()
+        ledger = others[0][0]
+    counts = []
+    for one, torn, unit in ledgers:
+        cut = torn or _charged(folder, one) > len(one)
+        if len(one) or cut or one is ledger:
+            what = " of its vocabulary" if unit == "round" else ""
+            counts.append(f"{len(one)} release{'s' * (len(one) != 1)}{what}" + " and one that was cut short" * cut)
+    text, plan, event = " and ".join(counts), ledger.plan, ledger.event()
     if plan is not None and event is not None and ledger.private:
         text += f" (epsilon = {rounded_up(ledger.epsilon(plan['delta']), 4)} at delta = {plan['delta']:g})"
     budget = ledger.budget
@@ -136,7 +139,9 @@ def refusal(folder: Path) -> str:
     clean = f"or vips-fast clean {folder} to give it up"
     if belongs(folder / MODEL, folder):
         return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
-    return f"{folder}: holds a run that was stopped at {state(folder)}, with {spent(folder)}; expected --resume, {clean}"
+    return (
+        f"{folder}: holds a run that was stopped at {state(folder)}, with {spent(folder)}; expected --resume, {clean}"
+    )
 
 
 def remove(folder: Path) -> None:
@@ -337,7 +342,8 @@ class JobFolder(RunFolder):
             return ""
         if belongs(self.path / MODEL, self.path):
             return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
-        return f"{spent(self.path)}, at {state(self.path)}; the same command with --resume goes on with the run in {self.path}"
+        where = f"{spent(self.path)}, at {state(self.path)}"
+        return f"{where}; the same command with --resume goes on with the run in {self.path}"
 
     @property
     def _worth(self) -> bool:

@@ -115,6 +115,26 @@ def encode(kind: str, records: Iterable[Record] = ()) -> bytes:
     return b"".join([_first_line(kind, len(lines)), *lines])
 
 
+def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]]]:
+    """Find the records in the bytes of a damaged log that hold their own hash, each with it.
+
+    The number is the count in the first line, or None if that line is damaged too.
+    """
+    first, *lines = data.split(b"\n")
+    digits = first[-21:-9]
+    count = int(digits) if digits.isdigit() and first + b"\n" == _first_line(kind, int(digits)) else None
+    found: list[tuple[Record, str]] = []
+    for line in lines:
+        try:
+            record = json.loads(line)["record"]
+            head = json_digest(record)
+            if _line(record, head) == line + b"\n" and type(record["number"]) is int and len(record["before"]) == 64:
+                found.append((record, head))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return count, found
+
+
 class Log(Chain):
     """The chain in a file of the given kind; `read` it before you append.
 
