@@ -125,7 +125,7 @@ def ledger_in(folder: Path, *, strict: bool = False) -> tuple[Ledger, bool]:
     raised.
     """
     path = folder / LEDGER
-    if not strict and not path.exists():
+    if not strict and (path.is_symlink() or not path.exists()):
         return Ledger(), False
     log = Log.of(path, _KIND, strict=strict)
     ledger = _ledger_of(log)

@@ -60,9 +60,9 @@ def _before_journal(folder: Path) -> list[str]:
 
 
 def _noted(folder: Path, kind: str) -> Record:
-    """Return the journal's last record of a kind; empty without one."""
+    """Return the journal's last readable record of a kind; empty without one."""
     path = folder / JOURNAL
-    records = Log.of(path, _KIND).records if path.exists() else []
+    records = Log.of(path, _KIND, strict=False).records if path.is_file() and not path.is_symlink() else []
     return next((record for record in reversed(records) if record["kind"] == kind), {})
 
 
@@ -70,6 +70,8 @@ def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
     """Read the ledgers of fit and purchase: whether a torn end counts as a release, and of which unit of work."""
     (fit, torn), words = ledger_in(folder), folder / WORDS
     found = [(fit, torn, "step")]
+    if words.is_symlink():
+        return found
     if (words / LEDGER).exists():
         found.append((*ledger_in(words), "round"))
     elif words.is_dir():
@@ -348,8 +350,8 @@ class JobFolder(RunFolder):
     @property
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
-        spent = self._purchased or (self._ledger is not None and len(self._ledger) > 0)
-        return not self._fresh or self._kept >= 0 or spent
+        drawn = self._ledger is not None and len(self._ledger) > 0
+        return not self._fresh or self._kept >= 0 or drawn or self._purchased
 
     def close(self) -> None:
         """Unlock the folder; remove it if nothing would be lost."""
