@@ -48,7 +48,7 @@ def clean(args: Namespace) -> int:
                     f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
                 )
             charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
-            print(f"{run}: {spent(run)}{charge}, at {state(run)}; removed.", flush=True)
+            print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
             remove(run)
     elif not parts:
         print(f"{path}: nothing was left.")

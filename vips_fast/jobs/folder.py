@@ -344,8 +344,7 @@ class JobFolder(RunFolder):
             return ""
         if belongs(self.path / MODEL, self.path):
             return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
-        where = f"{spent(self.path)}, at {state(self.path)}"
-        return f"{where}; the same command with --resume goes on with the run in {self.path}"
+        return f"{spent(self.path)}; the same command with --resume goes on with the run in {self.path}"
 
     @property
     def _worth(self) -> bool:
