@@ -6,7 +6,7 @@ import signal
 import stat
 
 import pytest
-from drill import Stage, drill, write_notes
+from drill import Stage, write_notes
 from runs import Stop, data, estimator
 
 from vips_fast.cli import main
@@ -203,26 +203,3 @@ def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_t
     model.set_params(random_state=99) if again == "fit" else None
     getattr(model, again)(*data("lda"), transcript=tmp_path / "t").save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t").ok
-
-
-# ------------------------------------------------------------ signals at file calls
-
-
-def drilled(tmp_path, vocab, points, capsys):
-    if vocab == "public":
-        (tmp_path / "words").write_text("\n".join(("cough", "fever", "rash", "sleep", "work", "rent")) + "\n")
-        vocab = tmp_path / "words"
-    counts, first = drill(tmp_path / "drill", str(vocab), points)
-    with capsys.disabled():
-        print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in counts.items()))
-    assert not first and counts["points"] > 0 and counts["releases"] > 0, first
-
-
-def test_signals_at_some_file_calls(tmp_path, capsys):
-    drilled(tmp_path, "public", lambda n_calls: range(37, n_calls, n_calls // 7), capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("vocab", ["public", "private"])
-def test_signals_at_every_file_call(vocab, tmp_path, capsys):
-    drilled(tmp_path, vocab, lambda n_calls: range(1, n_calls + 1), capsys)

@@ -159,8 +159,12 @@ class Budget:
         with uninterrupted(), _entered(), self._lock:
             try:
                 with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
-                    for record in self._log.read(lock.descriptor):
-                        self._apply(record)
+                    try:
+                        for record in self._log.read(lock.descriptor):
+                            self._apply(record)
+                    except LogDamagedError as error:
+                        error.add_note(f"vips-fast budget repair {self.path} shows what is readable")
+                        raise
                     if not self._log.records:
                         raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
@@ -227,8 +231,8 @@ class Budget:
     def check_history(self, charges: Iterable[tuple[dict[str, str], int]]) -> None:
         """Refuse a file older than a ledger that it paid for.
 
-        ``charges`` has each charge that a ledger recorded (`vips_fast.engine.ledger.Ledger.charges`), with the least
-        number of releases drawn since. Raises LogDamagedError if this file lacks its head or some of these releases.
+        ``charges`` are the ledger's (`Ledger.charges`). Raises LogDamagedError if this file lacks the head of one, or
+        some of its releases.
         """
         with self._reading() as state:
             heads = {*self._log.heads, *state.earlier_heads}

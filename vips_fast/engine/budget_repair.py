@@ -1,18 +1,16 @@
-"""Repair a damaged budget: read the records that are left, and count at least what was spent.
+"""Repair a damaged budget; the copy never counts less than was spent.
 
-*Theorem.* All that was really released from the data set is private with the epsilon and delta that the repaired copy
-counts as spent.
+*Theorem.* All releases from the data set are private with the epsilon and delta that the repaired copy counts as spent.
 
-*Proof.* A record that is left holds its own hash, so it is as it was written. Let m bound the number of lost records:
-the count c in the first line is at least the number n of appends that have returned (`vips_fast.store.log`), so at most
-max(c, the last number + 1) minus the number of records that are left are lost. If the first line is damaged, m is
-unknown.
+*Proof.* A readable record holds its own hash, so it is as it was written. Let m bound the number of lost records. The
+count c in the first line is at least the number of appends that have returned (`vips_fast.store.log`). So m is
+max(c, the last number + 1), less the number of readable records. If the first line is damaged, m is unknown.
 
-1. *m <= 1, and the records that are left follow on each other.* If the lost record is a reservation, none of the
-   others is a release of it, and a release needs a record: nothing was drawn from it. The same holds for a list. If it
-   is a release, it belongs to a reservation that is left. The copy counts each reservation in full, closed ones too,
-   and so that release. If it is an end, a torn end or a repair, the full count covers it too. A copy that counts the
-   whole budget holds this record twice, so one of the two is left.
+1. *m <= 1, and the readable records follow on each other.* A lost reservation has no readable release, and a release
+   needs a record: nothing was drawn from it. The same holds for a lost list. A lost release belongs to a readable
+   reservation. The copy counts each reservation in full, closed ones too, and so that release. The full count also
+   covers a lost end, torn end or repair. A copy that counts the whole budget holds this record twice, so one of the
+   two is readable.
 2. *Else.* The lost records may hold a reservation and its releases, of an event that nobody knows. But each
    reservation was admitted only if everything reserved stayed within the budget. So all releases together cost at most
    the whole budget, and the copy counts the whole budget as spent.
@@ -51,7 +49,7 @@ class Repair:
     records : list of dict
         Records of the copy.
     readable : int
-        Records that are left.
+        Number of readable records.
     lost : int or None
         At most this many records are lost; None if unknown.
     state : BudgetState
@@ -76,7 +74,7 @@ class Repair:
 
 
 def read_damaged(path: str | Path) -> Repair:
-    """Read a budget as far as possible; change nothing.
+    """Read a budget as far as possible, and change nothing.
 
     Raises OSError if the system cannot read it; LogDamagedError if its first record is lost.
     """

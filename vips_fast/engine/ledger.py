@@ -151,10 +151,10 @@ class Ledger:
 
     @property
     def charges(self) -> list[tuple[dict[str, str], int]]:
-        """Each record of a budget, and the least number of releases that the budget paid for since.
+        """Return the records of budgets, and the least number of releases that each paid for.
 
-        The budget is charged before the release is recorded here. A resume may count a torn end as a release that
-        nothing paid for, at most once before its own record; so each resume takes one from the number.
+        The budget is charged before the release is recorded here. Before its own record, a resume may count a torn end
+        as a release. The budget has not paid for it, so each resume takes one from the number.
         """
         found: list[tuple[dict[str, str], int]] = []
         paying = False

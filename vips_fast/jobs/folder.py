@@ -47,14 +47,14 @@ def run_folder(out: Path) -> Path:
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is a job's, though it may have ended before its journal."""
+    """Tell whether a folder belongs to a job, even before its journal."""
     if folder.suffix != ".run" or folder.is_symlink() or not (folder / LOCK).exists():
         return False
     return (folder / JOURNAL).exists() or not _before_journal(folder)
 
 
 def _before_journal(folder: Path) -> list[str]:
-    """List the names in a folder that no job writes before its journal."""
+    """List the names that no job writes before its journal."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOURNAL}."))
 
@@ -67,7 +67,10 @@ def _noted(folder: Path, kind: str) -> Record:
 
 
 def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
-    """Read the ledgers of fit and purchase: whether a torn end counts as a release, and of which unit of work."""
+    """Read the ledgers of fit and purchase.
+
+    With each come whether its torn end counts as a release, and the name of a part of this work.
+    """
     (fit, torn), words = ledger_in(folder), folder / WORDS
     found = [(fit, torn, "step")]
     if words.is_symlink():
@@ -118,7 +121,7 @@ def spent(folder: Path) -> str:
 
 
 def _charged(folder: Path, ledger: Ledger) -> int:
-    """Count the releases of a ledger's runs in the budget; 0 if it cannot be read."""
+    """Count a ledger's releases in the budget, 0 if unreadable."""
     path, runs = _noted(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
     if path is not None and runs:
         with suppress(OSError, ValueError):
@@ -147,7 +150,10 @@ def refusal(folder: Path) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run folder; the caller has its lock. Files with other names stay in it."""
+    """Remove a run folder, except files with other names.
+
+    The caller has its lock.
+    """
     with uninterrupted():
         if JobFolder.others(folder):
             for name in (RUN, *sorted(JobFolder.OWN - {RUN, JOURNAL, LOCK}), JOURNAL, LOCK):
@@ -196,9 +202,10 @@ class JobFolder(RunFolder):
     """Run folder of a job, locked while this object is open.
 
     The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
-    anything was spent. ``resume`` and ``every`` are as for `RunFolder`; the journal records ``planned``. Raises
-    BlockingIOError if another fit is writing to the same place; FileExistsError if the folder is not a job's;
-    ValueError if a run has not ended and ``resume`` is False.
+    anything was spent. ``resume`` and ``every`` are as for `RunFolder`; the journal records ``planned``.
+
+    Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
+    job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {JOURNAL, LOG, ROOM, MODEL, WORDS}
@@ -231,7 +238,7 @@ class JobFolder(RunFolder):
         return (self.path / JOURNAL).exists()
 
     def _note(self, **record: Any) -> None:
-        """Write a record into the journal, unless its last one of this kind says the same."""
+        """Write a record into the journal, unless it repeats the last."""
         if {key: _noted(self.path, record["kind"]).get(key) for key in record} == record:
             return
         path = self.path / JOURNAL

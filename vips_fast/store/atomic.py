@@ -36,7 +36,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
-    """Write a new file by ``write(binary file)`` and bring its bytes to the disk.
+    """Write a new file by ``write(binary file)``, to the disk.
 
     The file takes the place of one with this name. A symbolic link in the place is replaced, not followed.
     """
@@ -142,7 +142,10 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder with these permissions, less the umask, and its parents, on the disk."""
+    """Make a folder and its parents, on the disk.
+
+    ``mode`` are its permissions, less the umask.
+    """
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(mode, exist_ok=True)

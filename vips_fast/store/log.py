@@ -116,9 +116,9 @@ def encode(kind: str, records: Iterable[Record] = ()) -> bytes:
 
 
 def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]]]:
-    """Find the records in the bytes of a damaged log that hold their own hash, each with it.
+    """Find the readable records of a damaged log, each with its hash.
 
-    The number is the count in the first line, or None if that line is damaged too.
+    A readable record holds its own hash. The number is the count in the first line, None if that line is damaged.
     """
     first, *lines = data.split(b"\n")
     digits = first[-21:-9]
