@@ -363,7 +363,11 @@ def test_the_check_of_a_run_that_was_stopped(run, sound, files, refused, monkeyp
         patch.setattr(ProgressLine, "__call__", stop)
         assert run("fit", "lda", "--config", sound())[0] == 130
     said = [refused(*argv) for argv in (("config", sound(), "--check"), ("fit", "lda", "--config", sound()))]
-    assert said[0] == said[1] and "holds a run that was stopped, with 3 releases" in said[0]
+    assert (
+        said[0] == said[1]
+        and "holds a run that was stopped at step 3 of " in said[0]
+        and ", with 3 releases" in said[0]
+    )
     path = sound(resume=True)
     kept = (files.folder / "b").read_bytes()
     code, out, _ = run("config", path, "--check")

@@ -171,7 +171,7 @@ def test_a_stopped_run_purchases_its_vocabulary_once(ward, run, refused, monkeyp
     assert run(*fit_ward(ward))[0] != 0 and len(purchased) == 1
     monkeypatch.setattr(Records, "batches", real)
     said = refused(*fit_ward(ward))
-    assert "m.run: holds a run that was stopped, with 4 releases of its vocabulary (epsilon = " in said
+    assert "m.run: holds a run that was stopped at round 4 of 4, with 4 releases of its vocabulary (epsilon = " in said
     assert "words: purchased with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
     # Released words may be left out at no cost. Shares are 1 or 1/2, so that noise moves none past the limit.
     assert run(*fit_ward(ward, "--resume", "--max-share", 0.75))[::2] == (0, "") and len(purchased) == 1

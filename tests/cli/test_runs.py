@@ -90,7 +90,7 @@ def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, sig
         assert line.startswith(f"vips-fast: error: stopped by {signum.name}. {n} releases (epsilon = ")
         assert line.endswith(f"spent; the same command with --resume goes on with the run in {folder_of(files)}")
     message = refused(*files.fit(*NOISE))
-    assert f"model.run: holds a run that was stopped, with {n} releases" in message
+    assert f"model.run: holds a run that was stopped at step {n} of 1000000, with {n} releases" in message
     assert "expected --resume, or vips-fast clean" in message
     if signum == signal.SIGKILL:
         assert Started(files, "--quiet", "--resume", releases=n + 5).end(signal.SIGTERM)[0] == 143

@@ -62,11 +62,11 @@ class FaultyDisk:
 
 
 class Opened(io.BufferedWriter):
-    """``open(path, "wb")`` in calls that can fail."""
+    """``open(descriptor, "wb")`` in calls that can fail."""
 
-    def __init__(self, path, mode):
+    def __init__(self, descriptor, mode):
         assert mode == "wb"
-        super().__init__(Raw(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), mode))
+        super().__init__(Raw(descriptor, mode))
 
 
 class Raw(io.FileIO):

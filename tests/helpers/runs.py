@@ -33,7 +33,8 @@ class Witness:
         return super().noise_key(step)
 
     def __del__(self):
-        os.close(self.descriptor)
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
 
 
 class Drawing(Witness, KeyedRandomness):

@@ -8,6 +8,7 @@ from typing import Any
 from ..accounting import SelfComposedEvent, event_from_dict
 from ..accounting.printing import rounded_down, rounded_up
 from ..engine.budget import Budget
+from ..engine.budget_repair import read_damaged
 from ..engine.sampling import check_steps, make_sampler, run_event
 from ..report import table
 from .messages import say
@@ -53,6 +54,8 @@ def show(args: Namespace) -> int:
     if said["parts"]:
         rows.insert(4, ("parts", f"{len(said['parts'])}; each record in one only, as the runs say: not checked"))
     print(table(rows))
+    if said["repaired"]:
+        print("\nRepaired: every reservation before it counts as spent to the full.")
     if said["torn"]:
         print("\nThe end of the file is torn: every open reservation counts as spent to the full.")
     if said["lists"]:
@@ -106,6 +109,31 @@ def check(args: Namespace) -> int:
         return 3
     torn = "; its end is torn, open reservations count as spent" if said["torn"] else ""
     print(f"{args.file}: {said['records']} records, unbroken{torn}; head {said['head']}")
+    return 0
+
+
+def repair(args: Namespace) -> int:
+    """Show the readable part of a damaged budget; write a repaired copy."""
+    found = read_damaged(args.file)
+    if args.out is None and not found.damage:
+        print(f"{args.file}: is not damaged; use it as it is.")
+        return 0
+    if args.out is not None:
+        found.write(args.out)
+    state = found.state
+    rows = [
+        ("data set", state.dataset),
+        ("damage", found.damage.removeprefix(f"{found.path}: ")),
+        ("readable", f"{found.readable} records, {len(state.runs)} runs"),
+        ("lost", "unknown" if found.lost is None else f"at most {found.lost} records"),
+        ("counts as spent", "all of it" if state.exhausted else "every reservation in full, also ended ones"),
+        ("spent", f"{rounded_up(state.total(reserved=False))} of {state.epsilon:g} at delta = {state.delta:g}"),
+    ]
+    print(table(rows))
+    if args.out is None:
+        print(f"\n{args.file} is unchanged; --out COPY writes a repaired copy.")
+    else:
+        print(f"\nWritten to {args.out}; {args.file} is unchanged. head {Budget(args.out).head}")
     return 0
 
 

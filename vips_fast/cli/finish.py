@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -33,38 +32,36 @@ def finish(args: Namespace) -> int:
 def clean(args: Namespace) -> int:
     """Remove what is left, and say what it was."""
     from ..engine.checkpoint import ledger_in, lock_folder
-    from ..jobs.folder import MODEL, belongs, remove, run_folder, spent
-    from ..store.atomic import leftovers
+    from ..jobs.folder import MODEL, belongs, is_run, remove, run_folder, spent, state
+    from ..store.atomic import delete, leftovers
 
     path = Path(os.path.abspath(args.folder))
-    run = path if _is_run(path) else run_folder(path)
+    run = path if is_run(path) else run_folder(path)
     parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
     parts += leftovers(path) if path.is_dir() else []
     if not (path.exists() or run.exists() or parts):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if _is_run(run):
+    if is_run(run):
         with lock_folder(run):
             if belongs(run / MODEL, run) and not args.force:
                 raise ValueError(
                     f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
                 )
             charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
-            print(f"{run}: {spent(run)}{charge}; removed.", flush=True)
+            print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
             remove(run)
     elif not parts:
         print(f"{path}: nothing was left.")
     for part in parts:
         print(f"{part}: removed.")
-        shutil.rmtree(part) if part.is_dir() else part.unlink()
+        delete(part)
     return 0
 
 
-def _is_run(path: Path) -> bool:
-    return path.suffix == ".run" and (path / "lock").exists()
-
-
 def _run(name: str) -> Path:
+    from ..jobs.folder import is_run
+
     path = Path(os.path.abspath(name))
-    if not _is_run(path):
+    if not is_run(path):
         raise ValueError(f"{name}: expected the folder of a run, OUT.run, as vips-fast fit makes beside OUT")
     return path

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..store.atomic import PUBLIC
 from .messages import say
 from .record import print_object
 
@@ -29,11 +30,11 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
 
 
 @contextlib.contextmanager
-def output_file(name: str | Path) -> Iterator[Path]:
+def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
     """Make an empty file before any work begins; it replaces ``name`` once it is written."""
     path = Path(name)
     part = path.with_name(f".{os.getpid()}.{path.name}")
-    part.touch(exist_ok=False)
+    part.touch(mode, exist_ok=False)
     try:
         yield part
         os.replace(part, path)
@@ -59,7 +60,8 @@ def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> No
 
 
 def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
-    with output_file(name) as part:
+    # The rows describe records.
+    with output_file(name, 0o600) as part:
         if part.suffix == ".npy":
             np.save(part, rows, allow_pickle=False)
         else:

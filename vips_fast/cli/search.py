@@ -15,7 +15,7 @@ from ..jobs import Job, Reading, Source, beside
 from ..jobs.places import check_place
 from ..models.persistence import write_into
 from ..models.search import PrivateSearch
-from ..store.atomic import new_folder, put_in_place, write_file
+from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
 from .forecast import show_forecast
 from .jobs import given, job_of, settings_of, warnings_said
 from .messages import report
@@ -90,7 +90,7 @@ def _write(model: Any, out: Path, files: dict[str, str]) -> None:
     try:
         write_into(model._fitted(), folder)
         for name, text in files.items():
-            write_file(folder / name, lambda file, text=text: file.write(text.encode()))
+            write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
         put_in_place(folder, out.absolute())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ..store.atomic import replace_file
+from ..store.atomic import PUBLIC, replace_file
 from ._files import BadLine, blocks, naming, open_text
 from .types import Cells, WordVectors
 from .vocabulary import PathLike
@@ -67,7 +67,7 @@ def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> i
         for v in known:
             file.write(f"{words[v]} {' '.join(f'{x:.8g}' for x in vectors[v])}\n".encode())
 
-    replace_file(Path(path), write)
+    replace_file(Path(path), write, PUBLIC)
     return len(known)
 
 

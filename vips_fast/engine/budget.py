@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -168,8 +168,12 @@ class Budget:
         with uninterrupted(), _entered(), self._lock:
             try:
                 with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
-                    for record in self._log.read(lock.descriptor):
-                        self._apply(record)
+                    try:
+                        for record in self._log.read(lock.descriptor):
+                            self._apply(record)
+                    except LogDamagedError as error:
+                        error.add_note(f"vips-fast budget repair {self.path} shows what is readable")
+                        raise
                     if not self._log.records:
                         raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
@@ -243,8 +247,26 @@ class Budget:
 
     def knows(self, head: str) -> bool:
         """Tell whether a model's head belongs to this file's history; False after a rollback."""
-        with self._reading():
-            return head in self._log.heads
+        with self._reading() as state:
+            return head in self._log.heads or head in state.earlier_heads
+
+    def check_history(self, charges: Iterable[tuple[dict[str, str], int]]) -> None:
+        """Refuse a file older than a ledger that it paid for.
+
+        ``charges`` are the ledger's (`Ledger.charges`). Raises LogDamagedError if this file lacks the head of one, or
+        some of its releases.
+        """
+        with self._reading() as state:
+            heads = {*self._log.heads, *state.earlier_heads}
+            for charge, drawn in charges:
+                if charge["budget"] != self.identity or state.exhausted:
+                    continue
+                run = state.runs.get(charge["run"])
+                if charge["head"] not in heads or run is None or run.spent < drawn:
+                    raise LogDamagedError(
+                        f"{self.path}: an older copy was put back: the ledger has {max(drawn, 0)} releases of run "
+                        f"{charge['run']}, this file {0 if run is None else run.spent}; restore the newest copy"
+                    )
 
     def show(self) -> dict[str, Any]:
         """Return all amounts, runs and lists, JSON-ready."""
@@ -262,6 +284,7 @@ class Budget:
                 "head": self._log.head,
                 "records": len(self._log.records),
                 "torn": self._log.torn,
+                "repaired": bool(state.earlier_heads),
             }
 
     def __repr__(self) -> str:
@@ -327,7 +350,9 @@ class Budget:
     def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
         held = [run for run in state.live.values() if run.held]
         waiting = f", {sum(run.held for run in held)} releases are reserved by {len(held)} runs" if held else ""
-        if state.rest_delta is None and state.free_delta <= 0.0:
+        if state.exhausted:
+            why = "records were lost before its repair, so all of it counts as spent; make one for other data"
+        elif state.rest_delta is None and state.free_delta <= 0.0:
             why = "all of its delta belongs to lists declared ahead, and none of them holds this run"
         else:
             why = (
@@ -410,7 +435,8 @@ class Budget:
             raise ValueError("events: expected at least one run")
         key = secrets.token_hex(6)
         with self._locked(write=True) as state:
-            free = 0.0 if state.rest_delta is not None else state.free_delta - state.pot_of(0.0)
+            used = state.rest_delta is not None or state.exhausted
+            free = 0.0 if used else state.free_delta - state.pot_of(0.0)
             share = free if delta is None else open_probability("delta", delta)
             if not 0.0 < share <= free:
                 raise BudgetExceededError(

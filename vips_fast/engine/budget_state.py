@@ -118,6 +118,10 @@ class BudgetState:
         self._drawn: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         #: The open reservations.
         self.live: dict[str, BudgetRun] = {}
+        #: Whether all of it counts as spent, after a repair (`vips_fast.engine.budget_repair`).
+        self.exhausted = False
+        #: Hashes of records before the repair.
+        self.earlier_heads: set[str] = set()
 
     # ---------------------------------------------------------------- records
 
@@ -126,7 +130,7 @@ class BudgetState:
         kind = record["kind"]
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
-        if kind not in ("budget", "reserve", "release", "close", "list", "torn"):
+        if kind not in ("budget", "reserve", "release", "close", "list", "torn", "repaired"):
             raise ValueError(f"unknown kind {kind!r}")
         getattr(self, f"_{kind}")(record)
 
@@ -191,6 +195,21 @@ class BudgetState:
 
     def _torn(self, record: Record) -> None:
         self.settle()
+
+    def _repaired(self, record: Record) -> None:
+        """Count every reservation in full, closed ones too, or the whole budget."""
+        self.earlier_heads |= {str(head) for head in record["heads"]}
+        self.exhausted = self.exhausted or bool(record["whole"])
+        for run in self.runs.values():
+            more = 0 if run.open else run.count - run.spent
+            run.settled = True
+            if run.item is None:
+                self._drawn[run.part, run.event] += more
+            else:
+                declared, place = self.lists[run.item[0]], run.item[1]
+                declared.begun, declared.taken[place] = True, declared.taken[place] + more
+                if declared.taken[place] > declared.items[place][1] and not self.exhausted:
+                    raise ValueError("its runs in full are more than a list holds")
 
     def settle(self) -> None:
         """Count every open reservation as spent in full."""
@@ -293,7 +312,8 @@ class BudgetState:
 
     def total(self, *, reserved: bool) -> float:
         """Return epsilon of everything drawn and, with ``reserved``, still reserved, for the worst part."""
-        return self.listed(reserved=reserved) + max(self.filtered(self.rest(reserved=reserved)).values())
+        total = self.listed(reserved=reserved) + max(self.filtered(self.rest(reserved=reserved)).values())
+        return max(self.epsilon, total) if self.exhausted else total
 
     def parts(self) -> dict[str, float]:
         """Return epsilon of everything drawn for the records of each part."""
@@ -304,11 +324,13 @@ class BudgetState:
         """Return epsilon of everything and a further run outside lists."""
         spent = self.rest(reserved=True)
         spent[part, event] += count
+        if self.exhausted:
+            return math.inf
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
         """Find a place in a list that still has ``count`` releases of an event."""
-        for key, one in self.lists.items():
+        for key, one in () if self.exhausted else self.lists.items():
             for place, (declared, number) in enumerate(one.items):
                 if declared == event and number - one.taken[place] >= count:
                     return key, place

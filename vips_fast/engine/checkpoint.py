@@ -37,7 +37,7 @@ from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
-from ..store.atomic import make_folder, naming, replace_file
+from ..store.atomic import delete, make_folder, naming, replace_file
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import read_npz, write_npz
@@ -130,7 +130,7 @@ def ledger_in(folder: Path, *, strict: bool = False) -> tuple[Ledger, bool]:
     raised.
     """
     path = folder / LEDGER
-    if not strict and not path.exists():
+    if not strict and (path.is_symlink() or not path.exists()):
         return Ledger(), False
     log = Log.of(path, _KIND, strict=strict)
     ledger = _ledger_of(log)
@@ -165,23 +165,14 @@ class RunFolder:
     False, or there are other files.
     """
 
-    #: Names of the files in the folder.
-    OWN: ClassVar[frozenset[str]] = frozenset(
-        name for file in (LEDGER, RUN, CHECKPOINT, LOCK) for name in (file, f".{file}.part")
-    )
+    #: Names of the files in the folder. Beside one may lie its part in the making, which a killed process left.
+    OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, CHECKPOINT, LOCK))
 
     def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
         self.path, self._every = Path(path), every
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
-        make_folder(self.path.absolute())
-        self._lock = lock_folder(self.path)
-        self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
-        try:
-            self._look(resume)
-        except BaseException:
-            self.close()
-            raise
+        make_folder(self.path.absolute(), 0o700)
         self._ledger: Ledger | None = None
         self._model: Model | None = None
         self._run, self._n_steps = "", 0
@@ -190,9 +181,19 @@ class RunFolder:
         # Steps done, and releases then: if the ledger has no more of them, no further step has begun.
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
+        self._lock = lock_folder(self.path)
+        self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
+        try:
+            self._look(resume)
+        except BaseException:
+            self.close()
+            raise
 
     def _look(self, resume: bool) -> None:
-        """Refuse a folder that holds other files than a run's, or not all of them."""
+        """Refuse a folder that holds other files than a run's, or not all of them; remove parts in the making."""
+        for name in sorted(self.OWN):
+            if (self.path / name).is_symlink():
+                raise ValueError(f"{self.path / name}: is a symbolic link, which no fit makes; remove it")
         ledger, run, checkpoint = (self.path / name for name in (LEDGER, RUN, CHECKPOINT))
         #: Whether a run has begun here.
         self.begun = run.exists()
@@ -204,9 +205,25 @@ class RunFolder:
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
             raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
-        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in self.OWN)
-        if others and not self.begun:
+        others = self.others(self.path)
+        if others and not (self.begun or self._ours()):
             raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
+        for part in self.path.glob(".*.part"):
+            if part.name not in others:
+                delete(part)
+
+    def _ours(self) -> bool:
+        """Whether the folder certainly is of this class, though no run has begun."""
+        return False
+
+    @classmethod
+    def others(cls, path: Path) -> list[str]:
+        """List the names in a folder that no run of this class gives."""
+
+        def own(name: str) -> bool:
+            return name in cls.OWN or (name.endswith(".part") and any(name.startswith(f".{one}.") for one in cls.OWN))
+
+        return sorted(entry.name for entry in path.iterdir() if not own(entry.name))
 
     def close(self) -> None:
         """Free the folder."""

@@ -190,6 +190,25 @@ class Ledger:
         """The budget that paid for the last run with a budget, or None."""
         return next((dict(r["budget"]) for r in reversed(self.records) if r["kind"] == "budget"), None)
 
+    @property
+    def charges(self) -> list[tuple[dict[str, str], int]]:
+        """Return the records of budgets, and the least number of releases that each paid for.
+
+        The budget is charged before the release is recorded here. Before its own record, a resume may count a torn end
+        as a release. The budget has not paid for it, so each resume takes one from the number.
+        """
+        found: list[tuple[dict[str, str], int]] = []
+        paying = False
+        for record in self.records:
+            kind = record["kind"]
+            if kind == "budget":
+                found.append((dict(record["budget"]), 0))
+            paying = kind != "plan" and (paying or kind == "budget")
+            if paying and kind in ("release", "resume"):
+                more = -1 if kind == "resume" else bool(event_from_dict(record["event"]).leaves())
+                found[-1] = found[-1][0], found[-1][1] + more
+        return found
+
     def taint(self, reason: str) -> None:
         """Mark the ledger NOT PRIVATE, for good."""
         with self._lock:

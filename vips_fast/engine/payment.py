@@ -39,6 +39,11 @@ class Payment:
             with suppress(BudgetExceededError) if kept else nullcontext():
                 self._reservation = self.budget.reserve(event, count, least=least, what=self._what, part=plan.part)
 
+    def check(self, *ledgers: Ledger) -> None:
+        """Refuse a budget that is older than one of the ledgers; nothing is drawn yet."""
+        if self.budget is not None:
+            self.budget.check_history(charge for ledger in ledgers for charge in ledger.charges)
+
     @property
     def paid(self) -> int | None:
         """Events that the budget pays for; None without a budget."""

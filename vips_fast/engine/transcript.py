@@ -122,7 +122,9 @@ class TranscriptWriter:
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
         self._root, self._first = Path(path), first
-        if first and not resume and self._root.exists() and (not self._root.is_dir() or any(self._root.iterdir())):
+        # A run that ended before its first release has left nothing to keep.
+        taken = self._root.exists() and (not self._root.is_dir() or [*self._root.iterdir()] != self._unused())
+        if first and not resume and taken:
             raise FileExistsError(f"transcript {self._root}: expected a new or an empty folder")
         #: Digest of each release so far.
         self.digests: list[str] = []
@@ -141,9 +143,7 @@ class TranscriptWriter:
 
         Raises ValueError if another run is there, or a release of those steps is missing.
         """
-        number = 0
-        while not self._first and (self._root / _run_name(number)).exists():
-            number += 1
+        number = 0 if self._first else len(_run_folders(self._root)) - len(self._unused())
         self._path = self._root / _run_name(number)
         arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
         if public.classes is not None:
@@ -154,7 +154,7 @@ class TranscriptWriter:
         self._run = {"run": json.loads(json.dumps(run, allow_nan=False, default=list))}
         path = self._path / RUN
         there = Log.of(path, _KIND).records if path.exists() else []
-        if (there or done) and [one.get("run") for one in there[:1]] != [self._run["run"]]:
+        if (any(self._path.glob("release-*")) or done) and [one.get("run") for one in there[:1]] != [self._run["run"]]:
             raise ValueError(f"transcript {self._root}: expected that of the run, with the {done} steps that were done")
         if done:
             self.digests = [release_digest(one) for one in _releases(self._path, range(done), 0)]
@@ -162,6 +162,11 @@ class TranscriptWriter:
         self._path.mkdir(parents=True, exist_ok=True)
         write_file(self._path / "run.npz", lambda file: write_npz(file, arrays))
         self._write([])
+
+    def _unused(self) -> list[Path]:
+        """List the last run if it has no release, as after a stop before the first one."""
+        last = _run_folders(self._root)[-1:]
+        return [path for path in last if not any(path.glob("release-*"))]
 
     def _write(self, records: list[Record]) -> None:
         data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
@@ -208,6 +213,14 @@ def read_transcript(path: str | Path) -> list[Run]:
 
 def _run_name(number: int) -> str:
     return f"run-{number:04d}"
+
+
+def _run_folders(root: Path) -> list[Path]:
+    """List the folders of the runs, up to the first number that is missing."""
+    found: list[Path] = []
+    while (path := root / _run_name(len(found))).is_dir():
+        found.append(path)
+    return found
 
 
 def _read_run(path: Path) -> Run:

@@ -2,13 +2,17 @@
 
 It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpoint`, with more files:
 
+- ``journal``: the states of the job, each written before it begins (`vips_fast.store.log`)
 - ``log``: a line for each event
 - ``room``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
-- ``result``: the head of the result's ledger, which no other model has
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
   the purchase ends, its checkpoint has noised sums that never leave, in a file for only your account
-- ``columns``: the words that the model is fitted over
+
+A job is *planned*, *reserved*, at a *round* of its purchase, at a *step*, has its *result*, is *published* (`state`).
+The journal records the plan, the digest of the columns, and the head of the result's ledger, which no other model has.
+The ledgers of purchase and fit record reservations, rounds and steps, also before each begins. So after any kill these
+logs tell the state, and ``--resume`` continues from it. Files with other names stay, and nothing reads them.
 """
 
 from __future__ import annotations
@@ -23,15 +27,18 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
-from ..engine.checkpoint import LEDGER, RUN, RunFolder, ledger_in, lock_folder
+from ..engine.budget import Budget
+from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
-from ..store.atomic import new_folder, put_in_place, replace_file, sync_folder, write_file
+from ..store.atomic import PUBLIC, delete, new_folder, put_in_place, replace_file, sync_folder, write_file
+from ..store.log import Log, Record, encode, json_digest
 from .log import log_to
 from .places import check_place, kind_in
 
-LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS = "log", "room", "model", "result", "words", "columns"
+JOURNAL, LOG, ROOM, MODEL, WORDS = "journal", "log", "room", "model", "words"
+_KIND = "job"
 _log = logging.getLogger(__name__)
 
 
@@ -40,25 +47,96 @@ def run_folder(out: Path) -> Path:
     return Path(os.path.abspath(out) + ".run")
 
 
+def is_run(folder: Path) -> bool:
+    """Tell whether a folder belongs to a job, even before its journal."""
+    if folder.suffix != ".run" or folder.is_symlink() or not (folder / LOCK).exists():
+        return False
+    return (folder / JOURNAL).exists() or not _before_journal(folder)
+
+
+def _before_journal(folder: Path) -> list[str]:
+    """List the names that no job writes before its journal."""
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOURNAL}."))
+
+
+def _noted(folder: Path, kind: str) -> Record:
+    """Return the journal's last readable record of a kind; empty without one."""
+    path = folder / JOURNAL
+    records = Log.of(path, _KIND, strict=False).records if path.is_file() and not path.is_symlink() else []
+    return next((record for record in reversed(records) if record["kind"] == kind), {})
+
+
+def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
+    """Read the ledgers of fit and purchase.
+
+    With each come whether its torn end counts as a release, and the name of a part of this work.
+    """
+    (fit, torn), words = ledger_in(folder), folder / WORDS
+    found = [(fit, torn, "step")]
+    if words.is_symlink():
+        return found
+    if (words / LEDGER).exists():
+        found.append((*ledger_in(words), "round"))
+    elif words.is_dir():
+        from ..models.vocabulary import PrivateVocabulary
+
+        found.append((PrivateVocabulary.load(words).ledger_, False, "round"))
+    return found
+
+
+def state(folder: Path) -> str:
+    """Describe how far the job of a run folder is."""
+    if belongs(folder.with_suffix(""), folder):
+        return "published"
+    if belongs(folder / MODEL, folder):
+        return "result"
+    for ledger, _, unit in _ledgers(folder):
+        if ledger.plan is not None and len(ledger):
+            n_steps = ledger.plan["n_steps"]
+            return f"{unit} {min(len(ledger) - ledger.lost, n_steps)} of {n_steps}"
+        if ledger.budget is not None:
+            return "reserved"
+    return "planned"
+
+
 def spent(folder: Path) -> str:
-    """Describe the spending of a run, and the budget that paid."""
-    (ledger, torn), what = ledger_in(folder), ""
-    if ledger.plan is None and (folder / WORDS / LEDGER).exists():
-        (ledger, torn), what = ledger_in(folder / WORDS), " of its vocabulary"
-    text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}{what}" + " and one that was cut short" * torn
-    plan, event = ledger.plan, ledger.event()
+    """Describe the spending of a run, and the budget that paid.
+
+    A release that the budget has a record of, and the ledger not yet, was cut short.
+    """
+    (ledger, *_), *others = ledgers = _ledgers(folder)
+    if ledger.plan is None and others:
+        ledger = others[0][0]
+    counts = []
+    for one, torn, unit in ledgers:
+        cut = torn or _charged(folder, one) > len(one)
+        if len(one) or cut or one is ledger:
+            what = " of its vocabulary" if unit == "round" else ""
+            counts.append(f"{len(one)} release{'s' * (len(one) != 1)}{what}" + " and one that was cut short" * cut)
+    text, plan, event = " and ".join(counts), ledger.plan, ledger.event()
     if plan is not None and event is not None and ledger.private:
         text += f" (epsilon = {rounded_up(ledger.epsilon(plan['delta']), 4)} at delta = {plan['delta']:g})"
     budget = ledger.budget
     return f"{text} spent" + (f" of the budget of {budget['dataset']}" if budget else "")
 
 
+def _charged(folder: Path, ledger: Ledger) -> int:
+    """Count a ledger's releases in the budget, 0 if unreadable."""
+    path, runs = _noted(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
+    if path is not None and runs:
+        with suppress(OSError, ValueError):
+            return sum(run["counted"] for run in Budget(path).show()["runs"] if run["run"] in runs)
+    return 0
+
+
 def belongs(model: Path, folder: Path) -> bool:
     """Tell whether a model is the result of a run, by folders."""
-    if not (folder / RESULT).exists() or not model.is_dir() or not any(model.iterdir()):
+    head = _noted(folder, "result").get("head")
+    if head is None or not model.is_dir() or not any(model.iterdir()):
         return False
     with suppress(OSError, ValueError):
-        return bool(kind_in(model).load(model).ledger_.head == (folder / RESULT).read_text("ascii"))
+        return bool(kind_in(model).load(model).ledger_.head == head)
     return False
 
 
@@ -67,12 +145,21 @@ def refusal(folder: Path) -> str:
     clean = f"or vips-fast clean {folder} to give it up"
     if belongs(folder / MODEL, folder):
         return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
-    return f"{folder}: holds a run that was stopped, with {spent(folder)}; expected --resume, {clean}"
+    return (
+        f"{folder}: holds a run that was stopped at {state(folder)}, with {spent(folder)}; expected --resume, {clean}"
+    )
 
 
 def remove(folder: Path) -> None:
-    """Remove a run folder, never in part; the caller has its lock."""
+    """Remove a run folder, except files with other names.
+
+    The caller has its lock.
+    """
     with uninterrupted():
+        if JobFolder.others(folder):
+            for name in (RUN, *sorted(JobFolder.OWN - {RUN, JOURNAL, LOCK}), JOURNAL, LOCK):
+                delete(folder / name)
+            return
         gone = new_folder(folder)
         os.rename(folder, gone)
         shutil.rmtree(gone)
@@ -116,38 +203,71 @@ class JobFolder(RunFolder):
     """Run folder of a job, locked while this object is open.
 
     The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
-    anything was spent. ``resume`` and ``every`` are as for `RunFolder`. Raises BlockingIOError if another fit
-    is writing to the same place. Raises ValueError if a run has not ended and ``resume`` is False.
+    anything was spent. ``resume`` and ``every`` are as for `RunFolder`; the journal records ``planned``.
+
+    Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
+    job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS}
+    OWN = RunFolder.OWN | {JOURNAL, LOG, ROOM, MODEL, WORDS}
     _fresh, _at_first = False, 0
 
-    def __init__(self, out: Path, *, resume: bool, every: int | None = None):
+    def __init__(self, out: Path, *, resume: bool, every: int | None = None, **planned: str | None):
         self._stack = ExitStack()
         super().__init__(run_folder(out), resume=True, every=every)
         try:
+            self._note(kind="planned", **planned)
             self._stack.enter_context(log_to(str(self.path / LOG)))
             if self._lock.before is not None:
                 _log.info("lock of %s, which has ended, taken over", self._lock.before)
-            if (self.begun or (self.words / RUN).exists()) and not resume:
+            if (self.begun or self._purchased) and not resume:
                 raise ValueError(refusal(self.path))
         except BaseException:
             self.close()
             raise
         self._fresh = not self.begun
 
+    def _look(self, resume: bool) -> None:
+        if self.path.is_symlink():
+            raise FileExistsError(f"{self.path}: is a symbolic link, which no job makes; remove it")
+        others = () if self._ours() else _before_journal(self.path)
+        if others:
+            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no journal of a job; expected another --out")
+        super()._look(resume)
+
+    def _ours(self) -> bool:
+        return (self.path / JOURNAL).exists()
+
+    def _note(self, **record: Any) -> None:
+        """Write a record into the journal, unless it repeats the last."""
+        if {key: _noted(self.path, record["kind"]).get(key) for key in record} == record:
+            return
+        path = self.path / JOURNAL
+        if not path.exists():
+            replace_file(path, lambda file: file.write(encode(_KIND)))
+        log, descriptor = Log(path, _KIND), os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            log.read(descriptor)
+            log.append(record)
+        finally:
+            os.close(descriptor)
+
     @property
     def words(self) -> Path:
-        """Folder of the vocabulary purchase, a `RunFolder` of its own."""
+        """Place of the run's vocabulary purchase."""
         return self.path / WORDS
 
+    @property
+    def _purchased(self) -> bool:
+        """Whether the purchase has spent something."""
+        return any(len(ledger) + torn for ledger, torn, _ in _ledgers(self.path)[1:])
+
     def keep_columns(self, names: Iterable[str]) -> bool:
-        """Keep the words of the columns; False if the run has others."""
-        path, text = self.path / COLUMNS, "\n".join(names).encode()
+        """Keep the digest of the columns; False if the run has others."""
+        digest = json_digest(list(names))
         if not self.begun:
-            replace_file(path, lambda file: file.write(text))
-        return path.exists() and path.read_bytes() == text
+            self._note(kind="columns", digest=digest)
+        return bool(_noted(self.path, "columns").get("digest") == digest)
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """Call `RunFolder.begin`, then reserve space for the result.
@@ -172,8 +292,7 @@ class JobFolder(RunFolder):
     def _set_aside(self, size: int) -> None:
         path = self.path / ROOM
         try:
-            with open(path, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+            write_file(path, lambda file: os.posix_fallocate(file.fileno(), 0, size))
         except OSError as error:
             self._release_room()
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -198,13 +317,13 @@ class JobFolder(RunFolder):
         """Write the result and its texts, whole and synced to disk."""
         part, place = self.path / f".{MODEL}.part", self.path / MODEL
         for old in (part, place):
-            shutil.rmtree(old, ignore_errors=True)
+            delete(old)
         part.mkdir()
         write_into(model._fitted(), part)
         for name, text in files.items():
-            write_file(part / name, lambda file, text=text: file.write(text.encode()))
+            write_file(part / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
         sync_folder(part)
-        replace_file(self.path / RESULT, lambda file: file.write(model.ledger_.head.encode()))
+        self._note(kind="result", head=model.ledger_.head)
         os.rename(part, place)
         sync_folder(self.path)
 
@@ -238,8 +357,8 @@ class JobFolder(RunFolder):
     @property
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
-        spent = (self.words / RUN).exists() or (self._ledger is not None and len(self._ledger) > 0)
-        return not self._fresh or self._kept >= 0 or spent
+        drawn = self._ledger is not None and len(self._ledger) > 0
+        return not self._fresh or self._kept >= 0 or drawn or self._purchased
 
     def close(self) -> None:
         """Unlock the folder; remove it if nothing would be lost."""

@@ -258,7 +258,9 @@ class Job:
             return Outcome(done, out, note=f"{out} holds the finished model; nothing was spent.")
         check_place(out, self.force)
         # The run folder is locked before the data are read: a second job does not begin.
-        with JobFolder(out, resume=self.resume, every=self.checkpoint_every) as folder:
+        facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
+        facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
+        with JobFolder(out, resume=self.resume, every=self.checkpoint_every, **facts) as folder:
             try:
                 return self._run(folder, out, kept, transcript)
             except BaseException as error:

@@ -17,7 +17,7 @@ class LogFile(logging.Handler):
 
     def __init__(self, path: str) -> None:
         super().__init__(logging.INFO)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         form = logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
         form.converter = time.gmtime
         self.setFormatter(form)

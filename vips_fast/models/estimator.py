@@ -24,7 +24,7 @@ from ..data.types import Column, Data
 from ..data.vocabulary import carried_purchase, warn_of_purchase
 from ..engine.backend import Backend, Threads
 from ..engine.budget import Budget
-from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.checkpoint import RunFolder, ledger_in, open_folder
 from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger, purchase_of
 from ..engine.loop import run
@@ -266,6 +266,7 @@ class PrivateEstimator(Fitted):
         elif self.sampling == "rows":
             raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
         payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
+        payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
         payment.reserve(planned.plan, folder, self.target_epsilon)
         return replace(stage, payment=payment)
 

@@ -21,7 +21,7 @@ from ..checks import missing_package
 from ..engine.ledger import Ledger
 from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
-from ..store.atomic import new_folder, put_in_place, write_file
+from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
 from ..store.folder import Folder
 from ..store.npz import write_npz
 from .family import COLUMNS, PURCHASE, READING, SCHEMA, VOCABULARY, family_of
@@ -90,13 +90,13 @@ def write_into(result: FitResult, folder: Path) -> None:
         text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"settings: an argument of {result.kind} cannot be written as JSON ({error})") from None
-    write_file(folder / ARRAYS, lambda file: write_npz(file, arrays))
-    write_file(folder / META, lambda file: file.write(text.encode()))
+    write_file(folder / ARRAYS, lambda file: write_npz(file, arrays), PUBLIC)
+    write_file(folder / META, lambda file: file.write(text.encode()), PUBLIC)
     for name, said in {**result.public.inputs, PRIVACY_FILE: privacy_json(result)}.items():
-        write_file(folder / name, lambda file, said=said: file.write(said.encode()))
+        write_file(folder / name, lambda file, said=said: file.write(said.encode()), PUBLIC)
     if result.signature is not None:
         signature = result.signature
-        write_file(folder / SIGNATURE, lambda file: file.write(signature))
+        write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
 def kind_of(path: str | Path) -> str:

@@ -20,6 +20,8 @@ from .process import is_dead_tag, tag
 _log = logging.getLogger(__name__)
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+#: Permissions of a file that is published, less the umask. All others are for their owner only.
+PUBLIC = 0o666
 
 
 @contextmanager
@@ -33,12 +35,24 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
-def write_file(path: Path, write: Callable[..., Any]) -> None:
-    """Write a file by ``write(binary file)`` and bring its bytes to the disk."""
-    with naming(path), open(path, "wb") as file:
+def write_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
+    """Write a new file by ``write(binary file)``, to the disk.
+
+    The file takes the place of one with this name. A symbolic link in the place is replaced, not followed.
+    """
+    with naming(path), open(_create(path, mode), "wb") as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _create(path: Path, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, flags, mode)
 
 
 def write_at(descriptor: int, data: bytes, position: int) -> None:
@@ -48,11 +62,11 @@ def write_at(descriptor: int, data: bytes, position: int) -> None:
         data, position = data[done:], position + done
 
 
-def replace_file(path: Path, write: Callable[..., Any]) -> None:
+def replace_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
     """Write or replace a file in one step: at any moment and after any crash the old or the new one is there."""
     part = path.with_name(f".{path.name}.part")
     try:
-        write_file(part, write)
+        write_file(part, write, mode)
         os.rename(part, path)
     except BaseException:
         with suppress(OSError):
@@ -106,6 +120,14 @@ def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
             part.unlink()
 
 
+def delete(path: Path) -> None:
+    """Remove a file, a link or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def sync_folder(path: Path) -> None:
     """Bring a folder's entries to the disk, if the system can; a forgotten ledger would be an under-count."""
     with naming(path):
@@ -119,11 +141,14 @@ def sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents, on the disk."""
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder and its parents, on the disk.
+
+    ``mode`` are its permissions, less the umask.
+    """
     if not path.is_dir():
         make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode, exist_ok=True)
         sync_folder(path.parent)
 
 

@@ -115,6 +115,26 @@ def encode(kind: str, records: Iterable[Record] = ()) -> bytes:
     return b"".join([_first_line(kind, len(lines)), *lines])
 
 
+def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]]]:
+    """Find the readable records of a damaged log, each with its hash.
+
+    A readable record holds its own hash. The number is the count in the first line, None if that line is damaged.
+    """
+    first, *lines = data.split(b"\n")
+    digits = first[-21:-9]
+    count = int(digits) if digits.isdigit() and first + b"\n" == _first_line(kind, int(digits)) else None
+    found: list[tuple[Record, str]] = []
+    for line in lines:
+        try:
+            record = json.loads(line)["record"]
+            head = json_digest(record)
+            if _line(record, head) == line + b"\n" and type(record["number"]) is int and len(record["before"]) == 64:
+                found.append((record, head))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return count, found
+
+
 class Log(Chain):
     """The chain in a file of the given kind; `read` it before you append.
 
@@ -135,7 +155,7 @@ class Log(Chain):
         """
         log = cls(path, kind)
         with naming(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 log.read(descriptor)
             except LogDamagedError:

@@ -168,7 +168,7 @@ _RUNS = (
 
 BUDGET = command(
     "budget",
-    "the privacy budget of a data set: make, show, check, declare runs ahead",
+    "the privacy budget of a data set: make, show, check, repair, declare runs ahead",
     inner=(
         command(
             "budget create",
@@ -197,6 +197,13 @@ BUDGET = command(
             Option("--head", "the head that a model recorded; exit code 3 if it is not there", metavar="HASH"),
             Option("--give-back", "close the reservation of an ended process on another host", metavar="RUN"),
             examples=("notes.budget",),
+        ),
+        command(
+            "budget repair",
+            "show the readable part of a damaged budget; never counts less than was spent",
+            _FILE,
+            file("--out", "also write a repaired copy, a new file", metavar="COPY"),
+            examples=("notes.budget --out repaired.budget",),
         ),
         command(
             "budget reserve",

@@ -1,0 +1,205 @@
+"""The run folder of a job: its journal, files that are not its own, links, and what only its owner may read."""
+
+import os
+import re
+import signal
+import stat
+
+import pytest
+from drill import Stage, write_notes
+from runs import Stop, data, estimator
+
+from vips_fast.cli import main
+from vips_fast.engine.budget import Budget, LogDamagedError
+from vips_fast.engine.checkpoint import RunFolder
+from vips_fast.jobs import folder as folders
+from vips_fast.models import estimator as estimators
+from vips_fast.store import log
+
+
+@pytest.fixture
+def stage(tmp_path):
+    write_notes(tmp_path / "notes.csv")
+    (tmp_path / "words").write_text("\n".join(("cough", "fever", "rash", "sleep", "work")) + "\n")
+    return Stage(tmp_path / "job", tmp_path / "notes.csv", tmp_path / "words")
+
+
+@pytest.fixture
+def stopped(stage, monkeypatch):
+    """A job of this process that was stopped after its second step."""
+    after = RunFolder.after
+
+    def stops(self, step):
+        after(self, step)
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "after", stops)
+        assert main(stage.line()) == 130
+    return stage
+
+
+def names(run):
+    return {path.name for path in run.iterdir()}
+
+
+def test_the_journal_tells_the_state(stopped, capsys):
+    run = folders.run_folder(stopped.out)
+    kinds = [record["kind"] for record in log.Log.of(run / "journal", "job").records]
+    assert kinds == ["planned"] and folders.state(run) == "step 2 of 3"
+    line = stopped.line()
+    del line[line.index("--transcript") : line.index("--transcript") + 2]
+    assert main([one for one in line if one != "--resume"]) == 2
+    assert "was stopped at step 2 of 3, with 2 releases (epsilon" in capsys.readouterr().err
+    assert stopped.run() == 0, stopped.said()
+    assert not run.exists() and stopped.charged() == 3
+
+
+@pytest.mark.parametrize("name", [".words.4711-1.0a1b2c3d.part", ".ledger.jsonl.part", ".model.part"])
+def test_parts_of_a_killed_process_are_removed(stopped, name):
+    run = folders.run_folder(stopped.out)
+    (run / name).mkdir()
+    (run / name / "file").write_text("part")
+    with RunFolder(run, resume=True):
+        assert ((run / name).exists()) == name.startswith((".words", ".model"))  # not its own
+    assert stopped.run() == 0 and not run.exists(), stopped.said()
+
+
+def test_files_of_others_do_not_stop_a_job_and_stay(stopped):
+    run = folders.run_folder(stopped.out)
+    (run / "notes.txt").write_text("mine")
+    assert stopped.run() == 0, stopped.said()
+    assert names(run) == {"notes.txt"}
+    assert main(["clean", str(run)]) == 0 and names(run) == {"notes.txt"}
+
+
+def test_a_folder_of_another_program_is_refused(stage):
+    run = folders.run_folder(stage.out)
+    run.mkdir()
+    (run / "log").write_text("mine")
+    assert stage.run() == 2
+    assert re.search(r"model.run: holds 'log', and no journal of a job; expected another --out", stage.said())
+    assert main(["clean", str(run)]) == 0 and (run / "log").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.npz", "ledger.jsonl", "words", "model", "journal", "log"])
+def test_a_planted_link_is_not_followed(stopped, tmp_path, name):
+    run, other = folders.run_folder(stopped.out), tmp_path / "other"
+    if (run / name).exists():
+        (run / name).rename(other)
+    else:
+        other.mkdir()
+        (other / "file").write_text("mine")
+    (run / name).symlink_to(other)
+    before = other.read_bytes() if other.is_file() else (other / "file").read_bytes()
+    assert stopped.run() == 2 and f"{name}: is a symbolic link" in stopped.said()
+    assert (other.read_bytes() if other.is_file() else (other / "file").read_bytes()) == before
+    assert main(["clean", str(run)]) == 0 and other.exists()
+
+
+def test_a_link_in_the_place_of_a_run_folder_is_refused(stage, tmp_path):
+    (tmp_path / "other").mkdir()
+    folders.run_folder(stage.out).symlink_to(tmp_path / "other")
+    assert stage.run() == 2 and "model.run: is a symbolic link" in stage.said()
+
+
+def test_private_files_are_for_their_owner(stopped, tmp_path):
+    run = folders.run_folder(stopped.out)
+    for path in (*run.rglob("*"), *(stopped.folder / "releases").rglob("*"), stopped.budget.path):
+        if path.is_file():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    assert main(["shard", str(stopped.notes), str(tmp_path / "shards"), *"--text note --person patient".split(),
+                 "--vocab", str(stopped.vocab)]) == 0  # fmt: skip
+    assert stopped.run() == 0
+    line = ["transform", str(stopped.out), str(stopped.notes), "--out", str(tmp_path / "rows.csv")]
+    assert main(line) == 0
+    for path in (tmp_path / "rows.csv", *(p for p in (tmp_path / "shards").rglob("*") if p.is_file())):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    # A model is published.
+    assert stat.S_IMODE((stopped.out / "model.npz").stat().st_mode) == 0o644
+
+
+def test_clean_counts_a_charge_that_the_ledger_has_not(stage, monkeypatch, capsys):
+    """A kill between the budget's record and the ledger's."""
+
+    def job():
+        intend = estimators.Ledger.intend
+
+        def killed(self, *arguments, **more):
+            if len(self) == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            intend(self, *arguments, **more)
+
+        estimators.Ledger.intend = killed
+
+    monkeypatch.setattr(estimators, "SystemRandomness", estimators.SystemRandomness)
+    child = os.fork()
+    if child == 0:
+        job()
+        main(stage.line())
+        os._exit(3)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL and stage.charged() == 2
+    assert main(["clean", str(stage.out)]) == 0
+    said = capsys.readouterr().out
+    assert "1 release and one that was cut short (epsilon" in said and "the budget keeps the charge" in said
+
+
+# ------------------------------------------------------------ a budget that was rolled back
+
+
+def test_a_resume_notices_a_budget_that_was_rolled_back(stopped, tmp_path):
+    whole = stopped.budget.path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for kept in (2, 4):  # before the reservation; before the second release
+        stopped.budget.path.write_bytes(log.encode("budget", []) + b"".join(lines[1:kept]))
+        first = b"".join(lines[1:kept])
+        stopped.budget.path.write_bytes(log._first_line("budget", kept - 1) + first)
+        assert stopped.run() == 2, kept
+        assert "an older copy was put back" in stopped.said().splitlines()[-1]
+        assert stopped.drawn() == 0  # the first run was in this process
+    stopped.budget.path.write_bytes(whole)
+    assert stopped.run() == 0
+
+
+def partial(budget):
+    model = estimator("lda", noise_multiplier=60.0)
+    model._test_key = None
+    return model.partial_fit(*data("lda"), budget=budget)
+
+
+def test_a_partial_fit_notices_a_budget_that_was_rolled_back(tmp_path):
+    budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward7")
+    copied = budget.path.read_bytes()
+    model = partial(budget)
+    newest, head = budget.path.read_bytes(), model.ledger_.head
+    budget.path.write_bytes(copied)
+    with pytest.raises(LogDamagedError, match="an older copy was put back.*restore the newest copy"):
+        model.partial_fit(*data("lda"), budget=Budget(budget.path))
+    assert Budget(budget.path).spent == 0.0 and model.ledger_.head == head
+    budget.path.write_bytes(newest)
+    assert len(model.partial_fit(*data("lda"), budget=Budget(budget.path)).ledger_) == 2
+
+
+# ------------------------------------------------------------ transcripts of runs without a release
+
+
+@pytest.mark.parametrize("again", ["fit", "partial_fit"])
+def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_takes(tmp_path, monkeypatch, again):
+    from vips_fast.models.rebuild import verify
+
+    model = estimator("lda")
+    if again == "partial_fit":
+        model.partial_fit(*data("lda"), transcript=tmp_path / "t")
+
+    def fails(*arguments, **options):
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(estimators, "run", fails)
+        with pytest.raises(Stop):
+            getattr(model, again)(*data("lda"), transcript=tmp_path / "t")
+    model.set_params(random_state=99) if again == "fit" else None
+    getattr(model, again)(*data("lda"), transcript=tmp_path / "t").save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t").ok
