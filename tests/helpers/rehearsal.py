@@ -32,15 +32,25 @@ def copy_tree(folder, *names, compiled=False):
 
 
 def add(folder, files):
-    """Write new files, given as their texts; or put texts before marks of files, given as pairs of mark and text."""
+    """Write new files, given as their texts; or put texts before marks of files, given as pairs of mark and text.
+
+    The end of a file is the mark "".
+    """
     for name, text in files.items():
         path = folder / name
         if isinstance(text, tuple):
             marks, text = text, path.read_text("utf-8")
             for mark, more in zip(marks[::2], marks[1::2], strict=True):
                 assert mark in text, (name, mark)
-                text = text.replace(mark, more + mark, 1)
+                text = text.replace(mark, more + mark, 1) if mark else text + more
         path.write_text(text, "utf-8")
+
+
+def touched(folder, *names):
+    """Files below some folders of a copy that the project has not, or has otherwise."""
+    found = (path.relative_to(folder) for name in names for path in (folder / name).rglob("*") if path.is_file())
+    old = {path: (ROOT / path).read_bytes() if (ROOT / path).is_file() else None for path in found}
+    return {path.as_posix() for path, text in old.items() if text != (folder / path).read_bytes()}
 
 
 def call(folder, *command):
