@@ -1,14 +1,11 @@
 """The table of options: every command runs, every setting is one, and nothing else has to know an option."""
 
 import ast
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from rehearsal import add, call, copy_tree
 
 from vips_fast.cli import jobfile, options, tables
 from vips_fast.cli.options import TEXT, Place, read_tried
@@ -119,18 +116,11 @@ main(["config", "job.toml"])
 
 def test_a_new_option_is_one_entry_in_one_file(tmp_path):
     """Rehearsed in a copy of the package: parser, job file, manual page, help and ``--try`` have it from there."""
-    copy = tmp_path / "vips_fast"
-    shutil.copytree(ROOT / "vips_fast", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    path, mark = copy / "cli" / "tables" / "fits.py", '    more=(setting("--bound", '
-    text = path.read_text("utf-8")
-    assert text.count(mark) == 1
+    copy_tree(tmp_path, "vips_fast", compiled=True)
     entry = 'setting("--chatter", "how much it talks", WHOLE, metavar="WORDS"), '
-    path.write_text(text.replace(mark, f"    more=({entry}" + mark.removeprefix("    more=(")), "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", REHEARSED], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0 and "how much it talks" in done.stdout, done.stderr
+    add(tmp_path, {"vips_fast/cli/tables/fits.py": ('setting("--bound", ', entry)})
+    done = call(tmp_path, "-c", REHEARSED)
+    assert "how much it talks" in done.stdout
     assert "required: INPUT: expected here or in job.toml" in done.stderr
 
 

@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import pkgutil
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import EVERY
+from rehearsal import add, call, copy_tree, listed
 
 import vips_fast
 from vips_fast import LatentDirichletAllocation, models, verify
@@ -207,7 +207,7 @@ def test_what_a_model_is_is_asked_of_its_family_alone():
 
 #: All that a model takes, by file: its text, or pairs of a mark in an existing file and the text to put before it.
 ADDED = {
-    "models/ball.py": '''"""Networks with a name of their own."""
+    "vips_fast/models/ball.py": '''"""Networks with a name of their own."""
 
 from .sbn import SigmoidBeliefNetwork
 
@@ -215,7 +215,7 @@ from .sbn import SigmoidBeliefNetwork
 class BallNetwork(SigmoidBeliefNetwork):
     """A network."""
 ''',
-    "models/family.py": (
+    "vips_fast/models/family.py": (
         "    OWN,\n)",
         """    Family(
         name="ball",
@@ -232,7 +232,7 @@ class BallNetwork(SigmoidBeliefNetwork):
     ),
 """,
     ),
-    "report/parts/ball.py": '''"""The part of a ball."""
+    "vips_fast/report/parts/ball.py": '''"""The part of a ball."""
 
 from ..part import Learned, Part
 
@@ -246,7 +246,7 @@ class Ball(Part):
     def text(self, model, columns, n_words=10):
         return " ".join(columns or ()) + f" {model.components_.sum():.6g}\\n"
 ''',
-    "audit/adapters.py": (
+    "vips_fast/audit/adapters.py": (
         "class ClassesAdapter",
         """class BallAdapter(SbnAdapter):
     from ..models.ball import BallNetwork as estimator_type
@@ -254,7 +254,7 @@ class Ball(Part):
 
 """,
     ),
-    "cli/tables/fits.py": (
+    "vips_fast/cli/tables/fits.py": (
         "FIT = command(",
         'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
         'MIXTURE), metavar="MODEL")',
@@ -262,7 +262,7 @@ class Ball(Part):
         '        _search(SBN, "',
         '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',
     ),
-    "cli/ball.py": '''"""``fit ball``."""
+    "vips_fast/cli/ball.py": '''"""``fit ball``."""
 
 from pathlib import Path
 
@@ -320,19 +320,8 @@ assert main(["verify", "m", "--transcript", "m.transcript"]) == 1
 
 
 def test_a_model_takes_a_record_and_at_most_eight_files(tmp_path):
-    assert len(ADDED) + len(BESIDE) <= 8
-    copy = tmp_path / "vips_fast"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for name, text in ADDED.items():
-        path = copy / name
-        if isinstance(text, tuple):
-            marks, text = text, path.read_text("utf-8")
-            for mark, more in zip(marks[::2], marks[1::2], strict=True):
-                assert mark in text, (name, mark)
-                text = text.replace(mark, more + mark, 1)
-        path.write_text(text, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", REHEARSED], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    touched = {*ADDED, *BESIDE}
+    assert len(touched) <= 8 and touched == listed("### A built-in model", NAME="ball")
+    copy_tree(tmp_path, "vips_fast", compiled=True)
+    add(tmp_path, ADDED)
+    call(tmp_path, "-c", REHEARSED)

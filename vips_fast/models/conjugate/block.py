@@ -173,7 +173,11 @@ def loop_of(kind: type) -> Callable[..., None]:
 
 @cache
 def _loop(function: Callable[..., None]) -> Any:
-    """Compile the loop around one function, in which a wrong index raises and division by zero gives infinity."""
+    """Compile the loop around one function, in which a wrong index raises and division by zero gives infinity.
+
+    Nothing here is assigned to a slice, and no integer begins as a literal: Numba would compile its messages about
+    shapes, and the shared functions twice, which takes most of the time of a first fit.
+    """
     import numba
 
     load, add = _shared()
@@ -191,8 +195,8 @@ def _loop(function: Callable[..., None]) -> Any:
         values: Any,
         sums: Any,
     ) -> Any:
-        block, out = room[0], room[1]
-        first, single, unit = 0, 0, 0
+        block, out, carry = room[0], room[1], room[-1]
+        first, single, unit = np.int64(0), np.int64(0), np.int64(0)
         while first < len(rows):
             last = first + 1 if first < single else min(first + len(block), len(rows))
             load(records, rows, first, last, block, out)
@@ -205,14 +209,17 @@ def _loop(function: Callable[..., None]) -> Any:
                 single = last
                 continue
             if failed:
-                out[0] = math.nan
+                for j in range(out.shape[1]):
+                    out[0, j] = math.nan
             if len(values) > 0:
                 for i in range(first, last):
-                    values[i] = out[i - first]
+                    for j in range(out.shape[1]):
+                        values[i, j] = out[i - first, j]
             else:
                 unit = add(first, last, starts, unit, bounds, room, counts, sums)
             first = last
-        room[-1][:] = 0.0
+        for j in range(len(carry)):
+            carry[j] = 0.0
 
     return loop
 
@@ -265,7 +272,8 @@ def _shared() -> tuple[Any, Any]:
         top, square = 0.0, 0.0
         for j in range(len(row)):
             if not abs(row[j]) <= 1.7976931348623157e308:
-                row[:] = 0.0
+                for k in range(len(row)):
+                    row[k] = 0.0
                 return -1.0
             top = max(top, abs(row[j]))
         for j in range(len(row)):
@@ -277,7 +285,9 @@ def _shared() -> tuple[Any, Any]:
     def measure(values: Any, n: Any, nonnegative: Any, chains: Any) -> Any:
         """Write the squared norms of the first n rows to chains[0]: -1, and zeros in the row, if it is not finite."""
         whole = values.shape[1] // 4 * 4
-        chains[:] = 0.0
+        for j in range(len(chains)):
+            for i in range(n):
+                chains[j, i] = 0.0
         for j in range(values.shape[1]):
             chain = chains[j % 4 if j < whole else 0]
             if nonnegative:
@@ -288,9 +298,7 @@ def _shared() -> tuple[Any, Any]:
         for i in range(n):
             chains[0, i] = (chains[0, i] + chains[2, i]) + (chains[1, i] + chains[3, i])
             if not chains[0, i] <= 1e300:
-                row = values[i].copy()
-                chains[0, i] = shorten(row)
-                values[i] = row
+                chains[0, i] = shorten(values[i])
 
     @compiled
     def join(values: Any, first: Any, last: Any, starts: Any, unit: Any, slots: Any, carry: Any) -> Any:
@@ -327,7 +335,7 @@ def _shared() -> tuple[Any, Any]:
             counts[1] += chains[0, i] < 0.0 or math.sqrt(chains[0, i]) > bound * (1.0 + 1e-9)
         unit, n, single = join(values, first, last, starts, unit, slots, carry)
         if not single:
-            measure(values, n, False, chains)
+            measure(values, n, nonnegative, chains)  # sums of numbers >= 0 are >= 0
         within, target, clipping = clip * (1.0 - 2.0**-20), clip * (1.0 - 2.0**-40), False
         for i in range(n):
             norm = math.sqrt(max(chains[0, i], 0.0))
