@@ -134,8 +134,6 @@ class ConjugateModel(Model):
         """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
 
-    # ------------------------------------------------------------- records
-
     @cached_property
     def _loop(self) -> Callable[..., None]:
         return loop_of(type(self.functions))
@@ -195,8 +193,6 @@ class ConjugateModel(Model):
             warnings.append(MIXING_WARNING)
         return warnings
 
-    # -------------------------------------------------------------- M-step
-
     @property
     def average(self) -> tuple[np.ndarray, float]:
         """Mean of the released statistics and sd of the noise in it, without the share of the start, which is 0."""
@@ -221,8 +217,6 @@ class ConjugateModel(Model):
 
     def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
-
-    # --------------------------------------------------------------- state
 
     def state(self) -> dict[str, np.ndarray]:
         """Average, its law, number of steps and parameters."""

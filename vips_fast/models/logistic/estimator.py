@@ -20,11 +20,10 @@ from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
-from ..readouts import Published, by_pieces, kept
+from ..readouts import Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
@@ -62,7 +61,7 @@ class PaperParameters(Common, total=False):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BayesianLogisticRegression(PrivateEstimator):
+class BayesianLogisticRegression(Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
@@ -130,7 +129,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     (1, 2)
     """
 
-    _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
     _most_classes: ClassVar[int] = 1024
     _covariances: ClassVar[tuple[str, ...]] = ("full", "spherical")
@@ -153,8 +151,6 @@ class BayesianLogisticRegression(PrivateEstimator):
         from .paper import PaperLogisticRegression
 
         return PaperLogisticRegression.paper(**parameters)
-
-    # ------------------------------------------------------------- fitting
 
     def fit(
         self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
@@ -273,8 +269,6 @@ class BayesianLogisticRegression(PrivateEstimator):
             specs["covariance"] = ArraySpec((1,), low=0.0)
         return {**specs, "prior": replace(specs["prior"], low=0.0)}
 
-    # ------------------------------------------------------------ read-outs
-
     # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
 
     @property
@@ -310,13 +304,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     def prior_precision_(self) -> np.float64 | Vector:
         """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
-        classes = self._fitted().public.classes
-        assert classes is not None
-        return classes
 
     @kept
     def _bounds(self) -> tuple[float, float]:
@@ -394,15 +381,11 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
         """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
-        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
-            y = np.asarray(y)
-            predicted = self.predict(X)
-            if y.shape != predicted.shape:
-                raise ValueError(f"y has shape {y.shape}: expected ({len(predicted)},), one entry for each row of X")
-            return float((predicted == y).mean())
+            return self._accuracy(X, y)
         p = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1 - 1e-16)
+        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         y, trials, problems = read_counts(y, trials, n_trials, len(p))
         usable_rows(problems, "raise")
         b = np.full(len(y), n_trials) if trials is None else trials
@@ -431,12 +414,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         return plot_coefficients(self, self.coef_, limits, titles, known, most)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import ClassifierTags
-
         tags, known = super().__sklearn_tags__(), self._known_classes()
-        tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
-        tags.classifier_tags = ClassifierTags(multi_class=known is not None and len(known) > 2)
+        tags.classifier_tags.multi_class = known is not None and len(known) > 2
         return tags
 
 

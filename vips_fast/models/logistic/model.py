@@ -37,8 +37,6 @@ class LogisticModel(LogisticStatistics):
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
 
-    # ----------------------------------------------------- hooks of variants
-
     def _curvature(self, moment: float) -> float:
         """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
         return curvature_ratio(moment / self._n, self._b)
@@ -46,8 +44,6 @@ class LogisticModel(LogisticStatistics):
     def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """What the next step's <xi> and s1 are taken around."""
         return point
-
-    # ------------------------------------------------------------- M-step
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scales_of(self.step)
@@ -237,8 +233,6 @@ class LogisticModel(LogisticStatistics):
         point = np.zeros(self.n_features)
         point[-1] = math.log(share / (1 - share)) / self._constant
         return point
-
-    # -------------------------------------------------------------- state
 
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.model import Model, Release, diagnose
+from ...engine.model import Release, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.logistic import workspace
 from ...mechanisms import GaussianMechanism
+from ..per_class import PerClassModel
 from .model import LogisticModel
 
 
@@ -37,7 +38,7 @@ class ClassModel(LogisticModel):
         return (linear, quadratic) if self.private else (linear * math.sqrt(self._n_classes), quadratic)
 
 
-class OneVsRestModel(Model):
+class OneVsRestModel(PerClassModel):
     """K classes, each against the rest: K gradients and one curvature, clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released centre m_k. A record's
@@ -76,8 +77,7 @@ class OneVsRestModel(Model):
 
     def __init__(self, public: Public, **settings: Any):
         assert public.classes is not None
-        #: The posterior of each class.
-        self.classes = [ClassModel(public, **settings) for _ in public.classes]
+        self.classes: list[ClassModel] = [ClassModel(public, **settings) for _ in public.classes]
         first = self.classes[0]
         self.n_classes, self.n_features = len(self.classes), first.n_features
         self.clip, self.private = first.clip, first.private
@@ -103,8 +103,6 @@ class OneVsRestModel(Model):
             self._moments = np.stack([one.moment for one in self.classes if one.moment is not None])
             for one, moment in zip(self.classes, self._moments, strict=True):
                 one.moment = moment  # not held twice
-
-    # ------------------------------------------------------------- E-step
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
@@ -138,8 +136,6 @@ class OneVsRestModel(Model):
         sums[:split], sums[split:] = fine[:split], self.classes[0].round(fine[split:], spacing)
         return sums
 
-    # ------------------------------------------------------------- M-step
-
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and the common curvature."""
         d, units = self.n_features, release.units
@@ -148,24 +144,6 @@ class OneVsRestModel(Model):
             one.update(Release(release.step, own, release.scale, release.noise_sd))
         self._set_state()
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {f"class{k}.{name}": array for k, one in enumerate(self.classes) for name, array in one.state().items()}
-
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        before = [one.state() for one in self.classes]
-        try:
-            for k, one in enumerate(self.classes):
-                start = f"class{k}."
-                one.restore({n.removeprefix(start): array for n, array in state.items() if n.startswith(start)})
-            if len({one.step for one in self.classes}) > 1:
-                raise ValueError("state: the classes are not at one step")
-        except ValueError:
-            for one, old in zip(self.classes, before, strict=True):
-                one.restore(old)
-            raise
+        super().restore(state)
         self._set_state()
-
-    def result(self) -> dict[str, np.ndarray]:
-        """Those of each class, stacked: shapes (K, d), (K, d, d) and (K, 2)."""
-        each = [one.result() for one in self.classes]
-        return {name: np.stack([result[name] for result in each]) for name in each[0]}

@@ -104,8 +104,6 @@ class SphericalModel(Model):
         """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
 
-    # ------------------------------------------------------------- E-step
-
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
         block, words, starts = unpack_block(block, words)
@@ -151,8 +149,6 @@ class SphericalModel(Model):
         scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
         return places % self._d, np.trunc(entries * scale[owner]).astype(np.int64)
 
-    # ------------------------------------------------------------- M-step
-
     def update(self, release: Release) -> None:
         """See the class's notes."""
         unit = self._n * self._residual * self._b * self._bound
@@ -196,8 +192,6 @@ class SphericalModel(Model):
         point = np.zeros(self._d)
         point[-1] = math.log(share / (1 - share)) / self._constant
         return point
-
-    # -------------------------------------------------------------- state
 
     def state(self) -> dict[str, np.ndarray]:
         law = np.array([self._step, self._halvings, self._variance, self._mean_variance, self._shared], dtype=float)

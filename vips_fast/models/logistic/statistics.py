@@ -133,8 +133,6 @@ class LogisticStatistics(Model):
         #: <m m^T> of q(m) around the centre, (d, d); None before the first step, when <xi> = b/4.
         self.moment: np.ndarray | None = None
 
-    # ------------------------------------------------------------- bounds
-
     def _private_clip(self) -> float:
         return 1.0
 
@@ -185,8 +183,6 @@ class LogisticStatistics(Model):
         #: The factor off the diagonal as it is, a little below sqrt(2).
         self._ratio = self._off.value / unit
 
-    # ------------------------------------------------------------- E-step
-
     def center(self) -> np.ndarray | None:
         """m0 of this step, (d,); None before the first."""
         return self.point if self.step else None
@@ -226,8 +222,6 @@ class LogisticStatistics(Model):
         diagonal = d + i * (2 * d - i + 1) // 2
         sums[diagonal] = rounded(fine[diagonal], self._on)
         return sums
-
-    # ------------------------------------------------------------- M-step
 
     def _unpack(self, values: np.ndarray) -> np.ndarray:
         """s2/C2 as a symmetric matrix, from the values of a release."""

@@ -150,10 +150,7 @@ class NetworkModel(Model):
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Lower the bounds by the error of rounding to the lattice."""
-        slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
-        if slack > 0.5 * self.clip:
-            raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
-        self.retained, self.spacing = 1.0 - slack / self.clip, mechanism.spacing
+        self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Exact sums times their multipliers, to the nearest points of the lattice."""
@@ -214,6 +211,14 @@ class NetworkModel(Model):
 
 def _turned(name: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
+
+
+def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
+    """The factor retained of `NetworkModel`."""
+    slack = 1.001 * math.sqrt(model.shape[0]) * mechanism.spacing
+    if slack > 0.5 * model.clip:
+        raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+    return 1.0 - slack / model.clip
 
 
 def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:

@@ -102,8 +102,6 @@ class PolyaGammaModel(NetworkModel):
         """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""
         return self.clip if relation == "add_remove" else min(math.sqrt(2.0) * self.clip, math.sqrt(6.0))
 
-    # -- statistics
-
     @property
     def fine_shape(self) -> tuple[int, ...]:
         """z, xi, y x (z, 1) and all pairs k <= l for each visible unit."""
@@ -210,8 +208,6 @@ class PolyaGammaModel(NetworkModel):
         norm = np.sqrt(square) * (1 + 1e-9)
         return np.asarray(np.minimum(1.0, self.clip / np.maximum(norm, self.clip)))
 
-    # -- M-step
-
     def update(self, release: Release) -> None:
         """Update by appendix 5 from the running average, in largest norms."""
         fresh = np.empty(self.shape)
@@ -286,8 +282,6 @@ class PolyaGammaModel(NetworkModel):
             return hidden_bias(z, n, variance)
         xi = np.clip(pg_mean(self.b) + self._block("s2") * n, 1e-3, 0.25)
         return np.asarray((z - 0.5) / (1.0 / (variance * n) + xi))
-
-    # -- state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

@@ -138,8 +138,6 @@ class QuadraticModel(NetworkModel):
         """Return 1 for add or remove, 2 for replace; see the notes."""
         return 1.0 if relation == "add_remove" else 2.0
 
-    # -- statistics
-
     def unit(self, name: str) -> float:
         """Grids relative only to the public bound of z - E[z]."""
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
@@ -281,8 +279,6 @@ class QuadraticModel(NetworkModel):
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
         native.sbn_gram(roots, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
 
-    # -- M-step
-
     def update(self, release: Release) -> None:
         """Update the mean image, or the network from the averaged statistics."""
         # Matrices of this size gain nothing from BLAS threads, which only get in the way of ours.
@@ -380,8 +376,6 @@ class QuadraticModel(NetworkModel):
             w *= shorten[:, None]
         self.w, self.variances, self.covariance = np.ascontiguousarray(w), variances, total
         self.prior.update(w * w + variances)
-
-    # -- state
 
     def state(self) -> dict[str, np.ndarray]:
         """Network, means about which the next statistics are taken, and averages."""
