@@ -71,20 +71,19 @@ def pg_mean(
     if n_threads == 1 or flat.size <= PG_CHUNK:
         native.pg_mean(flat, float(b), flat_result, isa)
     else:
-        map_chunks(
-            flat.size,
-            PG_CHUNK,
-            n_threads,
-            lambda first, last, worker: native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa),
-        )
+
+        def work(first: int, last: int, worker: int) -> None:
+            native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa)
+
+        map_chunks(flat.size, PG_CHUNK, n_threads, work)
     return result if out is not None or result.ndim else result[()]
 
 
 class Rows(NamedTuple):
     """Validated design rows with their responses, as the kernels take them.
 
-    ``indptr`` is None for dense rows, whose ``indices`` are of no use. ``values`` is flat float32
-    or float64; with ``unit`` every stored entry is 1 and ``values`` is not read.
+    ``indptr`` is None for dense rows, whose ``indices`` are of no use. ``values`` is flat float32 or float64; with
+    ``unit`` every stored entry is 1 and ``values`` is not read, which gives the same bits.
     """
 
     n_rows: int
@@ -118,8 +117,6 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
         values = np.ascontiguousarray(matrix.data, dtype=dtype)
         indptr = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
         indices = np.ascontiguousarray(matrix.indices, dtype=np.int32)
-        # The unit path gives the same bits as the general one, so that choosing
-        # it from the data changes no record's contribution.
         unit = bool((values == 1).all())
     else:
         indptr, indices, unit = None, np.empty(0, np.int32), False
@@ -176,11 +173,8 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     for i in range(0, d, 256):
         # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))
-        matrix[block, : block.stop] = np.where(
-            np.tri(block.stop - i, block.stop, i - 1, dtype=bool),
-            matrix[: block.stop, block].T,
-            matrix[block, : block.stop],
-        )
+        mirrored, lower = matrix[: block.stop, block].T, np.tri(block.stop - i, block.stop, i - 1, dtype=bool)
+        matrix[block, : block.stop] = np.where(lower, mirrored, matrix[block, : block.stop])
     return matrix
 
 
@@ -232,58 +226,26 @@ def accumulate(
     # No more threads than two GiB can hold sums for.
     n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
     quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
-    work = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
+    areas = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
     most = int(np.diff(edges).max())
-    weights = [(np.empty(most), np.empty(most)) for _ in range(n_threads)]
+    weights = [np.empty((2, most)) for _ in range(n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(n_threads - 1)]
-
-    def block(first: int, last: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-        """CSR or dense arrays of records first..last as the kernels take them."""
-        if rows.indptr is None:
-            return None, rows.indices, rows.values[first * d : last * d]
-        lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
-        return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
+    lattice = row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid
 
     def add(k: int, worker: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
-        part, stored = slice(first, last), block(first, last)
-        linear, quadratic = (array[: last - first] for array in weights[worker])
-        native.logistic_weights(
-            d,
-            *stored,
-            rows.y[part],
-            None if rows.trials is None else rows.trials[part],
-            second_moment,
-            center,
-            row_norm,
-            n_trials,
-            scale_linear,
-            scale_quadratic,
-            clip_norm,
-            spacing,
-            factor_grid,
-            label_free,
-            work[worker],
-            linear,
-            quadratic,
-            None if xi is None else xi[part],
-            None if norms is None else norms[part],
-            rows.unit,
-            isa,
-        )
-        target = accumulators[worker]
+        part, target, work = slice(first, last), accumulators[worker], areas[worker]
+        indptr, indices, values = None, rows.indices, rows.values[first * d : last * d]
+        if rows.indptr is not None:
+            own = slice(int(rows.indptr[first]), int(rows.indptr[last]))
+            indptr, indices, values = rows.indptr[first : last + 1] - own.start, rows.indices[own], rows.values[own]
+        trials, own_xi, own_norms = (None if array is None else array[part] for array in (rows.trials, xi, norms))
+        linear, quadratic = weights[worker][:, : last - first]
+        state = rows.y[part], trials, second_moment, center, *lattice, label_free, work, linear, quadratic
+        native.logistic_weights(d, indptr, indices, values, *state, own_xi, own_norms, rows.unit, isa)
+        moved, curved = target[:d] if linear_wanted else None, target[d:] if quadratic_wanted else None
         native.logistic_accumulate(
-            d,
-            0,
-            d,
-            *stored,
-            linear,
-            quadratic,
-            work[worker],
-            target[:d] if linear_wanted else None,
-            target[d:] if quadratic_wanted else None,
-            rows.unit,
-            isa,
+            d, 0, d, indptr, indices, values, linear, quadratic, work, moved, curved, rows.unit, isa
         )
 
     run_blocks(n_blocks, n_threads, add)

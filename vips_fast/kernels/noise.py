@@ -132,9 +132,11 @@ def rounded_gaussian(
     n_threads = resolve_n_threads(n_threads, "n_threads")
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
-        _over_blocks(
-            out.size, n_threads, lambda start, stop: native.rounded_gaussian(key, start, value, out[start:stop], isa)
-        )
+
+        def draw(start: int, stop: int) -> None:
+            native.rounded_gaussian(key, start, value, out[start:stop], isa)
+
+        _over_blocks(out.size, n_threads, draw)
     return out.reshape(shape)
 
 
@@ -169,11 +171,11 @@ def add_rounded_gaussian(
             limit = _INT64_MAX - math.ceil(REACH * value) - 1
             _over_blocks(flat.size, n_threads, lambda start, stop: native.int64_check(limit, flat[start:stop], isa))
         with _key(unsafe_test_key) as key:
-            _over_blocks(
-                flat.size,
-                n_threads,
-                lambda start, stop: native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
-            )
+
+            def draw(start: int, stop: int) -> None:
+                native.add_rounded_gaussian(key, start, value, flat[start:stop], isa)
+
+            _over_blocks(flat.size, n_threads, draw)
     except OverflowError:
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
 

@@ -68,16 +68,11 @@ def _binary(y: Any) -> np.ndarray:
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
-def _matrix(name: str, value: ArrayLike) -> np.ndarray:
-    array = np.asarray(value, dtype=np.float64)
-    if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape}: expected two dimensions of at least 1")
-    return np.ascontiguousarray(array)
-
-
 def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """What both sweeps take: records, weights of as many visible units, sweeps and threads."""
-    records, weights = _binary(y), _matrix("w", w)
+    records, weights = _binary(y), np.asarray(w, dtype=np.float64)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ValueError(f"w has shape {weights.shape}: expected two dimensions of at least 1")
     if records.shape[1] != len(weights):
         raise ValueError(f"y has {records.shape[1]} columns: expected {len(weights)}, the rows of w")
     sweeps = check_number("n_sweeps", n_sweeps, 0, 2**31 - 1, integer=True)
@@ -119,13 +114,11 @@ def sbn_pg(
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
     areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, n_threads, isa)
-    _over_records(
-        len(y),
-        n_threads,
-        lambda part, worker: native.sbn_pg(
-            y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa
-        ),
-    )
+
+    def sweep(part: slice, worker: int) -> None:
+        native.sbn_pg(y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa)
+
+    _over_records(len(y), n_threads, sweep)
     return SbnEStep(z, xi)
 
 
@@ -156,11 +149,9 @@ def sbn_quadratic(
     start = check_array("start", start, (n_hidden,), 0.0, 1.0)
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
-    _over_records(
-        len(y),
-        n_threads,
-        lambda part, worker: native.sbn_quadratic(
-            y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa
-        ),
-    )
+
+    def sweep(part: slice, worker: int) -> None:
+        native.sbn_quadratic(y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa)
+
+    _over_records(len(y), n_threads, sweep)
     return z
