@@ -8,8 +8,7 @@ import math
 
 from . import native
 
-#: Largest absolute value that a lattice sum may reach before noise. The noise's
-#: own range guard needs the rest of int64.
+#: Largest absolute value that a lattice sum may reach before noise, which needs the rest of int64.
 SUM_LIMIT = 2**62
 
 #: C/g below this keeps a contribution's sum of squares inside 64 bits.

@@ -57,11 +57,9 @@ def _checked_size(size: Any) -> tuple[int, ...]:
 
 def _checked_key(key: Any) -> None:
     """Refuse a malformed test key before anything is done; the key is not shown."""
-    if key is None:
-        return
-    if not isinstance(key, (bytes, bytearray, memoryview)):
+    if key is not None and not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
-    if memoryview(key).nbytes != 32:
+    if key is not None and memoryview(key).nbytes != 32:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
 
 
@@ -91,10 +89,9 @@ def chacha20_fill(
         raise ValueError(f"counter={counter!r}: expected an integer in [0, 2^32)")
     if n_bytes < 0 or -(-n_bytes // 64) > 2**32 - counter:
         raise ValueError(f"n_bytes={n_bytes}: expected at least 0 and no more than the blocks left from the counter on")
-    if memoryview(key).nbytes != 32:
-        raise ValueError(f"key: expected 32 bytes, got {memoryview(key).nbytes}")
-    if memoryview(nonce).nbytes != 12:
-        raise ValueError(f"nonce: expected 12 bytes, got {memoryview(nonce).nbytes}")
+    for name, value, size in (("key", key, 32), ("nonce", nonce, 12)):
+        if memoryview(value).nbytes != size:
+            raise ValueError(f"{name}: expected {size} bytes, got {memoryview(value).nbytes}")
     out = np.empty(int(n_bytes), dtype=np.uint8)
     with _key(key) as k:
         native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)

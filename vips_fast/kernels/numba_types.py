@@ -98,28 +98,19 @@ def _checked_name(name: str) -> str:
 
 
 def address(name: str) -> int:
-    """Address of a kernel.
-
-    Raises ValueError if there is no kernel of this name.
-    """
+    """Address of a kernel; ValueError if there is none of this name."""
     return int(getattr(_API, _checked_name(name)))
 
 
 def signature(name: str) -> Signature:
-    """Numba signature of a kernel; pointers are ``voidptr``.
-
-    Raises ValueError if there is no kernel of this name.
-    """
+    """Numba signature of a kernel, pointers as ``voidptr``; ValueError if there is none of this name."""
     returns, *arguments = _kinds(_checked_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
-    """Numpy dtype of a structure of parameters, such as "vf_lda_params".
-
-    Raises ValueError if there is no such structure.
-    """
+    """Numpy dtype of a structure of parameters, such as "vf_lda_params"; ValueError if there is none."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
     kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
@@ -134,9 +125,8 @@ def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
     """
     out = np.zeros(1, dtype=structure_dtype(name))
     for field, value in values.items():
-        if field not in (out.dtype.names or ()):
-            known = [known for known, _ in STRUCTURES[name]]
-            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
+        if field not in (known := out.dtype.names or ()):
+            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {list(known)}")
         out[field] = value.ctypes.data if isinstance(value, np.ndarray) else value
     return out
 

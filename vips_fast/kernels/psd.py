@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from numbers import Real
 from types import ModuleType
@@ -14,10 +14,8 @@ import numpy as np
 
 __all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
-#: Below this dimension a second BLAS thread costs more than it brings.
-_ONE_THREAD_BELOW = 512
-#: Below this dimension a Cholesky factorisation is tried first.
-_CHOLESKY_BELOW = 512
+#: Below this dimension a second BLAS thread costs more than it brings, and a Cholesky factorization is tried first.
+_SMALL = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
 
@@ -41,12 +39,9 @@ def one_blas_thread(d: int) -> Iterator[ModuleType]:
     # Loaded before the controller looks for BLAS libraries.
     from scipy.linalg import lapack
 
-    controller = _thread_controller() if d < _ONE_THREAD_BELOW else None
-    if controller is None:
+    controller = _thread_controller() if d < _SMALL else None
+    with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
         yield lapack
-    else:
-        with controller.limit(limits=1, user_api="blas"):
-            yield lapack
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
@@ -66,10 +61,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr, or dstevd if they are many),
     then A + X X' with X = Q Z sqrt(floor - w); or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
     """
-    if not isinstance(A, np.ndarray):
-        raise TypeError(f"A: expected a float64 array, got {type(A).__name__}")
-    if A.dtype != np.float64:
-        raise TypeError(f"A has dtype {A.dtype}: expected float64")
+    if not isinstance(A, np.ndarray) or A.dtype != np.float64:
+        raise TypeError(f"A: expected a float64 array, got {getattr(A, 'dtype', type(A).__name__)}")
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
         raise ValueError(f"A has shape {A.shape}: expected (d, d) with d >= 1")
     if isinstance(floor, (bool, np.bool_)) or not isinstance(floor, Real):
@@ -102,16 +95,15 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     d = len(A)
     out: np.ndarray
     if d == 1:
-        out = np.maximum(A, floor)
-        return out
-    if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
+        return np.asarray(np.maximum(A, floor))
+    if d < _SMALL and A.diagonal().max() < floor:
         # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
         shifted.flat[:: d + 1] += floor
         if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
             return None
     # Not for large d: it costs a tenth of the whole there, and noise has all but surely left negative eigenvalues.
-    if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
+    if d < _SMALL and A.diagonal().min() > floor:
         shifted = _fortran(A)
         if floor:
             shifted.flat[:: d + 1] -= floor
