@@ -14,8 +14,10 @@ import numpy as np
 
 __all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
-#: Below this dimension a second BLAS thread costs more than it brings, and a Cholesky factorization is tried first.
-_SMALL = 512
+#: Below this dimension a second BLAS thread costs more than it brings.
+_ONE_THREAD_BELOW = 512
+#: Below this dimension a Cholesky factorization is tried first.
+_CHOLESKY_BELOW = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
 
@@ -39,7 +41,7 @@ def one_blas_thread(d: int) -> Iterator[ModuleType]:
     # Loaded before the controller looks for BLAS libraries.
     from scipy.linalg import lapack
 
-    controller = _thread_controller() if d < _SMALL else None
+    controller = _thread_controller() if d < _ONE_THREAD_BELOW else None
     with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
         yield lapack
 
@@ -96,14 +98,14 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     out: np.ndarray
     if d == 1:
         return np.asarray(np.maximum(A, floor))
-    if d < _SMALL and A.diagonal().max() < floor:
+    if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
         # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
         shifted.flat[:: d + 1] += floor
         if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
             return None
     # Not for large d: it costs a tenth of the whole there, and noise has all but surely left negative eigenvalues.
-    if d < _SMALL and A.diagonal().min() > floor:
+    if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
         shifted = _fortran(A)
         if floor:
             shifted.flat[:: d + 1] -= floor
