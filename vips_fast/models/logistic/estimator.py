@@ -27,7 +27,7 @@ from ..readouts import Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
-from .options import LogisticOptions
+from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
 from .spectrum import NODES, WEIGHTS
 from .spherical import MAX_COLUMNS, SphericalModel
@@ -243,23 +243,16 @@ class BayesianLogisticRegression(Classifier):
             facts["scale"] = records.largest_norm()
         return records, facts
 
-    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
-        """What a model takes beside public facts."""
-        return {
-            "constant": self._constant,
-            "row_norm": float(self.row_norm),
-            "n_trials": float(self.n_trials),
-            "n_steps": self._steps_of(schedule),
-            "private": bool(self.private),
-            "options": self._options,
-        }
+    def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
+        steps, private, bound = self._steps_of(schedule), bool(self.private), float(self.row_norm)
+        return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, self._options)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
         if self.covariance == "spherical":
             kind = SphericalModel
-        return kind(public, **self._model_settings(public, schedule))
+        return kind(public, self._model_settings(schedule))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)

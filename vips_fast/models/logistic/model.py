@@ -11,7 +11,7 @@ from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
 from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
-from .statistics import LogisticStatistics
+from .statistics import LogisticStatistics, base_rate
 
 
 class LogisticModel(LogisticStatistics):
@@ -65,13 +65,8 @@ class LogisticModel(LogisticStatistics):
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
-        if (
-            self._reads_by_law
-            and self.options.noise_aware
-            and self._last()
-            and 0 < self.step
-            and self.n_features <= LARGE
-        ):
+        aware = self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
+        if aware and self._last() and self.step > 0:
             mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
@@ -209,7 +204,8 @@ class LogisticModel(LogisticStatistics):
         It is damped where the noise of one release says less than the prior.
         """
         if self.step == 0 and self._constant:
-            return self._base_rate(gradient[-1], noise_sd)
+            unit = self._n * self._b * self._constant
+            return base_rate(self._constant, self.n_features, unit, gradient[-1], noise_sd)
         spectrum, alpha = self._known(), self._alpha
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
 
@@ -219,19 +215,6 @@ class LogisticModel(LogisticStatistics):
         top = np.array([gain(ratio * value) for value in spectrum.upper])
         bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
         point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
-        return point
-
-    def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
-        """The centre whose weight of the constant gives the observed share of successes, all others being 0.
-
-        The first gradient is sum (y - b/2) x. A start from there keeps the part that all records have in common out of
-        the directions that the noise hides, where later steps are too short to correct it.
-        """
-        unit = self._n * self._b * self._constant
-        least = min(0.5, max(3 * noise_sd / unit, 1e-3))
-        share = min(max(0.5 + gradient / unit, least), 1 - least)
-        point = np.zeros(self.n_features)
-        point[-1] = math.log(share / (1 - share)) / self._constant
         return point
 
     def state(self) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from ...kernels.logistic import workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
+from .options import LogisticSettings
 
 
 class ClassModel(LogisticModel):
@@ -23,10 +24,10 @@ class ClassModel(LogisticModel):
     # A record's weight and the common curvature depend on the logits of all classes.
     _reads_by_law = False
 
-    def __init__(self, public: Public, **settings: Any):
+    def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
         self._n_classes = len(public.classes)
-        super().__init__(public, **settings)
+        super().__init__(public, settings)
 
     def _residual_bound(self) -> float:
         # With its worst label the residuals of a record have a norm of at least sqrt(1 - 1/K), where all classes are as
@@ -75,9 +76,9 @@ class OneVsRestModel(PerClassModel):
     capacity = LogisticModel.capacity
     at_root = ("classes",)
 
-    def __init__(self, public: Public, **settings: Any):
+    def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
-        self.classes: list[ClassModel] = [ClassModel(public, **settings) for _ in public.classes]
+        self.classes: list[ClassModel] = [ClassModel(public, settings) for _ in public.classes]
         first = self.classes[0]
         self.n_classes, self.n_features = len(self.classes), first.n_features
         self.clip, self.private = first.clip, first.private

@@ -85,7 +85,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         if options.sensitivity == "paper" and public.unit != "record":
             raise ValueError("groups: expected None with sensitivity='paper', which is about records of one row")
         kind = _MODELS[options.update, bool(options.center)]
-        return kind(public, **self._model_settings(public, schedule))
+        return kind(public, self._model_settings(schedule))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.

@@ -19,7 +19,7 @@ from ...kernels.lattice import checked_spacing
 from ...kernels.logistic import triangle_size, unpack_upper, workspace
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
-from .options import LogisticOptions
+from .options import LogisticSettings
 
 #: log2 of the largest norm of a quadratic contribution in units of factor_grid^2.
 FACTOR_BITS = 41
@@ -38,16 +38,13 @@ def factor_grid(clip: float) -> float:
 class Lattice:
     """The bounds of a contribution and the grids of its two parts: public numbers, which the kernels take."""
 
-    #: Rows are scaled down to this norm.
-    row_norm: float
+    row_norm: float  #: Rows are scaled down to this norm.
     n_trials: float
     #: What s1 and s2 are divided by, in the first step and in later ones; infinity leaves a part out.
     scales: tuple[tuple[float, float], ...]
-    #: The bound of a contribution, less a margin for rounding.
-    clip_norm: float
-    #: Grid of s1, and of the factors of s2.
-    spacing: float
-    factor_spacing: float
+    clip_norm: float  #: The bound of a contribution, less a margin for rounding.
+    spacing: float  #: Grid of s1.
+    factor_spacing: float  #: Grid of the factors of s2.
 
     def scales_of(self, step: int) -> tuple[float, float]:
         """The scales of a step, to the bit as its release has them."""
@@ -102,30 +99,24 @@ class LogisticStatistics(Model):
     capacity = 2**21
     at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
-    def __init__(
-        self,
-        public: Public,
-        *,
-        constant: float,
-        row_norm: float,
-        n_trials: float,
-        n_steps: int,
-        private: bool,
-        options: LogisticOptions,
-    ):
+    def __init__(self, public: Public, settings: LogisticSettings):
+        self.options, options, constant = settings.options, settings.options, settings.constant
         self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps, self.private, self._constant = n_trials, n_steps, private, constant
+        self._b, self._n_steps, self.private, self._constant = (
+            settings.n_trials,
+            settings.n_steps,
+            settings.private,
+            constant,
+        )
         self._of_records = public.unit == "record"
-        self.options = options
         self.shape = (self.n_features + triangle_size(self.n_features),)
-        if private:
-            self._bound, self.clip = math.hypot(row_norm, constant), self._private_clip()
+        if self.private:
+            self._bound, self.clip = math.hypot(settings.row_norm, constant), self._private_clip()
         else:
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
         self._grid = factor_grid(self.clip)
         self._rate = Schedule(float(options.learning_offset), float(options.learning_decay))
-        #: The number of releases so far.
         self.step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
@@ -270,3 +261,17 @@ class LogisticStatistics(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
         return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
+
+
+def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
+    """The first centre, (d,), whose weight of the constant gives the observed share of successes, all others being 0.
+
+    ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which is ``unit`` / 2 where all trials
+    succeed, and ``noise_sd`` its noise. A start from there keeps the part that all records have in common out of the
+    directions that the noise hides, where later steps are too short to correct it.
+    """
+    least = min(0.5, max(3 * noise_sd / unit, 1e-3))
+    share = min(max(0.5 + gradient / unit, least), 1 - least)
+    point = np.zeros(d)
+    point[-1] = math.log(share / (1 - share)) / constant
+    return point
