@@ -49,7 +49,7 @@ def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=Tru
     public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
     made = Planner().plan(estimator.request(public))
     model, plan = made.model, made.plan
-    rng, d = np.random.default_rng(7), records.n_features
+    rng, d = np.random.default_rng(7), records.rows.n_features
     if step:
         A = rng.normal(size=(d, d))
         model.step, model._covariance = step, A @ A.T
@@ -148,7 +148,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     sums = []
     for row, label in ((u, 1.0), (turned, 0.0)):
         model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
-        d = records.n_features
+        d = records.rows.n_features
         model.moment = np.zeros((d, d))
         model.moment[1, 1] = 1e16
         fine = fine_sum(model, records).astype(float)

@@ -13,7 +13,7 @@ from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
-from ...engine.units import Selection, UnitBlock, unpack_block
+from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
 from .block import Room, loop_of, room
 
@@ -63,7 +63,6 @@ class TableShards:
         return self._made(rows), np.arange(len(rows))
 
     def subset(self, rows: np.ndarray) -> Selection:
-        """See `vips_fast.engine.model.Records`."""
         return Selection(self, rows)
 
 
@@ -82,7 +81,6 @@ class Table:
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def subset(self, rows: np.ndarray) -> "Table":
-        """See `vips_fast.engine.model.Records`."""
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -141,13 +139,7 @@ class ConjugateModel(Model):
     def _room(self) -> Room:
         return room(self._n_columns, self.shape[0])
 
-    def contribute(
-        self,
-        block: tuple[np.ndarray, np.ndarray] | UnitBlock,
-        words: np.ndarray,
-        out: np.ndarray,
-        scratch: dict[str, Any],
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
         (records, rows), _, starts = unpack_block(block, words)
         if "room" not in scratch:

@@ -18,6 +18,10 @@ from ...mechanisms import GaussianMechanism
 from ..fitted import ArraySpec
 from .priors import WeightPrior
 
+Scratch = dict[str, Any]  #: Buffers of one thread.
+Sums = dict[str, np.ndarray]  #: Sums of each block.
+OfRows = np.ndarray | None  #: An entry for each row, or none.
+
 #: Records of a block of the E-step: its arrays stay in a core's second-level cache.
 BLOCK = 512
 
@@ -221,11 +225,17 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
     return 1.0 - slack / model.clip
 
 
-def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
     """Get a buffer of the calling thread, made at its first use."""
     if name not in scratch:
         scratch[name] = make()
     return scratch[name]
+
+
+def diagonals(matrices: np.ndarray) -> np.ndarray:
+    """Writable view of the diagonals of (n, K, K) matrices."""
+    view: np.ndarray = np.einsum("jkk->jk", matrices)
+    return view
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:

@@ -9,13 +9,25 @@ from scipy.special import expit
 
 from ...engine.model import Release, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, unpack_block
+from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
-from .matrices import diagonals
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
+from .network import (
+    BLOCK,
+    BLOCK_SOLVE,
+    LEAST_HIDDEN,
+    LEAST_PIXEL,
+    NetworkModel,
+    OfRows,
+    Scratch,
+    Settings,
+    Sums,
+    diagonals,
+    room,
+    row_weights,
+)
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
@@ -137,9 +149,7 @@ class PolyaGammaModel(NetworkModel):
             "s7": moments if self.paper else np.compress(self._beside, moments, axis=1),
         }
 
-    def contribute(
-        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
         """Add the sums of products of y, z and xi."""
         J, K, sums = self.n_visible, self.n_hidden, self._views(out)
         rows, _, starts = unpack_block(block, words)
@@ -156,13 +166,7 @@ class PolyaGammaModel(NetworkModel):
             )
 
     def _factors_of(
-        self,
-        y: np.ndarray,
-        share: np.ndarray | None,
-        z: np.ndarray,
-        x: np.ndarray,
-        sums: dict[str, np.ndarray],
-        scratch: dict[str, Any],
+        self, y: np.ndarray, share: OfRows, z: np.ndarray, x: np.ndarray, sums: Sums, scratch: Scratch
     ) -> None:
         """q(z) of some records, and their <xi> in units; their other sums are added."""
         J, K, n = self.n_visible, self.n_hidden, len(y)

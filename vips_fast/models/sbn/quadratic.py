@@ -9,13 +9,25 @@ from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, unpack_block
+from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .matrices import diagonals, symmetric
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
+from .network import (
+    BLOCK,
+    BLOCK_SOLVE,
+    LEAST_HIDDEN,
+    LEAST_PIXEL,
+    NetworkModel,
+    OfRows,
+    Scratch,
+    Settings,
+    Sums,
+    diagonals,
+    room,
+    row_weights,
+)
 from .priors import hidden_bias
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
@@ -168,23 +180,13 @@ class QuadraticModel(NetworkModel):
         out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
         return out
 
-    def contribute(
-        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
         """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
         rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
-    def add_rows(
-        self,
-        rows: np.ndarray,
-        starts: np.ndarray | None,
-        weights: np.ndarray | None,
-        out: np.ndarray,
-        scratch: dict[str, Any],
-    ) -> None:
-        """`contribute` of rows that are looked up: each times its weight, or, where units of several rows are clipped
-        jointly, which ``starts`` divides, times what that leaves."""
+    def add_rows(self, rows: np.ndarray, starts: OfRows, weights: OfRows, out: np.ndarray, scratch: Scratch) -> None:
+        """Contribute rows, each times its weight or, if units of several rows are clipped jointly, its unit's share."""
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -200,14 +202,7 @@ class QuadraticModel(NetworkModel):
                 part = 2 * (ones[first:last] @ rows[first:last]) - ones[first:last].sum()
                 sums["image"] += part.astype(np.int64)
 
-    def _joint(
-        self,
-        rows: np.ndarray,
-        starts: np.ndarray | None,
-        weights: np.ndarray | None,
-        sums: dict[str, np.ndarray],
-        scratch: dict[str, Any],
-    ) -> None:
+    def _joint(self, rows: np.ndarray, starts: OfRows, weights: OfRows, sums: Sums, scratch: Scratch) -> None:
         blocks = record_blocks(len(rows), BLOCK)
         if weights is None:
             for first, last in blocks:
@@ -254,7 +249,7 @@ class QuadraticModel(NetworkModel):
         reach = float(np.sqrt((linear * linear).sum(axis=1)).sum()) ** 2
         return total + 2.0**-30 * reach * (scale["mean"] + scale["cross"] * 4.0**_CENTER_BITS * self.n_visible)
 
-    def _clipped(self, y: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+    def _clipped(self, y: np.ndarray, scratch: Scratch) -> np.ndarray:
         """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
         area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
@@ -271,9 +266,7 @@ class QuadraticModel(NetworkModel):
         diagnose(scratch, clipped=0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip)))
         return np.asarray(v)
 
-    def _add(
-        self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]
-    ) -> None:
+    def _add(self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: Sums, scratch: Scratch) -> None:
         J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
@@ -314,7 +307,9 @@ class QuadraticModel(NetworkModel):
             sd = release.noise_sd / self.exact_multiplier("image") / math.sqrt(self._counting)
             held += more if more > _CLEAR * sd else 0.0
         mean = np.clip(zeta + self.read(release, "mean") / held, LEAST_HIDDEN, 1 - LEAST_HIDDEN)
-        covariance = symmetric(self.read(release, "covariance") / held, K) - np.outer(mean - zeta, mean - zeta)
+        upper = np.zeros((K, K))
+        upper[np.triu_indices(K, 1)] = self.read(release, "covariance") / held
+        covariance = upper + upper.T - np.outer(mean - zeta, mean - zeta)
         # E[z^2] = E[z]: the diagonal about the mean.
         np.fill_diagonal(covariance, mean * (1 - mean))
         fresh = np.concatenate([mean, self.read(release, "cross") / held, covariance.reshape(-1)])

@@ -23,7 +23,6 @@ class BinaryRecords:
         self._block, self._n_threads, self._labels = block, n_threads, labels
 
     def subset(self, rows: np.ndarray) -> "BinaryRecords | Selection":
-        """See `vips_fast.engine.model.Records`."""
         if isinstance(self._rows, ShardedCorpus):
             return Selection(self, rows)
         usable, labels = (None if array is None else array[rows] for array in (self.usable, self._labels))
