@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
-from ..readouts import Classifier, Published, by_pieces, kept
+from ..readouts import Attribute, Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
@@ -99,8 +99,6 @@ class BayesianLogisticRegression(Classifier):
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
     adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
     their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
-
-    *Labels.* The two values of y are taken as public, unless ``classes`` says them.
 
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 
@@ -283,15 +281,12 @@ class BayesianLogisticRegression(Classifier):
     def _spherical(self) -> bool:
         return self.covariance_.shape == (1,)
 
-    @property
-    def prior_shape_(self) -> np.float64 | Vector:
-        """a_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[0])
-
-    @property
-    def prior_rate_(self) -> np.float64 | Vector:
-        """b_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[1])
+    prior_shape_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[0], doc="a_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
+    prior_rate_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[1], doc="b_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
 
     @property
     def prior_precision_(self) -> np.float64 | Vector:

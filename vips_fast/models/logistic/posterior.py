@@ -23,6 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, gammaincinv
 
+from ...data.types import Vector
 from ...kernels.logistic import pg_mean
 from .spectrum import NODES, WEIGHTS
 
@@ -228,14 +229,8 @@ class _Logits:
 
 
 def along_logits(
-    curvature: Curvature,
-    mean: np.ndarray,
-    gradient: np.ndarray,
-    at: np.ndarray,
-    variance: float,
-    sampling: float,
-    alpha: float,
-) -> np.ndarray:
+    curvature: Curvature, mean: Vector, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
+) -> Vector:
     """``mean``, (d,), times the factor that the averages and the prior give it, all directions but its own being fixed.
 
     Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
@@ -253,8 +248,8 @@ def along_logits(
 
 
 def mean_given(
-    curvature: Curvature, gradient: np.ndarray, at: np.ndarray, variance: float, sampling: float, alpha: float
-) -> np.ndarray:
+    curvature: Curvature, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
+) -> Vector:
     """The mean, (d,), of m given a noised gradient, had the noise hidden nothing of the curvature.
 
     With H the ``curvature``, and ``variance`` and ``sampling`` as for `covariance_given`, the gradient is H (m - at) +

@@ -23,10 +23,10 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import Classifier, Published, by_pieces, kept
 from ..settings import check_memory, public_seed, stated_classes
 from .classes import ClassConditionalModel
-from .drawing import drawn, hidden_normal
 from .estimator import NetworkEstimator
 from .network import BLOCK, NetworkOptions
 from .quadratic import QuadraticModel
+from .readings import Normal, drawn, hidden_normal
 from .records import BinaryRecords
 
 #: A label is a byte of its record.
@@ -142,11 +142,8 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         K, J, C = int(self.n_components), public.n_features, len(public.classes)
         # Sums, release, averages, priors and their state; each thread's sums.
         need = 8 * C * (J * (K + 2) + K * K) * (12 + resolve_n_threads(self.n_jobs))
-        check_memory(
-            f"n_components={K}: the statistics of {J} visible units and {C} classes need about {need / 2**30:.0f} GiB",
-            need,
-            "; expected fewer components or threads",
-        )
+        what = f"n_components={K}: the statistics of {J} visible units and {C} classes"
+        check_memory(f"{what} need about {need / 2**30:.0f} GiB", need, "; expected fewer components or threads")
         return ClassConditionalModel(
             self._network_settings(False), public, "jaakkola", max(1, self._steps_of(schedule) // 10)
         )
@@ -200,7 +197,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         return records, np.asarray(classes[numbers])
 
     @kept
-    def _hidden_normals(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
+    def _hidden_normals(self) -> list[Normal | None]:
         return [hidden_normal(network) for network in self._networks()]
 
     @by_pieces(np.concatenate)

@@ -26,10 +26,9 @@ from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from ..settings import check_memory, public_seed
-from .drawing import drawn, hidden_normal
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
-from .readings import READ_SWEEPS, record_bounds
+from .readings import READ_SWEEPS, Normal, drawn, hidden_normal, record_bounds
 from .records import BinaryRecords
 
 if TYPE_CHECKING:
@@ -211,12 +210,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         # Sums, release, averages and their state; each thread's sums; the systems that it solves.
         need = 8 * (5 * entries + 4 * threads * BLOCK_SOLVE * K * K)
         need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
-        check_memory(
-            f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
-            f"{threads} threads",
-            need,
-            "; expected fewer components or threads",
-        )
+        what = f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
+        check_memory(f"{what}{threads} threads", need, "; expected fewer components or threads")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return self._kind.specs(public.n_features, int(self.n_components))
@@ -242,23 +237,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return self.fit(Y, **call).transform(Y)
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
-        arrays = self._fitted().arrays
-        terms = quadratic_terms(
-            self.components_.T,
-            arrays["weight_covariance"],
-            self.visible_bias_,
-            arrays["expansion"],
-            arrays["curvature"],
-            self.hidden_bias_,
-        )
-        return sbn_quadratic(
-            Y,
-            self.components_.T,
-            *terms,
-            expit(self.hidden_bias_),
-            n_sweeps=READ_SWEEPS,
-            n_threads=resolve_n_threads(self.n_jobs),
-        )
+        arrays, weights = self._fitted().arrays, self.components_.T
+        names = ("weight_covariance", "visible_bias", "expansion", "curvature", "hidden_bias")
+        terms, start = quadratic_terms(weights, *(arrays[name] for name in names)), expit(self.hidden_bias_)
+        return sbn_quadratic(Y, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs))
 
     def reconstruct(self, Y: Data) -> Matrix:
         """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
@@ -297,5 +279,5 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return drawn(self._fitted().arrays, self._hidden_normal(), n_samples, generator)
 
     @kept
-    def _hidden_normal(self) -> tuple[np.ndarray, np.ndarray] | None:
+    def _hidden_normal(self) -> Normal | None:
         return hidden_normal(self._fitted().arrays)
