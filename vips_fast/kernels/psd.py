@@ -137,6 +137,12 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     return out
 
 
+def diagonals(matrices: np.ndarray) -> np.ndarray:
+    """Writable view of the diagonals of (n, d, d) matrices."""
+    view: np.ndarray = np.einsum("jkk->jk", matrices)
+    return view
+
+
 def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
     """Symmetric matrices, (..., d, d) float64, with eigenvalues below ``least`` raised to it, all at once.
 

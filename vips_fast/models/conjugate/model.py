@@ -77,14 +77,12 @@ class Table:
         self.array, self.usable, self.n_rows = array, usable, len(array)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def subset(self, rows: np.ndarray) -> "Table":
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The array and the rows of it that are meant."""
         return self.array, rows
 
 
@@ -129,7 +127,6 @@ class ConjugateModel(Model):
         return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
 
     @cached_property
@@ -211,7 +208,6 @@ class ConjugateModel(Model):
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
 
     def state(self) -> dict[str, np.ndarray]:
-        """Average, its law, number of steps and parameters."""
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -221,7 +217,6 @@ class ConjugateModel(Model):
         self._step, self.parameters = step, checked_parameters(parameters)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Average, sd of its noise, parameters."""
         mean, noise_sd = self.average
         return {"average": mean, "noise_sd": np.array([noise_sd]), **self._named_parameters()}
 

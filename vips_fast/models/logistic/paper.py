@@ -74,7 +74,6 @@ class PaperLogisticRegression(BayesianLogisticRegression):
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        """See `BayesianLogisticRegression.paper`."""
         names = [field.name for field in fields(PaperOptions)]
         given = cast(dict[str, Any], parameters)
         options = PaperOptions(**{name: given.pop(name) for name in names if name in given})

@@ -35,7 +35,6 @@ class LogisticRecords:
     def of(
         cls, matrix: Any, y: np.ndarray, trials: np.ndarray | None = None, usable: np.ndarray | None = None
     ) -> "LogisticRecords":
-        """From what `design` gives."""
         n, d = matrix.shape
         if sparse.issparse(matrix):
             indptr, indices = matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices, dtype=np.int32)
@@ -49,7 +48,6 @@ class LogisticRecords:
         return _sparse_edges(self.rows.indptr[rows + 1] - self.rows.indptr[rows])
 
     def block(self, rows: np.ndarray) -> Rows:
-        """These records, in the order of ``rows``."""
         own, n = self.rows, len(rows)
         y, trials = selected(own.y, rows), None if own.trials is None else selected(own.trials, rows)
         if own.indptr is None:
@@ -108,7 +106,6 @@ class LogisticShards:
         return _dense_edges(len(rows), self.corpus.n_features + extra)
 
     def block(self, rows: np.ndarray) -> Rows:
-        """These records, in the order of ``rows``."""
         trials = None if self.trials is None else self.trials[rows]
         found = LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials)
         return found.block(np.arange(len(rows)))

@@ -93,7 +93,6 @@ class SphericalModel(Model):
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
@@ -142,7 +141,6 @@ class SphericalModel(Model):
         return places % self._d, np.trunc(entries * scale[owner]).astype(np.int64)
 
     def update(self, release: Release) -> None:
-        """See the class's notes."""
         unit = self._n * self._residual * self._b * self._bound
         gradient, sd = release.values * unit, release.noise_sd * unit
         if self._step == 0 and self._constant:

@@ -245,7 +245,6 @@ class LogisticStatistics(Model):
         """The next posterior from a release."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`; all variants have these arrays."""
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
         return {"progress": np.array([self.step, *self._prior]), **arrays}
 

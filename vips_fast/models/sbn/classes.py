@@ -106,7 +106,6 @@ class ClassConditionalModel(PerClassModel):
         return Fraction.below(COUNT_SHARE * self._retained * 2.0**-IMAGE_BITS / spacing)
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """See `NetworkModel.round`."""
         out = np.zeros(self.shape, dtype=np.int64)
         out[: self._n_classes] = rounded(fine[: self._n_classes], self._count_fraction(spacing))
         for one, place in zip(self.classes, self._places, strict=True):

@@ -28,9 +28,6 @@ BLOCK = 512
 #: Visible units whose K x K systems are solved at a time.
 BLOCK_SOLVE = 32
 
-#: Released probabilities are kept this far from 0 and 1.
-LEAST_PIXEL, LEAST_HIDDEN = 1e-3, 0.02
-
 
 @dataclass(frozen=True)
 class NetworkOptions:
@@ -114,6 +111,8 @@ class NetworkModel(Model):
     """
 
     clip = 1.0
+    #: Released probabilities are kept this far from 0 and 1.
+    least_pixel, least_hidden = 1e-3, 0.02
     at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]]
@@ -193,7 +192,6 @@ class NetworkModel(Model):
         return {name: every[name] for name in cls.published}
 
     def result(self) -> dict[str, np.ndarray]:
-        """Return the released network."""
         return {name: _turned(name, getattr(self, attribute)) for name, attribute in self.published.items()}
 
     def state(self) -> dict[str, np.ndarray]:
@@ -230,12 +228,6 @@ def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
     if name not in scratch:
         scratch[name] = make()
     return scratch[name]
-
-
-def diagonals(matrices: np.ndarray) -> np.ndarray:
-    """Writable view of the diagonals of (n, K, K) matrices."""
-    view: np.ndarray = np.einsum("jkk->jk", matrices)
-    return view
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:

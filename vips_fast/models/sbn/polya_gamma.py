@@ -11,23 +11,10 @@ from ...engine.model import Release, diagnose
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import one_blas_thread, solve_repaired
+from ...kernels.psd import diagonals, one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
-from .network import (
-    BLOCK,
-    BLOCK_SOLVE,
-    LEAST_HIDDEN,
-    LEAST_PIXEL,
-    NetworkModel,
-    OfRows,
-    Scratch,
-    Settings,
-    Sums,
-    diagonals,
-    room,
-    row_weights,
-)
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
@@ -262,8 +249,8 @@ class PolyaGammaModel(NetworkModel):
         c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         w = np.clip(first + c[:, None] * second, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         self.w, self.variances, self.c, self.c_variance = w, variances, c, c_variance
-        self.mean_image = np.clip(y, LEAST_PIXEL, 1 - LEAST_PIXEL)
-        self.b = self._hidden_bias(np.clip(z, LEAST_HIDDEN, 1 - LEAST_HIDDEN))
+        self.mean_image = np.clip(y, self.least_pixel, 1 - self.least_pixel)
+        self.b = self._hidden_bias(np.clip(z, self.least_hidden, 1 - self.least_hidden))
         self.prior.update(w * w + variances)
 
     def _moments(self, upper: np.ndarray, diagonal: np.ndarray) -> np.ndarray:

@@ -11,23 +11,10 @@ from ...engine.model import Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import floor_spectrum, one_blas_thread
+from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .network import (
-    BLOCK,
-    BLOCK_SOLVE,
-    LEAST_HIDDEN,
-    LEAST_PIXEL,
-    NetworkModel,
-    OfRows,
-    Scratch,
-    Settings,
-    Sums,
-    diagonals,
-    room,
-    row_weights,
-)
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
@@ -289,7 +276,7 @@ class QuadraticModel(NetworkModel):
         if self.step + 1 < self.mean_steps:
             return
         sd = 0.5 * release.noise_sd / self.exact_multiplier("image") / math.sqrt(self.mean_steps)
-        least = min(0.4, max(LEAST_PIXEL, 2 * sd))
+        least = min(0.4, max(self.least_pixel, 2 * sd))
         # E[m (1 - m)] under the noise falls short by its variance.
         spread = float((self._image * (1 - self._image)).sum() + self.n_visible * sd * sd)
         self._begin(np.clip(self._image, least, 1 - least), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
@@ -306,7 +293,7 @@ class QuadraticModel(NetworkModel):
             more = float(self.read(release, "image")[: self._counting].mean())
             sd = release.noise_sd / self.exact_multiplier("image") / math.sqrt(self._counting)
             held += more if more > _CLEAR * sd else 0.0
-        mean = np.clip(zeta + self.read(release, "mean") / held, LEAST_HIDDEN, 1 - LEAST_HIDDEN)
+        mean = np.clip(zeta + self.read(release, "mean") / held, self.least_hidden, 1 - self.least_hidden)
         upper = np.zeros((K, K))
         upper[np.triu_indices(K, 1)] = self.read(release, "covariance") / held
         covariance = upper + upper.T - np.outer(mean - zeta, mean - zeta)

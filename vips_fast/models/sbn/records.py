@@ -29,7 +29,6 @@ class BinaryRecords:
         return BinaryRecords(selected(self._rows, rows), usable, self._block, self._n_threads, labels)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of drawn rows."""
         n, threads = len(rows), self._n_threads
         if isinstance(self._rows, ShardedCorpus):
             self._rows.expect(rows)
