@@ -92,7 +92,7 @@ class ClipsEachModel(OneVsRestModel):
 
     def prepare(self, mechanism, sampler):
         super().prepare(mechanism, sampler)
-        self.lattice = replace(self.lattice, clip_norm=self.lattice.clip_norm * self.n_classes**0.5)
+        self.lattices = [one._replace(clip_norm=one.clip_norm * self.n_classes**0.5) for one in self.lattices]
 
 
 class ClipsEachClass(BayesianLogisticRegression):

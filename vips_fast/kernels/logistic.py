@@ -96,6 +96,18 @@ class Rows(NamedTuple):
     trials: np.ndarray | None
 
 
+class Lattice(NamedTuple):
+    """The bounds of a contribution and the grids of its two parts: public numbers, in the order of the kernels."""
+
+    row_norm: float  #: Rows are scaled down to this norm.
+    n_trials: float
+    scale_linear: float  #: What s1 is divided by; infinity leaves it out, as for s2.
+    scale_quadratic: float
+    clip_norm: float  #: The bound of a contribution.
+    spacing: float  #: Grid of s1.
+    factor_spacing: float  #: Grid of the factors of s2.
+
+
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     """Validate design rows and responses once, before any number is computed from them.
 
@@ -178,10 +190,11 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     return matrix
 
 
-def factor_spacing(clip_norm: float, n_records: int) -> float:
-    """Grid h of the quadratic statistic's factors: the finest with L/h^2 <= 2^41 whose sums fit 62 bits.
+def factor_spacing(clip_norm: float, n_records: int = 1) -> float:
+    """Grid h of the quadratic statistic's factors: the finest with L/h^2 < 2^41 whose sums fit 62 bits.
 
     ``clip_norm`` is the L2 bound L of a contribution, ``n_records`` a public bound of the number of records in one sum.
+    With L = m 2^e, 1/2 <= m < 1, h = 2^ceil((e - 41) / 2) for up to 2^20 records: a constant relative to the clip.
     """
     bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
     if bits < 8:
@@ -194,15 +207,9 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 def accumulate(
     rows: Rows,
     second_moment: np.ndarray | None,
+    center: np.ndarray | None,
+    lattice: Lattice,
     *,
-    row_norm: float,
-    n_trials: float,
-    scale_linear: float,
-    scale_quadratic: float,
-    clip_norm: float,
-    spacing: float,
-    factor_grid: float,
-    center: np.ndarray | None = None,
     label_free: bool = False,
     n_threads: int = 1,
     xi: np.ndarray | None = None,
@@ -212,7 +219,7 @@ def accumulate(
     """Integer sums over all records: the unchecked core of `logistic_estep`.
 
     Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
-    of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero.
+    of the quadratic one in units of ``factor_spacing**2``. A part whose scale is infinite stays zero.
     """
     d, n = rows.n_features, rows.n_rows
     sums = np.zeros(d + triangle_size(d), dtype=np.int64)
@@ -225,12 +232,11 @@ def accumulate(
     n_blocks = len(edges) - 1
     # No more threads than two GiB can hold sums for.
     n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
-    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
+    linear_wanted, quadratic_wanted = math.isfinite(lattice.scale_linear), math.isfinite(lattice.scale_quadratic)
     areas = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
     most = int(np.diff(edges).max())
     weights = [np.empty((2, most)) for _ in range(n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(n_threads - 1)]
-    lattice = row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid
 
     def add(k: int, worker: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
@@ -342,22 +348,10 @@ def logistic_estep(
         raise ValueError(f"clip_norm={clip_norm!r}: the factors' spacing is {grid!r}, expected one in [2^-100, 2^100]")
 
     xi, norms = np.empty(rows.n_rows), np.empty(rows.n_rows)
+    bounds = float(row_norm), float(n_trials), float(scales[0]), float(scales[1]), float(clip_norm)
+    lattice, free = Lattice(*bounds, spacing, grid), bool(label_free)
     sums = accumulate(
-        rows,
-        second_moment,
-        row_norm=float(row_norm),
-        n_trials=float(n_trials),
-        scale_linear=float(scales[0]),
-        scale_quadratic=float(scales[1]),
-        clip_norm=float(clip_norm),
-        spacing=spacing,
-        factor_grid=grid,
-        center=center,
-        label_free=bool(label_free),
-        n_threads=n_threads,
-        xi=xi,
-        norms=norms,
-        isa=isa,
+        rows, second_moment, center, lattice, label_free=free, n_threads=n_threads, xi=xi, norms=norms, isa=isa
     )
 
     def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:

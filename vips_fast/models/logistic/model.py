@@ -46,7 +46,7 @@ class LogisticModel(LogisticStatistics):
         return point
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self.lattice.scales_of(self.step)
+        linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
         values, noise = release.values, release.noise_sd * self._n
         fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
         exact = self._noise_free and self._fraction == 1
@@ -77,7 +77,7 @@ class LogisticModel(LogisticStatistics):
 
         ``mean`` comes from `_read_out`; only its length changes.
         """
-        later = self._n * self.lattice.scales[1][1]
+        later = self._n * self.lattices[1].scale_quadratic
         if exact:
             matrix, sd, start = self._unpack(values) * later, 0.0, 0.0
         else:
@@ -86,7 +86,7 @@ class LogisticModel(LogisticStatistics):
             # The first centre knows only the share of successes: the second step is the first one's like.
             early = 2 if self._constant else 1
             if sd > 0:
-                told = [(noise * scale / self._ratio) ** -2 for _, scale in self.lattice.scales]
+                told = [(noise * one.scale_quadratic / self._ratio) ** -2 for one in self.lattices]
                 start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
             else:
                 start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
@@ -220,14 +220,10 @@ class LogisticModel(LogisticStatistics):
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
         empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
-        return (
-            super().state()
-            | {
-                "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
-                "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
-            }
-            | (empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state())
-        )
+        matrix = np.empty((0, 0)) if self._matrix is None else self._matrix.copy()
+        law = np.array([self._variance, self._sampling, self._precision, self._seen])
+        spectrum = empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state()
+        return {**super().state(), "matrix": matrix, "law": law, **spectrum}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         d = self.n_features

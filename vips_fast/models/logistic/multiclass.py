@@ -11,7 +11,7 @@ from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
-from ...kernels.logistic import workspace
+from ...kernels.logistic import Lattice, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
@@ -94,7 +94,12 @@ class OneVsRestModel(PerClassModel):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         for one in self.classes:
             one.prepare(mechanism, sampler)
-        self.lattice = self.classes[0].lattice
+        self.lattices = self.classes[0].lattices
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of this step, common to the classes."""
+        return self.lattices[min(self.step, 1)]
 
     def _set_state(self) -> None:
         """Take step, centres (K, d) and moments (K, d, d) from the classes, for the next contributions."""
@@ -117,11 +122,11 @@ class OneVsRestModel(PerClassModel):
         work, indptr, indices, values = scratch["workspace"], block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
-        state = units, self._moments, self._centers, *self.lattice.arguments(self.step), True
+        state = units, self._moments, self._centers, *self.lattice, True
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )
-        curved = math.isfinite(self.lattice.scales_of(self.step)[1])
+        curved = math.isfinite(self.lattice.scale_quadratic)
         for k, linear in enumerate(factors):
             triangle = out[K * d :] if curved and k == K - 1 else None
             sums = out[k * d : (k + 1) * d]

@@ -177,7 +177,7 @@ class _AlgorithmFive(_Uncentred):
         self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self.lattice.scales_of(self.step)
+        linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
         rate, values = self._rate.rate(self.step), release.values
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):

@@ -183,18 +183,11 @@ class PolyaGammaModel(NetworkModel):
         """
         if self.clip >= math.sqrt(6.0) or not self.settings.private:
             return None
-        largest = self.largest
         zz, xx = (z * z).sum(axis=1), (xi * xi).sum(axis=1)
         on = y.sum(axis=1, dtype=np.float64)
         pairs = np.maximum(zz * zz - (z**4).sum(axis=1), 0.0) / 2
-        square = (
-            zz / largest["s1"] ** 2
-            + on / largest["s3"] ** 2
-            + xx / largest["s4"] ** 2
-            + xx * zz / largest["s5"] ** 2
-            + on * zz / largest["s6"] ** 2
-            + xx * pairs / largest["s7"] ** 2
-        )
+        squares = {"s1": zz, "s3": on, "s4": xx, "s5": xx * zz, "s6": on * zz, "s7": xx * pairs}
+        square = sum(part / self.largest[name] ** 2 for name, part in squares.items())
         # The margin is above the rounding of the sums of squares.
         norm = np.sqrt(square) * (1 + 1e-9)
         return np.asarray(np.minimum(1.0, self.clip / np.maximum(norm, self.clip)))

@@ -139,25 +139,18 @@ class QuadraticModel(NetworkModel):
 
     def unit(self, name: str) -> float:
         """Grids relative only to the public bound of z - E[z]."""
+        if name == "image":
+            return 2.0**-IMAGE_BITS
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
-        return {
-            "image": 2.0**-IMAGE_BITS,
-            "mean": latent,
-            "cross": math.ldexp(latent, -_CENTER_BITS),
-            "covariance": latent * latent,
-        }[name]
+        return {"mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS), "covariance": latent * latent}[name]
 
     def multiplier(self, name: str) -> float:
         """Divide a block's share by its bound."""
         if name == "image":
             return self.retained / math.sqrt(self.n_visible)
-        C = self.latent_bound
-        bound = {
-            "mean": C,
-            "cross": C * self.visible_bound,
-            # Empty for K = 1, where any bound will do.
-            "covariance": C * C * math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2))),
-        }[name]
+        # The covariance is empty for K = 1, where any bound will do.
+        C, half = self.latent_bound, math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2)))
+        bound = {"mean": C, "cross": C * self.visible_bound, "covariance": C * C * half}[name]
         return _SHARES[name] * self.retained / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
@@ -361,12 +354,8 @@ class QuadraticModel(NetworkModel):
 
     def state(self) -> dict[str, np.ndarray]:
         """Network, means about which the next statistics are taken, and averages."""
-        return {
-            **super().state(),
-            "image": self._image,
-            "hidden_mean": self.zeta,
-            "visible_bound": np.array([self.visible_bound]),
-        }
+        own = {"image": self._image, "hidden_mean": self.zeta, "visible_bound": np.array([self.visible_bound])}
+        return super().state() | own
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         zeta, image = array_of(state, "hidden_mean", (self.n_hidden,)), array_of(state, "image", (self.n_visible,))
