@@ -288,35 +288,15 @@ def logistic_estep(
 
     Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
-    Parameters
-    ----------
-    X : (n, d) array or scipy sparse matrix
-        Finite. Sparse rows cost time in proportion to the square of their entries.
-    y : (n,) array
-        Successes, in [0, trials].
-    second_moment : (d, d) float array or None
-        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0; then <xi> = b/4.
-    trials : (n,) array or None
-        Numbers of trials of the records, at most ``n_trials``.
-    n_trials : float
-        Number of trials of every record, or the bound of ``trials``.
-    row_norm : float
-        Public bound of the rows' L2 norm; longer rows are scaled down to it.
-    center : (d,) array or None
-        Public vector m0.
-    scales : pair of float
-        What s1 and s2 are divided by in the joint norm; infinity leaves that part out.
-    clip_norm : float or None
-        Bound of the joint norm; None does not clip.
-    label_free : bool
-        Scale a record down as if it had the y with the largest contribution, so that the factor is a weight that does
-        not depend on y (and a weighted likelihood is not biased); False looks at the record's own y.
-    spacing : float or None
-        Lattice spacing of s1 / scales[0], a power of two; None: as fine as exact sums allow.
-    n_threads : int
-        Threads; -1 for all processors.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
+    ``X``, (n, d), is a finite array or scipy sparse matrix; sparse rows cost time in proportion to the square of their
+    entries. ``y``, (n,), holds successes in [0, trials]. ``trials``, (n,), are the records' numbers of trials, at most
+    ``n_trials``; None is ``n_trials`` for all. ``second_moment``, (d, d), is <m m^T>, symmetric positive semi-definite;
+    its upper triangle is read. None means 0; then <xi> = b/4. ``row_norm`` is a public bound of the rows' L2 norm,
+    ``center``, (d,), the public m0. An infinite entry of ``scales`` leaves its part out. ``clip_norm`` None does not
+    clip. ``label_free`` scales a record down as if it had the y with the largest contribution: a factor that does not
+    depend on y biases no weighted likelihood. ``spacing`` is the lattice spacing of s1 / scales[0], a power of two;
+    None is as fine as exact sums allow. ``n_threads`` is the number of threads, -1 for all processors, ``isa`` an
+    instruction set to use in place of the one chosen at import.
 
     Returns LogisticEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`),
     ``xi`` (n,), ``norms`` (n,). Raises ValueError or TypeError, before anything is computed, if an argument has a

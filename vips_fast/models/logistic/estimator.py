@@ -208,11 +208,8 @@ class BayesianLogisticRegression(Classifier):
 
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
-        if shards is None:
-            matrix = design(X, self._constant, self._most_columns)
-        else:
-            matrix = design(shards.matrix(np.arange(0)), self._constant, self._most_columns)
-            y = shards.labels if y is None else y
+        matrix = design(X if shards is None else shards.matrix(np.arange(0)), self._constant, self._most_columns)
+        y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
         if y is None:
@@ -231,7 +228,7 @@ class BayesianLogisticRegression(Classifier):
         elif (usable := shards.usable) is not None:
             problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
         usable = usable_rows(problems, self.invalid)
-        records: Any
+        records: LogisticRecords | LogisticShards
         if shards is None:
             records = LogisticRecords.of(matrix, successes, trials, usable)
         else:
