@@ -1,4 +1,4 @@
-"""Checked Python entries of the Polya-Gamma mean and of the logistic regression E-step."""
+"""Checked entries of the Polya-Gamma mean and the logistic regression E-step."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Rows(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """The bounds of a contribution and the grids of its two parts: public numbers, in the order of the kernels."""
+    """Public bounds of a contribution and grids of its parts, as kernels take them."""
 
     row_norm: float  #: Rows are scaled down to this norm.
     n_trials: float
@@ -111,7 +111,7 @@ class Lattice(NamedTuple):
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     """Validate design rows and responses once, before any number is computed from them.
 
-    X is (n, d), an array or scipy sparse matrix: float32 and float64 are kept, integers and booleans become float64.
+    X is (n, d), an array or scipy sparse matrix: float32 and float64 stay, integers and booleans become float64.
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
     argument and the expected form; never with a value of X or y.
     """
@@ -165,12 +165,12 @@ def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarra
 
 
 def triangle_size(n_features: int) -> int:
-    """Number of entries of a packed upper triangle."""
+    """Count the entries of a packed upper triangle."""
     return n_features * (n_features + 1) // 2
 
 
 def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0) -> np.ndarray:
-    """Symmetric matrix from its packed upper triangle, (d (d + 1) / 2,), row after row.
+    """Unpack a symmetric matrix from its upper triangle, (d (d + 1) / 2,), row after row.
 
     ``off_diagonal`` is a factor of the entries off the diagonal.
     """
@@ -191,10 +191,11 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
 
 
 def factor_spacing(clip_norm: float, n_records: int = 1) -> float:
-    """Grid h of the quadratic statistic's factors: the finest with L/h^2 < 2^41 whose sums fit 62 bits.
+    """Compute the grid h of the quadratic statistic's factors.
 
-    ``clip_norm`` is the L2 bound L of a contribution, ``n_records`` a public bound of the number of records in one sum.
-    With L = m 2^e, 1/2 <= m < 1, h = 2^ceil((e - 41) / 2) for up to 2^20 records: a constant relative to the clip.
+    It is the finest with L/h^2 < 2^41 whose sums fit 62 bits. ``clip_norm`` is the L2 bound L of a contribution,
+    ``n_records`` a public bound of the number of records in one sum. With L = m 2^e, 1/2 <= m < 1, h is
+    2^ceil((e - 41) / 2) for up to 2^20 records: a constant relative to the clip.
     """
     bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
     if bits < 8:

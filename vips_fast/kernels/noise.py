@@ -1,7 +1,7 @@
 """Checked Python entries of the noise kernels.
 
 A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key that the operating
-system gives for each call and that is wiped when the call ends. Nothing is kept between calls, so nothing can be
+system gives for each call and that is wiped when the call ends. Nothing stays between calls, so nothing can be
 repeated by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so
 protects nobody.
 """
@@ -68,7 +68,7 @@ def _key(key: Any) -> native.Key:
 
 
 def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> None:
-    """work(start, stop) over 0..n, in blocks where there are threads to share them."""
+    """Call work(start, stop) over 0..n, in blocks if several threads share them."""
     if n_threads == 1:
         work(0, n)
         return
@@ -179,7 +179,7 @@ def add_rounded_gaussian(
 
 @lru_cache(maxsize=64)
 def half_power_scale(scale: float) -> float:
-    """The least double that is not below scale / sqrt(2)."""
+    """Find the least double that is not below scale / sqrt(2)."""
     value = scale * math.sqrt(0.5)
     while 2 * Fraction(value) ** 2 >= Fraction(scale) ** 2:
         value = math.nextafter(value, 0.0)
@@ -199,7 +199,7 @@ def symmetric_gaussian(
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 
-    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise alone.
+    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only.
     With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
     mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
     ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.

@@ -98,19 +98,19 @@ def _checked_name(name: str) -> str:
 
 
 def address(name: str) -> int:
-    """Address of a kernel; ValueError if there is none of this name."""
+    """Get the address of a kernel; ValueError for an unknown name."""
     return int(getattr(_API, _checked_name(name)))
 
 
 def signature(name: str) -> Signature:
-    """Numba signature of a kernel, pointers as ``voidptr``; ValueError if there is none of this name."""
+    """Make a kernel's Numba signature, pointers as ``voidptr``; ValueError for an unknown name."""
     returns, *arguments = _kinds(_checked_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
-    """Numpy dtype of a structure of parameters, such as "vf_lda_params"; ValueError if there is none."""
+    """Make the dtype of a structure such as "vf_lda_params"; ValueError for an unknown name."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
     kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
@@ -118,7 +118,7 @@ def structure_dtype(name: str) -> np.dtype[np.void]:
 
 
 def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
-    """A structure as an array of one element: pass its ``.ctypes``.
+    """Make a structure as an array of one element: pass its ``.ctypes``.
 
     ``values`` are its fields; those that are not given are 0 or NULL. An array gives its address, and must outlive the
     structure. The kernel checks the ranges. Raises ValueError if there is no structure, or no field, of the name.
@@ -132,14 +132,14 @@ def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
 
 
 def status_message(status: int) -> str:
-    """A sentence for a kernel's status code (outside of ``@njit`` code)."""
+    """Say a kernel's status code in a sentence (outside of ``@njit`` code)."""
     text = ctypes.cast(_KERNELS["status_message"](status), ctypes.c_char_p).value
     return "" if text is None else text.decode()
 
 
 @intrinsic
 def null(typingctx: Any) -> Any:
-    """The null pointer, for an optional array; inside of ``@njit`` code only."""
+    """Make the null pointer, for an optional array; inside of ``@njit`` code only."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_constant_null(types.voidptr)

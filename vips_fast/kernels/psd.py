@@ -84,7 +84,7 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
 
 
 def _fortran(A: np.ndarray) -> np.ndarray:
-    """A fresh Fortran-ordered copy; A is symmetric, so that its transpose will do."""
+    """Copy a symmetric matrix, whose transpose will do, in Fortran order."""
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
@@ -138,7 +138,7 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
 
 
 def diagonals(matrices: np.ndarray) -> np.ndarray:
-    """Writable view of the diagonals of (n, d, d) matrices."""
+    """View the diagonals of (n, d, d) matrices; the view is writable."""
     view: np.ndarray = np.einsum("jkk->jk", matrices)
     return view
 
@@ -188,7 +188,7 @@ def _require(info: int, routine: str) -> None:
 
 
 def _count_below(diagonal: np.ndarray, beside: np.ndarray, floor: float) -> int:
-    """Eigenvalues of a tridiagonal matrix below floor: negative pivots of T - floor I."""
+    """Count a tridiagonal matrix's eigenvalues below floor: negative pivots of T - floor I."""
     below, pivot = 0, 1.0
     # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
     with np.errstate(over="ignore", divide="ignore"):

@@ -110,7 +110,7 @@ class Classifier(PrivateEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define predict")
 
     def _accuracy(self, X: Data, y: Column | None) -> float:
-        """Share of public rows whose label, y or a shard's, is predicted."""
+        """Compute the share of public rows whose label, y or a shard's, is predicted."""
         known = np.asarray(X.labels if y is None and isinstance(X, ShardedCorpus) else y)
         predicted = self.predict(X)
         if known.shape != predicted.shape:

@@ -59,7 +59,7 @@ class TableShards:
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """These records, and their numbers among themselves."""
+        """Make these records, and their numbers among themselves."""
         return self._made(rows), np.arange(len(rows))
 
     def subset(self, rows: np.ndarray) -> Selection:

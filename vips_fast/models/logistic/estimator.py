@@ -184,7 +184,7 @@ class BayesianLogisticRegression(Classifier):
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     def _known_classes(self) -> np.ndarray | None:
-        """The labels of ``classes``, sorted."""
+        """Sort the labels of ``classes``."""
         known = stated_classes(self.classes, self._most_classes)
         if known is not None and len(known) > 2 and self.covariance == "spherical":
             raise ValueError(f"classes={self.classes!r}: expected two with covariance='spherical'")
@@ -357,7 +357,7 @@ class BayesianLogisticRegression(Classifier):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: Data) -> Labels:
-        """The more probable class of each row."""
+        """Predict the more probable class of each row."""
         decision = self.decision_function(X)
         if decision.ndim == 2:
             # The order of the probabilities, ties and all.
@@ -414,7 +414,7 @@ def _row_products(a: Any, b: Any) -> np.ndarray:
 
 
 def _n_models(classes: np.ndarray | None) -> int:
-    """One for two classes, or else one for each."""
+    """Count the models: one for two classes, or else one for each."""
     return 1 if classes is None or len(classes) <= 2 else len(classes)
 
 

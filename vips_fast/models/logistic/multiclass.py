@@ -88,7 +88,7 @@ class OneVsRestModel(PerClassModel):
         self._moments: np.ndarray | None = None
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:

@@ -192,9 +192,10 @@ class Curvature:
 def _fit_logits(
     mass: float, first: float, second: float, spread: float, trace: float, n: float, weighting: Weighting
 ) -> tuple[np.ndarray, float]:
-    """Fit the law of the logits: for f = w <xi>, w p (1 - p) and w^2 p (1 - p) the means of f, f a, f a^2; and ``far``.
+    """Fit the law of the logits.
 
-    From the sums of f, f a, f a^2, f (x^T covariance x) and f |x|^2, f = w <xi>; a ``mass`` of 0 is unknown.
+    Gives, for f = w <xi>, w p (1 - p) and w^2 p (1 - p), the means of f, f a, f a^2; and ``far``. Takes the sums of
+    f, f a, f a^2, f (x^T covariance x) and f |x|^2 for f = w <xi>; a ``mass`` of 0 is unknown.
     """
     start, b = weighting.start, weighting.n_trials
     total = mass or n * b / 8

@@ -160,7 +160,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
 
 
 def not_finite(matrix: Any) -> np.ndarray:
-    """The rows that hold NaN or infinity."""
+    """Find the rows that hold NaN or infinity."""
     if not sparse.issparse(matrix):
         return np.asarray(~np.isfinite(matrix).all(axis=1))
     mask = np.zeros(matrix.shape[0], dtype=bool)

@@ -89,7 +89,7 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -129,7 +129,7 @@ class SphericalModel(Model):
         return columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
 
     def _joined(self, columns: np.ndarray, units: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the rows of each unit together, clipped once."""
+        """Join the rows of each unit, clipped once."""
         owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         places, inverse = np.unique(owner * self._d + columns, return_inverse=True)
         sums = np.zeros(len(places), dtype=np.int64)
@@ -192,5 +192,5 @@ class SphericalModel(Model):
 
 
 def _starts_of(block: Rows, d: int) -> np.ndarray:
-    """Where each row's stored entries begin, (n + 1,)."""
+    """Find the begin of each row's stored entries, (n + 1,)."""
     return np.arange(block.n_rows + 1) * d if block.indptr is None else np.asarray(block.indptr)

@@ -105,11 +105,11 @@ class LogisticStatistics(Model):
         return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def _slack(self, spacing: float) -> float:
-        """How far rounding can move two sums apart."""
+        """Bound how far rounding can move two sums apart."""
         return math.sqrt(triangle_size(self.n_features)) * spacing
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -181,7 +181,7 @@ class LogisticStatistics(Model):
         return sums
 
     def _unpack(self, values: np.ndarray) -> np.ndarray:
-        """s2/C2 as a symmetric matrix, from the values of a release."""
+        """Unpack s2/C2 as a symmetric matrix from the values of a release."""
         return unpack_upper(values[self.n_features :], self.n_features, 1 / self._ratio)
 
     @property
@@ -208,7 +208,7 @@ class LogisticStatistics(Model):
 
     @abstractmethod
     def _update(self, release: Release) -> None:
-        """The next posterior from a release."""
+        """Compute the next posterior from a release."""
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
@@ -229,7 +229,7 @@ class LogisticStatistics(Model):
 
 
 def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
-    """The first centre, (d,), whose weight of the constant gives the observed share of successes, all others being 0.
+    """Find the first center, (d,): only the constant has a weight, by the share of successes.
 
     ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which is ``unit`` / 2 where all trials
     succeed, and ``noise_sd`` its noise. A start from there keeps the part that all records have in common out of the

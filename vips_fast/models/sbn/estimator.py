@@ -70,7 +70,7 @@ class NetworkEstimator(PrivateEstimator):
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
     def _rows(self, Y: Any) -> tuple[Any, np.ndarray | None]:
-        """Rows of an array or of shards, and which of them can contribute."""
+        """Read rows of an array or of shards, and which can contribute."""
         if not isinstance(Y, ShardedCorpus):
             return self._records(Y, invalid=self.invalid, least_rows=0)
         if Y.kind != "binary":
@@ -82,7 +82,7 @@ class NetworkEstimator(PrivateEstimator):
         return Settings(int(self.n_components), self.weight_prior, self._options, bool(self.private), threads, joint)
 
     def _record_bounds(self, Y: Any, networks: Sequence[Mapping[str, np.ndarray]]) -> list[Vector]:
-        """`record_bounds` of the rows of Y under each network."""
+        """Compute `record_bounds` of the rows of Y under each network."""
         rows, _ = self._records(self._held(Y), self.n_features_in_)
         return [record_bounds(rows, one, self._options.dtype, resolve_n_threads(self.n_jobs)) for one in networks]
 

@@ -216,7 +216,7 @@ def _turned(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
-    """The factor retained of `NetworkModel`."""
+    """Compute the factor retained of `NetworkModel`."""
     slack = 1.001 * math.sqrt(model.shape[0]) * mechanism.spacing
     if slack > 0.5 * model.clip:
         raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
