@@ -13,7 +13,7 @@ from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.planner import Planner
 from vips_fast.kernels import logistic_estep, pg_mean, reference
-from vips_fast.kernels.logistic import accumulate, check_rows, factor_spacing
+from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing
 from vips_fast.kernels.threads import run_blocks
 
 N = 10_000_000
@@ -87,14 +87,7 @@ def numpy_estep(X, y, M):
 
 
 LATTICE = dict(
-    row_norm=3.3,
-    n_trials=1.0,
-    scale_linear=1.65,
-    scale_quadratic=2.7,
-    clip_norm=1.0,
-    spacing=2.0**-20,
-    factor_grid=factor_spacing(1.0, 2**17),
-    label_free=True,
+    center=None, lattice=Lattice(3.3, 1.0, 1.65, 2.7, 1.0, 2.0**-20, factor_spacing(1.0, 2**17)), label_free=True
 )
 
 
@@ -124,10 +117,7 @@ def test_w5_engine_adult(adult, paired):
     d = X.shape[1]
     model.restore(model.state() | {"progress": np.array([1.0, 1.0, 1.0]), "covariance": M})
     all_rows, words, rows = np.arange(len(y)), np.zeros(len(y), np.uint64), check_rows(X, y)
-    lattice = model.lattice
-    options = dict(LATTICE, clip_norm=lattice.clip_norm, spacing=lattice.spacing, factor_grid=lattice.factor_spacing)
-    options["scale_linear"], options["scale_quadratic"] = lattice.scales_of(model.step)
-    options["center"] = np.zeros(d)
+    options = dict(center=np.zeros(d), lattice=model.lattice, label_free=True)
     paired(
         lambda: Threads(1).sum(model, records, all_rows, words),
         {"driver of the kernels": lambda: accumulate(rows, model.moment, **options)},

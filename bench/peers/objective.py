@@ -97,7 +97,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             A, scale = _scaled(design(X, self._constant), bound)
             A = sparse.diags_array(scale) @ A if sparse.issparse(A) else A * scale[:, None]
 
-            ledger, b = Ledger(), np.zeros(records.n_features)
+            ledger, b = Ledger(), np.zeros(records.rows.n_features)
             left = target - math.log1p(bound**2 / (4 * ridge)) if self.private else 0.0
             if self.private and delta > 0:
                 noise_sd = gaussian_noise_sd(left, delta, bound)
@@ -123,7 +123,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
                 b = direction * length
             else:
                 ledger.taint("fitted with private=False")
-            theta = _minimise(A, records.y, ridge, b)
+            theta = _minimise(A, records.rows.y, ridge, b)
             if self._constant:
                 theta[-1] *= self._constant
             arrays = {"samples": theta[None], "noise": np.array([ridge, noise_sd, bound])}

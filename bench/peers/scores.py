@@ -19,9 +19,8 @@ from vips_fast.engine.model import Model, Release, array_of, steps_of
 from vips_fast.engine.request import RunSchedule
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native
-from vips_fast.kernels.logistic import Rows, workspace
+from vips_fast.kernels.logistic import Rows, factor_spacing, workspace
 from vips_fast.models.fitted import ArraySpec
-from vips_fast.models.logistic.statistics import factor_grid
 
 from .linear import LinearClassifier
 
@@ -91,7 +90,7 @@ class ScoreModel(Model):
             math.inf,
             self.clip,
             self._spacing,
-            factor_grid(self.clip),
+            factor_spacing(self.clip),
             False,
             work,
             linear,

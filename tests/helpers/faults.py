@@ -92,14 +92,14 @@ class ClipsEachModel(OneVsRestModel):
 
     def prepare(self, mechanism, sampler):
         super().prepare(mechanism, sampler)
-        self.lattice = replace(self.lattice, clip_norm=self.lattice.clip_norm * self.n_classes**0.5)
+        self.lattices = [one._replace(clip_norm=one.clip_norm * self.n_classes**0.5) for one in self.lattices]
 
 
 class ClipsEachClass(BayesianLogisticRegression):
     """K clips, one for each class."""
 
     def _model(self, public, schedule=None):
-        return ClipsEachModel(public, **self._model_settings(public, schedule))
+        return ClipsEachModel(public, self._model_settings(schedule))
 
 
 class UnclippedUnitsModel(SphericalModel):
@@ -132,21 +132,21 @@ class UnclippedUnits(BayesianLogisticRegression):
     """A first-order statistic without the joint clip of a person's rows."""
 
     def _model(self, public, schedule=None):
-        return UnclippedUnitsModel(public, **self._model_settings(public, schedule))
+        return UnclippedUnitsModel(public, self._model_settings(schedule))
 
 
 class LongRows(BayesianLogisticRegression):
     """A first-order statistic whose rows pass its bound."""
 
     def _model(self, public, schedule=None):
-        return LongRowsModel(public, **self._model_settings(public, schedule))
+        return LongRowsModel(public, self._model_settings(schedule))
 
 
 class ExactMean(BayesianLogisticRegression):
     """Un-noised sums of the last minibatch in ``coef_``."""
 
     def _model(self, public, schedule=None):
-        return ExactMeanModel(public, **self._model_settings(public, schedule))
+        return ExactMeanModel(public, self._model_settings(schedule))
 
 
 class PrivatePrior(LatentDirichletAllocation):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from vips_fast.kernels import logistic as logistic_module
 from vips_fast.kernels import logistic_estep, native, reference, unpack_upper
-from vips_fast.kernels.logistic import accumulate, check_rows, factor_spacing, triangle_size
+from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing, triangle_size
 
 ISAS = native.isas_available()
 SIZES = [1, 2, 3, 15, 16, 17, 33, 64, 65]
@@ -63,10 +63,10 @@ def sums_of(X, y, M, m0=None, **kwargs):
         scale_quadratic=0.3,
         clip_norm=0.9,
         spacing=2.0**-20,
-        factor_grid=factor_spacing(0.9, 2**16),
-        center=m0,
+        factor_spacing=factor_spacing(0.9, 2**16),
     )
-    return accumulate(check_rows(X, y), M, **(defaults | kwargs))
+    lattice = Lattice(**{name: kwargs.pop(name, value) for name, value in defaults.items()})
+    return accumulate(check_rows(X, y), M, m0, lattice, **kwargs)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -112,19 +112,10 @@ def test_unit_entries_take_the_same_bits():
     ones = sparse.csr_array((X != 0).astype(float))
     rows = check_rows(ones, y)
     assert rows.unit
-    lattice = dict(
-        row_norm=1.3,
-        n_trials=1.0,
-        scale_linear=0.8,
-        scale_quadratic=0.3,
-        clip_norm=0.9,
-        spacing=2.0**-20,
-        factor_grid=2.0**-21,
-        center=m0,
-    )
+    lattice = Lattice(1.3, 1.0, 0.8, 0.3, 0.9, 2.0**-20, 2.0**-21)
     for isa in ISAS:
-        fast = accumulate(rows, M, isa=isa, **lattice)
-        slow = accumulate(rows._replace(unit=False), M, isa=isa, **lattice)
+        fast = accumulate(rows, M, m0, lattice, isa=isa)
+        slow = accumulate(rows._replace(unit=False), M, m0, lattice, isa=isa)
         np.testing.assert_array_equal(fast, slow)
 
 
@@ -157,7 +148,7 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
             m0 / 10,
             spacing=spacing,
             clip_norm=clip,
-            factor_grid=grid,
+            factor_spacing=grid,
             isa=isa,
         )
         square = squared_norm(sums, d, spacing, grid)
@@ -170,7 +161,7 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
 def test_label_free_weights_do_not_depend_on_the_label():
     """Either label gives the quadratic statistic the same weight, and the linear one changes by that weight times x."""
     X, y, M, m0 = problem(30, 6, seed=14)
-    lattice = dict(spacing=2.0**-26, factor_grid=2.0**-20, label_free=True, row_norm=3.0)
+    lattice = dict(spacing=2.0**-26, factor_spacing=2.0**-20, label_free=True, row_norm=3.0)
     for i in range(30):
         a, b = (sums_of(X[i : i + 1], np.array([label]), M, m0, **lattice) for label in (0.0, 1.0))
         np.testing.assert_array_equal(a[6:], b[6:])
@@ -190,7 +181,12 @@ def test_worst_case_neighbours():
     worst[0, 2] = row_norm  # an exact lattice vector: nothing is lost to truncation
     grid = factor_spacing(sensitivity, 64)
     kwargs = dict(
-        row_norm=row_norm, scale_linear=c1, scale_quadratic=c2, clip_norm=sensitivity, spacing=spacing, factor_grid=grid
+        row_norm=row_norm,
+        scale_linear=c1,
+        scale_quadratic=c2,
+        clip_norm=sensitivity,
+        spacing=spacing,
+        factor_spacing=grid,
     )
     before = sums_of(X, y, None, **kwargs)
     after = sums_of(np.vstack([X, worst]), np.append(y, 1), None, **kwargs)
@@ -213,19 +209,7 @@ def test_non_finite_records_contribute_nothing(isa, dense):
     if not dense:
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         rows = rows._replace(indptr=np.arange(0, n * d + 1, d), indices=indices)
-    got = accumulate(
-        rows,
-        M,
-        row_norm=1.3,
-        n_trials=1.0,
-        scale_linear=0.8,
-        scale_quadratic=0.3,
-        clip_norm=0.9,
-        spacing=2.0**-20,
-        factor_grid=factor_spacing(0.9, 2**16),
-        center=m0,
-        isa=isa,
-    )
+    got = accumulate(rows, M, m0, Lattice(1.3, 1.0, 0.8, 0.3, 0.9, 2.0**-20, factor_spacing(0.9, 2**16)), isa=isa)
     np.testing.assert_array_equal(got, clean)
 
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "vips_fast"
 NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
 #: Bases of estimators, of which no model is.
-BASES = {"TopicQuality", "PrivateEstimator", "Transformer", "ConjugateEstimator"}
+BASES = {"TopicQuality", "PrivateEstimator", "Transformer", "Classifier", "NetworkEstimator", "ConjugateEstimator"}
 
 
 @pytest.mark.parametrize("one", FAMILIES, ids=lambda one: one.name)

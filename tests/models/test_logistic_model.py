@@ -12,12 +12,11 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
-from vips_fast.kernels.logistic import triangle_size
+from vips_fast.kernels.logistic import factor_spacing, triangle_size
 from vips_fast.models.logistic import spectrum as module
 from vips_fast.models.logistic.paper import replace_one_bound
 from vips_fast.models.logistic.records import LogisticRecords, design
 from vips_fast.models.logistic.spectrum import Spectrum, curvature_ratio, nonnegative_mean
-from vips_fast.models.logistic.statistics import factor_grid
 
 OURS = dict(update="average", form="orthonormal", sensitivity="proven")
 FORMS = {
@@ -49,7 +48,7 @@ def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=Tru
     public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
     made = Planner().plan(estimator.request(public))
     model, plan = made.model, made.plan
-    rng, d = np.random.default_rng(7), records.n_features
+    rng, d = np.random.default_rng(7), records.rows.n_features
     if step:
         A = rng.normal(size=(d, d))
         model.step, model._covariance = step, A @ A.T
@@ -148,7 +147,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     sums = []
     for row, label in ((u, 1.0), (turned, 0.0)):
         model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
-        d = records.n_features
+        d = records.rows.n_features
         model.moment = np.zeros((d, d))
         model.moment[1, 1] = 1e16
         fine = fine_sum(model, records).astype(float)
@@ -169,7 +168,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
 def test_lattices_do_not_know_how_many_records_there_are():
     """The factors' grid is relative to the clip; a contribution fits int64 2^21 times."""
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
-        assert 2.0**38 <= clip / factor_grid(clip) ** 2 < 2.0**41
+        assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
     sums = [fine_sum(*prepared(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
     np.testing.assert_array_equal(sums[0], sums[1])
@@ -184,7 +183,7 @@ def test_statistics_are_read_back_at_their_scale():
     for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
         model, mechanism, records = prepared(X, y, 1, **form, **kwargs)
-        linear, quadratic = model.lattice.scales_of(model.step)
+        linear, quadratic = model.lattice[2:4]
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
         Z = np.hstack([X, np.ones((200, 1))])
         xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model.moment, Z)))
@@ -323,7 +322,7 @@ def test_the_papers_projection_leaves_no_negative_eigenvalue():
     X, y = rows_of(50, 8)
     model, mechanism, records = prepared(X, y, 0, sensitivity="paper")
     release = released(model, mechanism, records, 0)
-    linear, quadratic = model.lattice.scales_of(model.step)
+    linear, quadratic = model.lattice[2:4]
     values, vectors = np.linalg.eigh(model._unpack(release.values) * (60 * quadratic))
     assert values.min() < 0
     model.update(release)

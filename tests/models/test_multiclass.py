@@ -1,7 +1,6 @@
 """More than two classes: one against the rest, one joint clip and one release a step."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,7 +93,7 @@ def test_a_clip_for_each_class_would_break_the_bound(each):
     run = prepared(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
     bound = run.model.lattice.clip_norm
     if each:
-        run.model.lattice = replace(run.model.lattice, clip_norm=math.sqrt(6) * bound)
+        run.model.lattices = [one._replace(clip_norm=math.sqrt(6) * bound) for one in run.model.lattices]
     assert (np.linalg.norm(contribution(run, slice(0, 1))) > bound) == each
 
 

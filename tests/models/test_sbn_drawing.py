@@ -9,7 +9,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import multivariate_normal
 
 from vips_fast.models.sbn import SigmoidBeliefNetwork
-from vips_fast.models.sbn.drawing import joint_excess, thresholded_normal
+from vips_fast.models.sbn.readings import joint_excess, thresholded_normal
 
 
 def stripes(n):

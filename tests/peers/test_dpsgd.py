@@ -101,10 +101,10 @@ def test_the_rate_is_that_of_the_public_number_of_records(data, n_rows):
 
 def contributions(X, y, theta, records, order=2, clip=1.0, spacing=2.0**-20):
     rows = LogisticRecords.of(design(X, 1.0), np.asarray(y, float))
-    model = GradientModel(rows.n_features, clip=clip, order=order, rate=1.0, alpha=0.0, first=0)
+    model = GradientModel(rows.rows.n_features, clip=clip, order=order, rate=1.0, alpha=0.0, first=0)
     model._theta, model._spacing = np.asarray(theta, float), spacing
     columns, units = model.contributions(rows.block(np.asarray(records)))
-    assert (columns == np.tile(np.arange(rows.n_features), len(records))).all()
+    assert (columns == np.tile(np.arange(rows.rows.n_features), len(records))).all()
     return units.reshape(len(records), -1).T, model
 
 

@@ -1,4 +1,4 @@
-"""The lattice on which released sums live: spacings and integer bounds.
+"""The lattice of released sums: spacings and integer bounds.
 
 Contributions are truncated toward zero to multiples of a power-of-two spacing g and added as int64, so that sums are
 exact whatever the order, and noise is added to integers. Everything here is a function of public numbers.
@@ -8,8 +8,7 @@ import math
 
 from . import native
 
-#: Largest absolute value that a lattice sum may reach before noise. The noise's
-#: own range guard needs the rest of int64.
+#: Largest absolute value that a lattice sum may reach before noise, which needs the rest of int64.
 SUM_LIMIT = 2**62
 
 #: C/g below this keeps a contribution's sum of squares inside 64 bits.
@@ -21,7 +20,7 @@ LDA_MIN_SPACING, LDA_MAX_SPACING = native.LDA_MIN_SPACING, native.LDA_MAX_SPACIN
 
 
 def is_power_of_two(x: float) -> bool:
-    """Whether x is a positive finite power of two."""
+    """Tell whether x is a positive finite power of two."""
     return x > 0 and math.isfinite(x) and math.frexp(x)[0] == 0.5
 
 
@@ -67,7 +66,7 @@ def noise_spacing(noise_sd: float, clip_norm: float) -> float:
 
 
 def count_spacing(max_document: float, total: float) -> float:
-    """Finest spacing at which unclipped statistics of counts fit 62 bits.
+    """Find the finest spacing that lets unclipped statistics of counts fit 62 bits.
 
     ``max_document`` and ``total`` are the largest numbers of words of a document, and of all documents together.
     """

@@ -1,4 +1,4 @@
-"""Checked Python entries of the Polya-Gamma mean and of the logistic regression E-step."""
+"""Checked entries of the Polya-Gamma mean and the logistic regression E-step."""
 
 from __future__ import annotations
 
@@ -71,20 +71,19 @@ def pg_mean(
     if n_threads == 1 or flat.size <= PG_CHUNK:
         native.pg_mean(flat, float(b), flat_result, isa)
     else:
-        map_chunks(
-            flat.size,
-            PG_CHUNK,
-            n_threads,
-            lambda first, last, worker: native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa),
-        )
+
+        def work(first: int, last: int, worker: int) -> None:
+            native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa)
+
+        map_chunks(flat.size, PG_CHUNK, n_threads, work)
     return result if out is not None or result.ndim else result[()]
 
 
 class Rows(NamedTuple):
     """Validated design rows with their responses, as the kernels take them.
 
-    ``indptr`` is None for dense rows, whose ``indices`` are of no use. ``values`` is flat float32
-    or float64; with ``unit`` every stored entry is 1 and ``values`` is not read.
+    ``indptr`` is None for dense rows, whose ``indices`` are of no use. ``values`` is flat float32 or float64; with
+    ``unit`` every stored entry is 1 and ``values`` is not read, which gives the same bits.
     """
 
     n_rows: int
@@ -97,10 +96,22 @@ class Rows(NamedTuple):
     trials: np.ndarray | None
 
 
+class Lattice(NamedTuple):
+    """Public bounds of a contribution and grids of its parts, as kernels take them."""
+
+    row_norm: float  #: Rows are scaled down to this norm.
+    n_trials: float
+    scale_linear: float  #: What s1 is divided by; infinity leaves it out, as for s2.
+    scale_quadratic: float
+    clip_norm: float  #: The bound of a contribution.
+    spacing: float  #: Grid of s1.
+    factor_spacing: float  #: Grid of the factors of s2.
+
+
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     """Validate design rows and responses once, before any number is computed from them.
 
-    X is (n, d), an array or scipy sparse matrix: float32 and float64 are kept, integers and booleans become float64.
+    X is (n, d), an array or scipy sparse matrix: float32 and float64 stay, integers and booleans become float64.
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
     argument and the expected form; never with a value of X or y.
     """
@@ -118,8 +129,6 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
         values = np.ascontiguousarray(matrix.data, dtype=dtype)
         indptr = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
         indices = np.ascontiguousarray(matrix.indices, dtype=np.int32)
-        # The unit path gives the same bits as the general one, so that choosing
-        # it from the data changes no record's contribution.
         unit = bool((values == 1).all())
     else:
         indptr, indices, unit = None, np.empty(0, np.int32), False
@@ -156,12 +165,12 @@ def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarra
 
 
 def triangle_size(n_features: int) -> int:
-    """Number of entries of a packed upper triangle."""
+    """Count the entries of a packed upper triangle."""
     return n_features * (n_features + 1) // 2
 
 
 def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0) -> np.ndarray:
-    """Symmetric matrix from its packed upper triangle, (d (d + 1) / 2,), row after row.
+    """Unpack a symmetric matrix from its upper triangle, (d (d + 1) / 2,), row after row.
 
     ``off_diagonal`` is a factor of the entries off the diagonal.
     """
@@ -176,18 +185,17 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     for i in range(0, d, 256):
         # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))
-        matrix[block, : block.stop] = np.where(
-            np.tri(block.stop - i, block.stop, i - 1, dtype=bool),
-            matrix[: block.stop, block].T,
-            matrix[block, : block.stop],
-        )
+        mirrored, lower = matrix[: block.stop, block].T, np.tri(block.stop - i, block.stop, i - 1, dtype=bool)
+        matrix[block, : block.stop] = np.where(lower, mirrored, matrix[block, : block.stop])
     return matrix
 
 
-def factor_spacing(clip_norm: float, n_records: int) -> float:
-    """Grid h of the quadratic statistic's factors: the finest with L/h^2 <= 2^41 whose sums fit 62 bits.
+def factor_spacing(clip_norm: float, n_records: int = 1) -> float:
+    """Compute the grid h of the quadratic statistic's factors.
 
-    ``clip_norm`` is the L2 bound L of a contribution, ``n_records`` a public bound of the number of records in one sum.
+    It is the finest with L/h^2 < 2^41 whose sums fit 62 bits. ``clip_norm`` is the L2 bound L of a contribution,
+    ``n_records`` a public bound of the number of records in one sum. With L = m 2^e, 1/2 <= m < 1, h is
+    2^ceil((e - 41) / 2) for up to 2^20 records: a constant relative to the clip.
     """
     bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
     if bits < 8:
@@ -200,15 +208,9 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 def accumulate(
     rows: Rows,
     second_moment: np.ndarray | None,
+    center: np.ndarray | None,
+    lattice: Lattice,
     *,
-    row_norm: float,
-    n_trials: float,
-    scale_linear: float,
-    scale_quadratic: float,
-    clip_norm: float,
-    spacing: float,
-    factor_grid: float,
-    center: np.ndarray | None = None,
     label_free: bool = False,
     n_threads: int = 1,
     xi: np.ndarray | None = None,
@@ -218,7 +220,7 @@ def accumulate(
     """Integer sums over all records: the unchecked core of `logistic_estep`.
 
     Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
-    of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero.
+    of the quadratic one in units of ``factor_spacing**2``. A part whose scale is infinite stays zero.
     """
     d, n = rows.n_features, rows.n_rows
     sums = np.zeros(d + triangle_size(d), dtype=np.int64)
@@ -231,59 +233,26 @@ def accumulate(
     n_blocks = len(edges) - 1
     # No more threads than two GiB can hold sums for.
     n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
-    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
-    work = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
+    linear_wanted, quadratic_wanted = math.isfinite(lattice.scale_linear), math.isfinite(lattice.scale_quadratic)
+    areas = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
     most = int(np.diff(edges).max())
-    weights = [(np.empty(most), np.empty(most)) for _ in range(n_threads)]
+    weights = [np.empty((2, most)) for _ in range(n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(n_threads - 1)]
-
-    def block(first: int, last: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-        """CSR or dense arrays of records first..last as the kernels take them."""
-        if rows.indptr is None:
-            return None, rows.indices, rows.values[first * d : last * d]
-        lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
-        return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 
     def add(k: int, worker: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
-        part, stored = slice(first, last), block(first, last)
-        linear, quadratic = (array[: last - first] for array in weights[worker])
-        native.logistic_weights(
-            d,
-            *stored,
-            rows.y[part],
-            None if rows.trials is None else rows.trials[part],
-            second_moment,
-            center,
-            row_norm,
-            n_trials,
-            scale_linear,
-            scale_quadratic,
-            clip_norm,
-            spacing,
-            factor_grid,
-            label_free,
-            work[worker],
-            linear,
-            quadratic,
-            None if xi is None else xi[part],
-            None if norms is None else norms[part],
-            rows.unit,
-            isa,
-        )
-        target = accumulators[worker]
+        part, target, work = slice(first, last), accumulators[worker], areas[worker]
+        indptr, indices, values = None, rows.indices, rows.values[first * d : last * d]
+        if rows.indptr is not None:
+            own = slice(int(rows.indptr[first]), int(rows.indptr[last]))
+            indptr, indices, values = rows.indptr[first : last + 1] - own.start, rows.indices[own], rows.values[own]
+        trials, own_xi, own_norms = (None if array is None else array[part] for array in (rows.trials, xi, norms))
+        linear, quadratic = weights[worker][:, : last - first]
+        state = rows.y[part], trials, second_moment, center, *lattice, label_free, work, linear, quadratic
+        native.logistic_weights(d, indptr, indices, values, *state, own_xi, own_norms, rows.unit, isa)
+        moved, curved = target[:d] if linear_wanted else None, target[d:] if quadratic_wanted else None
         native.logistic_accumulate(
-            d,
-            0,
-            d,
-            *stored,
-            linear,
-            quadratic,
-            work[worker],
-            target[:d] if linear_wanted else None,
-            target[d:] if quadratic_wanted else None,
-            rows.unit,
-            isa,
+            d, 0, d, indptr, indices, values, linear, quadratic, work, moved, curved, rows.unit, isa
         )
 
     run_blocks(n_blocks, n_threads, add)
@@ -320,35 +289,15 @@ def logistic_estep(
 
     Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
-    Parameters
-    ----------
-    X : (n, d) array or scipy sparse matrix
-        Finite. Sparse rows cost time in proportion to the square of their entries.
-    y : (n,) array
-        Successes, in [0, trials].
-    second_moment : (d, d) float array or None
-        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0; then <xi> = b/4.
-    trials : (n,) array or None
-        Numbers of trials of the records, at most ``n_trials``.
-    n_trials : float
-        Number of trials of every record, or the bound of ``trials``.
-    row_norm : float
-        Public bound of the rows' L2 norm; longer rows are scaled down to it.
-    center : (d,) array or None
-        Public vector m0.
-    scales : pair of float
-        What s1 and s2 are divided by in the joint norm; infinity leaves that part out.
-    clip_norm : float or None
-        Bound of the joint norm; None does not clip.
-    label_free : bool
-        Scale a record down as if it had the y with the largest contribution, so that the factor is a weight that does
-        not depend on y (and a weighted likelihood is not biased); False looks at the record's own y.
-    spacing : float or None
-        Lattice spacing of s1 / scales[0], a power of two; None: as fine as exact sums allow.
-    n_threads : int
-        Threads; -1 for all processors.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
+    ``X``, (n, d), is a finite array or scipy sparse matrix; sparse rows cost time in proportion to the square of their
+    entries. ``y``, (n,), holds successes in [0, trials]. ``trials``, (n,), are the records' numbers of trials, at most
+    ``n_trials``; None is ``n_trials`` for all. ``second_moment``, (d, d), is <m m^T>, symmetric positive semi-definite;
+    its upper triangle is read. None means 0; then <xi> = b/4. ``row_norm`` is a public bound of the rows' L2 norm,
+    ``center``, (d,), the public m0. An infinite entry of ``scales`` leaves its part out. ``clip_norm`` None does not
+    clip. ``label_free`` scales a record down as if it had the y with the largest contribution: a factor that does not
+    depend on y biases no weighted likelihood. ``spacing`` is the lattice spacing of s1 / scales[0], a power of two;
+    None is as fine as exact sums allow. ``n_threads`` is the number of threads, -1 for all processors, ``isa`` an
+    instruction set to use in place of the one chosen at import.
 
     Returns LogisticEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`),
     ``xi`` (n,), ``norms`` (n,). Raises ValueError or TypeError, before anything is computed, if an argument has a
@@ -380,22 +329,10 @@ def logistic_estep(
         raise ValueError(f"clip_norm={clip_norm!r}: the factors' spacing is {grid!r}, expected one in [2^-100, 2^100]")
 
     xi, norms = np.empty(rows.n_rows), np.empty(rows.n_rows)
+    bounds = float(row_norm), float(n_trials), float(scales[0]), float(scales[1]), float(clip_norm)
+    lattice, free = Lattice(*bounds, spacing, grid), bool(label_free)
     sums = accumulate(
-        rows,
-        second_moment,
-        row_norm=float(row_norm),
-        n_trials=float(n_trials),
-        scale_linear=float(scales[0]),
-        scale_quadratic=float(scales[1]),
-        clip_norm=float(clip_norm),
-        spacing=spacing,
-        factor_grid=grid,
-        center=center,
-        label_free=bool(label_free),
-        n_threads=n_threads,
-        xi=xi,
-        norms=norms,
-        isa=isa,
+        rows, second_moment, center, lattice, label_free=free, n_threads=n_threads, xi=xi, norms=norms, isa=isa
     )
 
     def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Checked Python entries of the noise kernels.
 
 A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key that the operating
-system gives for each call and that is wiped when the call ends. Nothing is kept between calls, so nothing can be
+system gives for each call and that is wiped when the call ends. Nothing stays between calls, so nothing can be
 repeated by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so
 protects nobody.
 """
@@ -57,11 +57,9 @@ def _checked_size(size: Any) -> tuple[int, ...]:
 
 def _checked_key(key: Any) -> None:
     """Refuse a malformed test key before anything is done; the key is not shown."""
-    if key is None:
-        return
-    if not isinstance(key, (bytes, bytearray, memoryview)):
+    if key is not None and not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
-    if memoryview(key).nbytes != 32:
+    if key is not None and memoryview(key).nbytes != 32:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
 
 
@@ -70,7 +68,7 @@ def _key(key: Any) -> native.Key:
 
 
 def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> None:
-    """work(start, stop) over 0..n, in blocks where there are threads to share them."""
+    """Call work(start, stop) over 0..n, in blocks if several threads share them."""
     if n_threads == 1:
         work(0, n)
         return
@@ -91,10 +89,9 @@ def chacha20_fill(
         raise ValueError(f"counter={counter!r}: expected an integer in [0, 2^32)")
     if n_bytes < 0 or -(-n_bytes // 64) > 2**32 - counter:
         raise ValueError(f"n_bytes={n_bytes}: expected at least 0 and no more than the blocks left from the counter on")
-    if memoryview(key).nbytes != 32:
-        raise ValueError(f"key: expected 32 bytes, got {memoryview(key).nbytes}")
-    if memoryview(nonce).nbytes != 12:
-        raise ValueError(f"nonce: expected 12 bytes, got {memoryview(nonce).nbytes}")
+    for name, value, size in (("key", key, 32), ("nonce", nonce, 12)):
+        if memoryview(value).nbytes != size:
+            raise ValueError(f"{name}: expected {size} bytes, got {memoryview(value).nbytes}")
     out = np.empty(int(n_bytes), dtype=np.uint8)
     with _key(key) as k:
         native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)
@@ -132,9 +129,11 @@ def rounded_gaussian(
     n_threads = resolve_n_threads(n_threads, "n_threads")
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
-        _over_blocks(
-            out.size, n_threads, lambda start, stop: native.rounded_gaussian(key, start, value, out[start:stop], isa)
-        )
+
+        def draw(start: int, stop: int) -> None:
+            native.rounded_gaussian(key, start, value, out[start:stop], isa)
+
+        _over_blocks(out.size, n_threads, draw)
     return out.reshape(shape)
 
 
@@ -169,18 +168,18 @@ def add_rounded_gaussian(
             limit = _INT64_MAX - math.ceil(REACH * value) - 1
             _over_blocks(flat.size, n_threads, lambda start, stop: native.int64_check(limit, flat[start:stop], isa))
         with _key(unsafe_test_key) as key:
-            _over_blocks(
-                flat.size,
-                n_threads,
-                lambda start, stop: native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
-            )
+
+            def draw(start: int, stop: int) -> None:
+                native.add_rounded_gaussian(key, start, value, flat[start:stop], isa)
+
+            _over_blocks(flat.size, n_threads, draw)
     except OverflowError:
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
 
 
 @lru_cache(maxsize=64)
 def half_power_scale(scale: float) -> float:
-    """The least double that is not below scale / sqrt(2)."""
+    """Find the least double that is not below scale / sqrt(2)."""
     value = scale * math.sqrt(0.5)
     while 2 * Fraction(value) ** 2 >= Fraction(scale) ** 2:
         value = math.nextafter(value, 0.0)
@@ -200,7 +199,7 @@ def symmetric_gaussian(
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 
-    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise alone.
+    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only.
     With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
     mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
     ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.

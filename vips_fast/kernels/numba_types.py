@@ -98,28 +98,19 @@ def _checked_name(name: str) -> str:
 
 
 def address(name: str) -> int:
-    """Address of a kernel.
-
-    Raises ValueError if there is no kernel of this name.
-    """
+    """Get the address of a kernel; ValueError for an unknown name."""
     return int(getattr(_API, _checked_name(name)))
 
 
 def signature(name: str) -> Signature:
-    """Numba signature of a kernel; pointers are ``voidptr``.
-
-    Raises ValueError if there is no kernel of this name.
-    """
+    """Make a kernel's Numba signature, pointers as ``voidptr``; ValueError for an unknown name."""
     returns, *arguments = _kinds(_checked_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
-    """Numpy dtype of a structure of parameters, such as "vf_lda_params".
-
-    Raises ValueError if there is no such structure.
-    """
+    """Make the dtype of a structure such as "vf_lda_params"; ValueError for an unknown name."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
     kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
@@ -127,29 +118,28 @@ def structure_dtype(name: str) -> np.dtype[np.void]:
 
 
 def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
-    """A structure as an array of one element: pass its ``.ctypes``.
+    """Make a structure as an array of one element: pass its ``.ctypes``.
 
     ``values`` are its fields; those that are not given are 0 or NULL. An array gives its address, and must outlive the
     structure. The kernel checks the ranges. Raises ValueError if there is no structure, or no field, of the name.
     """
     out = np.zeros(1, dtype=structure_dtype(name))
     for field, value in values.items():
-        if field not in (out.dtype.names or ()):
-            known = [known for known, _ in STRUCTURES[name]]
-            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
+        if field not in (known := out.dtype.names or ()):
+            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {list(known)}")
         out[field] = value.ctypes.data if isinstance(value, np.ndarray) else value
     return out
 
 
 def status_message(status: int) -> str:
-    """A sentence for a kernel's status code (outside of ``@njit`` code)."""
+    """Say a kernel's status code in a sentence (outside of ``@njit`` code)."""
     text = ctypes.cast(_KERNELS["status_message"](status), ctypes.c_char_p).value
     return "" if text is None else text.decode()
 
 
 @intrinsic
 def null(typingctx: Any) -> Any:
-    """The null pointer, for an optional array; inside of ``@njit`` code only."""
+    """Make the null pointer, for an optional array; inside of ``@njit`` code only."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_constant_null(types.voidptr)

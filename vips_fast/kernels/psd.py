@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from numbers import Real
 from types import ModuleType
@@ -17,7 +17,7 @@ __all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
 #: Below this dimension a second BLAS thread costs more than it brings.
 _ONE_THREAD_BELOW = 512
-#: Below this dimension a Cholesky factorisation is tried first.
+#: Below this dimension a Cholesky factorization is tried first.
 _CHOLESKY_BELOW = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
@@ -42,11 +42,8 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     # Loaded before the controller looks for BLAS libraries.
     lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
     controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    if controller is None:
+    with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
         yield lapack
-    else:
-        with controller.limit(limits=1, user_api="blas"):
-            yield lapack
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
@@ -66,10 +63,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr, or dstevd if they are many),
     then A + X X' with X = Q Z sqrt(floor - w); or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
     """
-    if not isinstance(A, np.ndarray):
-        raise TypeError(f"A: expected a float64 array, got {type(A).__name__}")
-    if A.dtype != np.float64:
-        raise TypeError(f"A has dtype {A.dtype}: expected float64")
+    if not isinstance(A, np.ndarray) or A.dtype != np.float64:
+        raise TypeError(f"A: expected a float64 array, got {getattr(A, 'dtype', type(A).__name__)}")
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
         raise ValueError(f"A has shape {A.shape}: expected (d, d) with d >= 1")
     if isinstance(floor, (bool, np.bool_)) or not isinstance(floor, Real):
@@ -89,7 +84,7 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
 
 
 def _fortran(A: np.ndarray) -> np.ndarray:
-    """A fresh Fortran-ordered copy; A is symmetric, so that its transpose will do."""
+    """Copy a symmetric matrix, whose transpose will do, in Fortran order."""
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
@@ -102,8 +97,7 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     d = len(A)
     out: np.ndarray
     if d == 1:
-        out = np.maximum(A, floor)
-        return out
+        return np.asarray(np.maximum(A, floor))
     if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
         # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
@@ -141,6 +135,12 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     else:
         out.flat[:: d + 1] += floor
     return out
+
+
+def diagonals(matrices: np.ndarray) -> np.ndarray:
+    """View the diagonals of (n, d, d) matrices; the view is writable."""
+    view: np.ndarray = np.einsum("jkk->jk", matrices)
+    return view
 
 
 def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
@@ -188,7 +188,7 @@ def _require(info: int, routine: str) -> None:
 
 
 def _count_below(diagonal: np.ndarray, beside: np.ndarray, floor: float) -> int:
-    """Eigenvalues of a tridiagonal matrix below floor: negative pivots of T - floor I."""
+    """Count a tridiagonal matrix's eigenvalues below floor: negative pivots of T - floor I."""
     below, pivot = 0, 1.0
     # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
     with np.errstate(over="ignore", divide="ignore"):

@@ -10,33 +10,23 @@ __all__ = ["LdaEStep", "LogisticEStep", "SbnEStep"]
 class LdaEStep(NamedTuple):
     """Result of an LDA E-step over D documents, K topics, V words."""
 
-    #: (D, K) float64, variational Dirichlet parameters of each document.
-    gamma: np.ndarray
-    #: (K, V) float64, sum of the (clipped) contributions c_i phi_ik.
-    sstats: np.ndarray
-    #: (D,) int32, rounds done for each document.
-    n_iter: np.ndarray
-    #: (D,) float64, L2 norm of each contribution before clipping.
-    norms: np.ndarray
+    gamma: np.ndarray  #: (D, K) float64, variational Dirichlet parameters of each document.
+    sstats: np.ndarray  #: (K, V) float64, sum of the (clipped) contributions c_i phi_ik.
+    n_iter: np.ndarray  #: (D,) int32, rounds done for each document.
+    norms: np.ndarray  #: (D,) float64, L2 norm of each contribution before clipping.
 
 
 class LogisticEStep(NamedTuple):
     """Result of a logistic regression E-step over n records of d features."""
 
-    #: (d,) float64, sum of the (clipped) linear statistics.
-    linear: np.ndarray
-    #: (d (d + 1) / 2,) float64, packed upper triangle of the sum of the (clipped) quadratic statistics.
-    quadratic: np.ndarray
-    #: (n,) float64, mean of each record's Polya-Gamma variable.
-    xi: np.ndarray
-    #: (n,) float64, joint norm of each scaled contribution before clipping.
-    norms: np.ndarray
+    linear: np.ndarray  #: (d,) float64, sum of the (clipped) linear statistics.
+    quadratic: np.ndarray  #: (d (d + 1) / 2,) float64, packed upper triangle of the sum of the quadratic statistics.
+    xi: np.ndarray  #: (n,) float64, mean of each record's Polya-Gamma variable.
+    norms: np.ndarray  #: (n,) float64, joint norm of each scaled contribution before clipping.
 
 
 class SbnEStep(NamedTuple):
     """Result of the Polya-Gamma E-step of a sigmoid belief network over n records."""
 
-    #: (n, K) float64, probabilities q(z_k = 1).
-    z: np.ndarray
-    #: (n, J) float64, Polya-Gamma means at that z.
-    xi: np.ndarray
+    z: np.ndarray  #: (n, K) float64, probabilities q(z_k = 1).
+    xi: np.ndarray  #: (n, J) float64, Polya-Gamma means at that z.

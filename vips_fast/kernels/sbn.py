@@ -31,7 +31,7 @@ MAX_PAIR_SCALE = 2**22
 
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
-    """One workspace of the kernel ``kind`` (pg_f32, pg_f64, quadratic, moments or gram) for each thread."""
+    """Make a workspace of the kernel ``kind`` (pg_f32, pg_f64, quadratic, moments or gram) for each thread."""
     kernel, _, real = kind.partition("_")
     sizes = (n_hidden,) if kernel == "gram" else (n_visible, n_hidden)
     size = getattr(native, f"sbn_{kernel}_workspace")(*sizes, *([real == "f32"] if real else []), isa=isa)
@@ -39,7 +39,7 @@ def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: st
 
 
 def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
-    """Hidden-unit-major (K, stride) copy of a (J, K) array, rows padded with zeros."""
+    """Copy a (J, K) array to hidden-unit-major (K, stride) order, padded with zeros."""
     table = zeros_on_line((w.shape[1], native.sbn_stride(w.shape[0])), dtype)
     table[:, : w.shape[0]] = w.T
     return table
@@ -51,13 +51,13 @@ def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int,
 
 
 def _over_records(n_records: int, n_threads: int, work: Callable[[slice, int], None]) -> None:
-    """work(records, worker) for each block of records, on threads."""
+    """Call work(records, worker) for each block of records, on threads."""
     blocks = record_blocks(n_records)
     run_blocks(len(blocks), n_threads, lambda block, worker: work(slice(*blocks[block]), worker))
 
 
 def _binary(y: Any) -> np.ndarray:
-    """The records as C-contiguous uint8; anything but 0 and 1 is refused."""
+    """Give the records as C-contiguous uint8; refuse all but 0 and 1."""
     y = np.asarray(y)
     if y.ndim != 2 or y.shape[1] < 1:
         raise ValueError(f"y has shape {y.shape}: expected (n, J) with J >= 1")
@@ -68,16 +68,11 @@ def _binary(y: Any) -> np.ndarray:
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
-def _matrix(name: str, value: ArrayLike) -> np.ndarray:
-    array = np.asarray(value, dtype=np.float64)
-    if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape}: expected two dimensions of at least 1")
-    return np.ascontiguousarray(array)
-
-
 def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """What both sweeps take: records, weights of as many visible units, sweeps and threads."""
-    records, weights = _binary(y), _matrix("w", w)
+    """Check what both sweeps take: records, weights of as many visible units, sweeps and threads."""
+    records, weights = _binary(y), np.asarray(w, dtype=np.float64)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ValueError(f"w has shape {weights.shape}: expected two dimensions of at least 1")
     if records.shape[1] != len(weights):
         raise ValueError(f"y has {records.shape[1]} columns: expected {len(weights)}, the rows of w")
     sweeps = check_number("n_sweeps", n_sweeps, 0, 2**31 - 1, integer=True)
@@ -119,13 +114,11 @@ def sbn_pg(
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
     areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, n_threads, isa)
-    _over_records(
-        len(y),
-        n_threads,
-        lambda part, worker: native.sbn_pg(
-            y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa
-        ),
-    )
+
+    def sweep(part: slice, worker: int) -> None:
+        native.sbn_pg(y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa)
+
+    _over_records(len(y), n_threads, sweep)
     return SbnEStep(z, xi)
 
 
@@ -156,11 +149,9 @@ def sbn_quadratic(
     start = check_array("start", start, (n_hidden,), 0.0, 1.0)
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
-    _over_records(
-        len(y),
-        n_threads,
-        lambda part, worker: native.sbn_quadratic(
-            y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa
-        ),
-    )
+
+    def sweep(part: slice, worker: int) -> None:
+        native.sbn_quadratic(y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa)
+
+    _over_records(len(y), n_threads, sweep)
     return z

@@ -1,7 +1,6 @@
 """Python threads over blocks of records: the only parallelism of the package.
 
-Kernels release the GIL, so plain threads scale; there is no OpenMP (it deadlocks
-after a fork and oversubscribes with a threaded BLAS).
+Kernels release the GIL, so plain threads scale. OpenMP deadlocks after a fork and oversubscribes with a threaded BLAS.
 """
 
 import os

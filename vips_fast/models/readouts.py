@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.frames import set_output
 from ..data.shards import ShardedCorpus
-from ..data.types import Matrix, Names
+from ..data.types import Column, Data, Labels, Matrix, Names
 from .estimator import PrivateEstimator
 
 T = TypeVar("T")
@@ -90,4 +90,38 @@ class Transformer(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
         tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags
+
+
+class Classifier(PrivateEstimator):
+    """An estimator of labels, which are public."""
+
+    _estimator_type = "classifier"
+
+    @property
+    def classes_(self) -> Labels:
+        """The labels, sorted, shape (C,); [0, 1] if the model counts successes of several trials."""
+        classes = self._fitted().public.classes
+        assert classes is not None
+        return classes
+
+    def predict(self, X: Data, /) -> Labels:
+        """Predict the most probable class of each row."""
+        raise NotImplementedError(f"{type(self).__name__} does not define predict")
+
+    def _accuracy(self, X: Data, y: Column | None) -> float:
+        """Compute the share of public rows whose label, y or a shard's, is predicted."""
+        known = np.asarray(X.labels if y is None and isinstance(X, ShardedCorpus) else y)
+        predicted = self.predict(X)
+        if known.shape != predicted.shape:
+            raise ValueError(f"y has shape {known.shape}: expected ({len(predicted)},), one entry for each row")
+        return float((predicted == known).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
+        tags.classifier_tags = ClassifierTags(multi_class=True)
         return tags

@@ -42,11 +42,9 @@ def clip_weights(
     grid: float,
 ) -> tuple[float, float, float, float]:
     """One record's factors (linear, quadratic), its <xi> and its joint norm."""
-    norm = math.sqrt(x @ x)
+    norm, shrink = math.sqrt(x @ x), 1.0
     if norm > row_norm:
         x, norm, shrink = x * (row_norm / norm), row_norm, row_norm / norm
-    else:
-        shrink = 1.0
     xi = float(pg_mean(math.sqrt(max(x @ second_moment @ x, 0.0)), b=b))
     residual = y - b / 2 - xi * (x @ center)
     size = max(abs(residual), b / 2 + xi * abs(x @ center)) if label_free else residual
@@ -56,11 +54,6 @@ def clip_weights(
     linear = t * residual * shrink / scales[0] / spacing
     quadratic = math.sqrt(t * xi / scales[1]) * shrink / grid
     return linear, quadratic, xi, joint
-
-
-def contribution(x: np.ndarray, linear: float, quadratic: float) -> tuple[np.ndarray, np.ndarray]:
-    """Integers of one record: q of s1, and the factor a of a a^T."""
-    return np.trunc(linear * x).astype(np.int64), np.trunc(quadratic * x).astype(np.int64)
 
 
 def logistic_estep(
@@ -79,8 +72,7 @@ def logistic_estep(
     n_threads: int = 1,
 ) -> LogisticEStep:
     """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.logistic_estep`."""
-    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
-    X = X.astype(np.float64)
+    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
     n, d = X.shape
     b = np.full(n, float(n_trials)) if trials is None else np.asarray(trials, dtype=np.float64)
     M = np.zeros((d, d)) if second_moment is None else np.triu(second_moment) + np.triu(second_moment, 1).T
@@ -92,15 +84,15 @@ def logistic_estep(
         spacing = noise_spacing(0.0, clip_norm)
     grid = factor_spacing(clip_norm, n)
     bound = int(clip_norm / spacing) ** 2
-    linear = np.zeros(d, dtype=np.int64)
-    quadratic = np.zeros((d, d), dtype=np.int64)
+    linear, quadratic = np.zeros(d, dtype=np.int64), np.zeros((d, d), dtype=np.int64)
     xi, norms = np.zeros(n), np.zeros(n)
     for i in range(n):
         w, f, xi[i], norms[i] = clip_weights(
             X[i], float(y[i]), b[i], M, m0, row_norm, scales, clip_norm, label_free, spacing, grid
         )
         while True:
-            q, a = contribution(X[i], w, f)
+            # Integers of one record: q of s1, and the factor a of a a^T.
+            q, a = np.trunc(w * X[i]).astype(np.int64), np.trunc(f * X[i]).astype(np.int64)
             # h^2 sum a^2 in units of the spacing, rounded up; Python integers are exact.
             frobenius = math.ceil(int(a @ a) * (grid * grid / spacing))
             if int(q @ q) + frobenius**2 <= bound:

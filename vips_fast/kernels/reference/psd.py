@@ -6,7 +6,6 @@ __all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
-    """See `vips_fast.kernels.psd_project`."""
     w, V = np.linalg.eigh(A)
     projected: np.ndarray = (V * np.maximum(w, floor)) @ V.T
     return projected
@@ -21,7 +20,6 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
 def solve_repaired(
     moments: np.ndarray, least: float, extra: np.ndarray, right: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """See `vips_fast.kernels.psd.solve_repaired`."""
     repaired = floor_spectrum(moments, least) + np.einsum("jk,kl->jkl", extra, np.eye(extra.shape[1]))
     inverse = np.linalg.inv(repaired)
     return np.linalg.solve(repaired, right), np.einsum("jkk->jk", inverse)

@@ -151,8 +151,6 @@ class ConjugateEstimator(PrivateEstimator):
     learning_decay: float = 0.7
     clip_norm: float | None = None
 
-    # -------------------------------------------- defined by a model
-
     def n_statistics(self, n_columns: int) -> int:
         """Entries of the statistics."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
@@ -183,8 +181,6 @@ class ConjugateEstimator(PrivateEstimator):
         if y.ndim not in (1, 2) or len(y) != len(rows):
             raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
         return np.column_stack([rows, y])
-
-    # ------------------------------------------------------------- fitting
 
     def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
@@ -329,8 +325,6 @@ class ConjugateEstimator(PrivateEstimator):
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         specs = {name: ArraySpec(array.shape) for name, array in self._model(public).result().items()}
         return {**specs, "noise_sd": ArraySpec((1,), low=0.0)}
-
-    # ------------------------------------------------------------ read-outs
 
     @property
     def n_records_(self) -> int:

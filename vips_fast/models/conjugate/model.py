@@ -13,7 +13,7 @@ from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
-from ...engine.units import Selection, UnitBlock, unpack_block
+from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
 from .block import Room, loop_of, room
 
@@ -59,11 +59,10 @@ class TableShards:
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """These records, and their numbers among themselves."""
+        """Make these records, and their numbers among themselves."""
         return self._made(rows), np.arange(len(rows))
 
     def subset(self, rows: np.ndarray) -> Selection:
-        """See `vips_fast.engine.model.Records`."""
         return Selection(self, rows)
 
 
@@ -78,15 +77,12 @@ class Table:
         self.array, self.usable, self.n_rows = array, usable, len(array)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def subset(self, rows: np.ndarray) -> "Table":
-        """See `vips_fast.engine.model.Records`."""
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The array and the rows of it that are meant."""
         return self.array, rows
 
 
@@ -131,10 +127,7 @@ class ConjugateModel(Model):
         return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
-
-    # ------------------------------------------------------------- records
 
     @cached_property
     def _loop(self) -> Callable[..., None]:
@@ -143,13 +136,7 @@ class ConjugateModel(Model):
     def _room(self) -> Room:
         return room(self._n_columns, self.shape[0])
 
-    def contribute(
-        self,
-        block: tuple[np.ndarray, np.ndarray] | UnitBlock,
-        words: np.ndarray,
-        out: np.ndarray,
-        scratch: dict[str, Any],
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
         (records, rows), _, starts = unpack_block(block, words)
         if "room" not in scratch:
@@ -195,8 +182,6 @@ class ConjugateModel(Model):
             warnings.append(MIXING_WARNING)
         return warnings
 
-    # -------------------------------------------------------------- M-step
-
     @property
     def average(self) -> tuple[np.ndarray, float]:
         """Mean of the released statistics and sd of the noise in it, without the share of the start, which is 0."""
@@ -222,10 +207,7 @@ class ConjugateModel(Model):
     def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
 
-    # --------------------------------------------------------------- state
-
     def state(self) -> dict[str, np.ndarray]:
-        """Average, its law, number of steps and parameters."""
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -235,7 +217,6 @@ class ConjugateModel(Model):
         self._step, self.parameters = step, checked_parameters(parameters)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Average, sd of its noise, parameters."""
         mean, noise_sd = self.average
         return {"average": mean, "noise_sd": np.array([noise_sd]), **self._named_parameters()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BernoulliMixture(ConjugateEstimator):
     """Variational Bayes for a Beta-Bernoulli mixture of binary records, such as answers of a survey.
 
@@ -59,18 +61,10 @@ class BernoulliMixture(ConjugateEstimator):
         # From 0 answers are counted as they are.
         return self.center == 0
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        center: float = 0.5,
-        radius: float | None = None,
-        pseudocount: float = 1.0,
-        **options: Any,
-    ):
-        super().__init__(**options)
-        self.n_components, self.center, self.radius = n_components, center, radius
-        self.pseudocount = pseudocount
+    n_components: int = field(default=2, kw_only=False)
+    center: float = 0.5
+    radius: float | None = None
+    pseudocount: float = 1.0
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BinomialRegression(ConjugateEstimator):
     """Variational Bayes for y ~ Binomial(n, sigmoid(x^T w)), w ~ N(0, I / ``precision``), by Polya-Gamma variables.
 
@@ -42,9 +44,9 @@ class BinomialRegression(ConjugateEstimator):
     sqrt(5)/2.
     """
 
-    def __init__(self, n_trials: int = 1, *, radius: float = 1.0, precision: float = 1.0, **options: Any):
-        super().__init__(**options)
-        self.n_trials, self.radius, self.precision = n_trials, radius, precision
+    n_trials: int = field(default=1, kw_only=False)
+    radius: float = 1.0
+    precision: float = 1.0
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:

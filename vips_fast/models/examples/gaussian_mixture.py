@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ class GaussianMixtureOptions:
     rate_prior: float = 1e-3
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class GaussianMixture(ConjugateEstimator):
     """Variational Bayes for a Gaussian mixture with diagonal covariances (Bishop 2006, section 10.2).
 
@@ -64,17 +65,10 @@ class GaussianMixture(ConjugateEstimator):
 
     _options_type: ClassVar[type] = GaussianMixtureOptions
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        radius: float = 1.0,
-        means_init: Any = None,
-        options: GaussianMixtureOptions | None = None,
-        **common: Any,
-    ):
-        super().__init__(**common)
-        self.n_components, self.radius, self.means_init, self.options = n_components, radius, means_init, options
+    n_components: int = field(default=2, kw_only=False)
+    radius: float = 1.0
+    means_init: Any = None
+    options: GaussianMixtureOptions | None = None
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ class ProbabilisticPCAOptions:
     ridge: float = 1e-3
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class ProbabilisticPCA(ConjugateEstimator):
     """Probabilistic PCA around a public center: x - c = W z + noise (Tipping & Bishop 1999, by its EM).
 
@@ -62,17 +63,10 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     _options_type: ClassVar[type] = ProbabilisticPCAOptions
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        radius: float = 1.0,
-        center: Any = None,
-        options: ProbabilisticPCAOptions | None = None,
-        **common: Any,
-    ):
-        super().__init__(**common)
-        self.n_components, self.radius, self.center, self.options = n_components, radius, center, options
+    n_components: int = field(default=2, kw_only=False)
+    radius: float = 1.0
+    center: Any = None
+    options: ProbabilisticPCAOptions | None = None
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ _MOST_COLUMNS = 2**13
 _WORD_SHARE = 0.5
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class VectorMixture(ConjugateEstimator):
     """Clusters of documents by their sentence vectors: a mixture of round Gaussians that share one variance.
 
@@ -77,18 +79,10 @@ class VectorMixture(ConjugateEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        projection: Any = None,
-        vocabulary: Sequence[str] | None = None,
-        max_words: int = 50,
-        **options: Any,
-    ):
-        super().__init__(**options)
-        self.n_components, self.projection = n_components, projection
-        self.vocabulary, self.max_words = vocabulary, max_words
+    n_components: int = field(default=10, kw_only=False)
+    projection: Any = None
+    vocabulary: Sequence[str] | None = None
+    max_words: int = 50
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:

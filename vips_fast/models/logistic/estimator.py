@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,14 @@ from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
-from ..readouts import Published, by_pieces, kept
+from ..readouts import Attribute, Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
-from .options import LogisticOptions
+from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
 from .spectrum import NODES, WEIGHTS
 from .spherical import MAX_COLUMNS, SphericalModel
@@ -62,7 +61,7 @@ class PaperParameters(Common, total=False):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BayesianLogisticRegression(PrivateEstimator):
+class BayesianLogisticRegression(Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
@@ -101,8 +100,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
     their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
-    *Labels.* The two values of y are taken as public, unless ``classes`` says them.
-
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 
     Examples
@@ -130,7 +127,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     (1, 2)
     """
 
-    _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
     _most_classes: ClassVar[int] = 1024
     _covariances: ClassVar[tuple[str, ...]] = ("full", "spherical")
@@ -153,8 +149,6 @@ class BayesianLogisticRegression(PrivateEstimator):
         from .paper import PaperLogisticRegression
 
         return PaperLogisticRegression.paper(**parameters)
-
-    # ------------------------------------------------------------- fitting
 
     def fit(
         self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
@@ -190,7 +184,7 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     def _known_classes(self) -> np.ndarray | None:
-        """The labels of ``classes``, sorted."""
+        """Sort the labels of ``classes``."""
         known = stated_classes(self.classes, self._most_classes)
         if known is not None and len(known) > 2 and self.covariance == "spherical":
             raise ValueError(f"classes={self.classes!r}: expected two with covariance='spherical'")
@@ -214,11 +208,8 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
-        if shards is None:
-            matrix = design(X, self._constant, self._most_columns)
-        else:
-            matrix = design(shards.matrix(np.arange(0)), self._constant, self._most_columns)
-            y = shards.labels if y is None else y
+        matrix = design(X if shards is None else shards.matrix(np.arange(0)), self._constant, self._most_columns)
+        y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
         if y is None:
@@ -237,7 +228,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         elif (usable := shards.usable) is not None:
             problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
         usable = usable_rows(problems, self.invalid)
-        records: Any
+        records: LogisticRecords | LogisticShards
         if shards is None:
             records = LogisticRecords.of(matrix, successes, trials, usable)
         else:
@@ -247,23 +238,16 @@ class BayesianLogisticRegression(PrivateEstimator):
             facts["scale"] = records.largest_norm()
         return records, facts
 
-    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
-        """What a model takes beside public facts."""
-        return {
-            "constant": self._constant,
-            "row_norm": float(self.row_norm),
-            "n_trials": float(self.n_trials),
-            "n_steps": self._steps_of(schedule),
-            "private": bool(self.private),
-            "options": self._options,
-        }
+    def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
+        steps, private, bound = self._steps_of(schedule), bool(self.private), float(self.row_norm)
+        return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, self._options)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
         if self.covariance == "spherical":
             kind = SphericalModel
-        return kind(public, **self._model_settings(public, schedule))
+        return kind(public, self._model_settings(schedule))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)
@@ -272,8 +256,6 @@ class BayesianLogisticRegression(PrivateEstimator):
         if self.covariance == "spherical":
             specs["covariance"] = ArraySpec((1,), low=0.0)
         return {**specs, "prior": replace(specs["prior"], low=0.0)}
-
-    # ------------------------------------------------------------ read-outs
 
     # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
 
@@ -296,27 +278,17 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _spherical(self) -> bool:
         return self.covariance_.shape == (1,)
 
-    @property
-    def prior_shape_(self) -> np.float64 | Vector:
-        """a_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[0])
-
-    @property
-    def prior_rate_(self) -> np.float64 | Vector:
-        """b_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
-        return cast("np.float64 | Vector", self._fitted().arrays["prior"].T[1])
+    prior_shape_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[0], doc="a_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
+    prior_rate_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[1], doc="b_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
 
     @property
     def prior_precision_(self) -> np.float64 | Vector:
         """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
-        classes = self._fitted().public.classes
-        assert classes is not None
-        return classes
 
     @kept
     def _bounds(self) -> tuple[float, float]:
@@ -385,7 +357,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: Data) -> Labels:
-        """The more probable class of each row."""
+        """Predict the more probable class of each row."""
         decision = self.decision_function(X)
         if decision.ndim == 2:
             # The order of the probabilities, ties and all.
@@ -394,15 +366,11 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
         """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
-        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
-            y = np.asarray(y)
-            predicted = self.predict(X)
-            if y.shape != predicted.shape:
-                raise ValueError(f"y has shape {y.shape}: expected ({len(predicted)},), one entry for each row of X")
-            return float((predicted == y).mean())
+            return self._accuracy(X, y)
         p = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1 - 1e-16)
+        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         y, trials, problems = read_counts(y, trials, n_trials, len(p))
         usable_rows(problems, "raise")
         b = np.full(len(y), n_trials) if trials is None else trials
@@ -431,12 +399,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         return plot_coefficients(self, self.coef_, limits, titles, known, most)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import ClassifierTags
-
         tags, known = super().__sklearn_tags__(), self._known_classes()
-        tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
-        tags.classifier_tags = ClassifierTags(multi_class=known is not None and len(known) > 2)
+        tags.classifier_tags.multi_class = known is not None and len(known) > 2
         return tags
 
 
@@ -450,7 +414,7 @@ def _row_products(a: Any, b: Any) -> np.ndarray:
 
 
 def _n_models(classes: np.ndarray | None) -> int:
-    """One for two classes, or else one for each."""
+    """Count the models: one for two classes, or else one for each."""
     return 1 if classes is None or len(classes) <= 2 else len(classes)
 
 

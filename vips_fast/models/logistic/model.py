@@ -11,7 +11,7 @@ from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
 from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
-from .statistics import LogisticStatistics
+from .statistics import LogisticStatistics, base_rate
 
 
 class LogisticModel(LogisticStatistics):
@@ -37,8 +37,6 @@ class LogisticModel(LogisticStatistics):
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
 
-    # ----------------------------------------------------- hooks of variants
-
     def _curvature(self, moment: float) -> float:
         """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
         return curvature_ratio(moment / self._n, self._b)
@@ -47,10 +45,8 @@ class LogisticModel(LogisticStatistics):
         """What the next step's <xi> and s1 are taken around."""
         return point
 
-    # ------------------------------------------------------------- M-step
-
     def _update(self, release: Release) -> None:
-        linear, quadratic = self.lattice.scales_of(self.step)
+        linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
         values, noise = release.values, release.noise_sd * self._n
         fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
         exact = self._noise_free and self._fraction == 1
@@ -69,13 +65,8 @@ class LogisticModel(LogisticStatistics):
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
-        if (
-            self._reads_by_law
-            and self.options.noise_aware
-            and self._last()
-            and 0 < self.step
-            and self.n_features <= LARGE
-        ):
+        aware = self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
+        if aware and self._last() and self.step > 0:
             mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
@@ -86,7 +77,7 @@ class LogisticModel(LogisticStatistics):
 
         ``mean`` comes from `_read_out`; only its length changes.
         """
-        later = self._n * self.lattice.scales[1][1]
+        later = self._n * self.lattices[1].scale_quadratic
         if exact:
             matrix, sd, start = self._unpack(values) * later, 0.0, 0.0
         else:
@@ -95,7 +86,7 @@ class LogisticModel(LogisticStatistics):
             # The first centre knows only the share of successes: the second step is the first one's like.
             early = 2 if self._constant else 1
             if sd > 0:
-                told = [(noise * scale / self._ratio) ** -2 for _, scale in self.lattice.scales]
+                told = [(noise * one.scale_quadratic / self._ratio) ** -2 for one in self.lattices]
                 start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
             else:
                 start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
@@ -213,7 +204,8 @@ class LogisticModel(LogisticStatistics):
         It is damped where the noise of one release says less than the prior.
         """
         if self.step == 0 and self._constant:
-            return self._base_rate(gradient[-1], noise_sd)
+            unit = self._n * self._b * self._constant
+            return base_rate(self._constant, self.n_features, unit, gradient[-1], noise_sd)
         spectrum, alpha = self._known(), self._alpha
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
 
@@ -225,32 +217,13 @@ class LogisticModel(LogisticStatistics):
         point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
         return point
 
-    def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
-        """The centre whose weight of the constant gives the observed share of successes, all others being 0.
-
-        The first gradient is sum (y - b/2) x. A start from there keeps the part that all records have in common out of
-        the directions that the noise hides, where later steps are too short to correct it.
-        """
-        unit = self._n * self._b * self._constant
-        least = min(0.5, max(3 * noise_sd / unit, 1e-3))
-        share = min(max(0.5 + gradient / unit, least), 1 - least)
-        point = np.zeros(self.n_features)
-        point[-1] = math.log(share / (1 - share)) / self._constant
-        return point
-
-    # -------------------------------------------------------------- state
-
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
         empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
-        return (
-            super().state()
-            | {
-                "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
-                "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
-            }
-            | (empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state())
-        )
+        matrix = np.empty((0, 0)) if self._matrix is None else self._matrix.copy()
+        law = np.array([self._variance, self._sampling, self._precision, self._seen])
+        spectrum = empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state()
+        return {**super().state(), "matrix": matrix, "law": law, **spectrum}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         d = self.n_features

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.model import Model, Release, diagnose
+from ...engine.model import Release, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
-from ...kernels.logistic import workspace
+from ...kernels.logistic import Lattice, workspace
 from ...mechanisms import GaussianMechanism
+from ..per_class import PerClassModel
 from .model import LogisticModel
+from .options import LogisticSettings
 
 
 class ClassModel(LogisticModel):
@@ -22,10 +24,10 @@ class ClassModel(LogisticModel):
     # A record's weight and the common curvature depend on the logits of all classes.
     _reads_by_law = False
 
-    def __init__(self, public: Public, **settings: Any):
+    def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
         self._n_classes = len(public.classes)
-        super().__init__(public, **settings)
+        super().__init__(public, settings)
 
     def _residual_bound(self) -> float:
         # With its worst label the residuals of a record have a norm of at least sqrt(1 - 1/K), where all classes are as
@@ -37,7 +39,7 @@ class ClassModel(LogisticModel):
         return (linear, quadratic) if self.private else (linear * math.sqrt(self._n_classes), quadratic)
 
 
-class OneVsRestModel(Model):
+class OneVsRestModel(PerClassModel):
     """K classes, each against the rest: K gradients and one curvature, clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released centre m_k. A record's
@@ -74,10 +76,9 @@ class OneVsRestModel(Model):
     capacity = LogisticModel.capacity
     at_root = ("classes",)
 
-    def __init__(self, public: Public, **settings: Any):
+    def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
-        #: The posterior of each class.
-        self.classes = [ClassModel(public, **settings) for _ in public.classes]
+        self.classes: list[ClassModel] = [ClassModel(public, settings) for _ in public.classes]
         first = self.classes[0]
         self.n_classes, self.n_features = len(self.classes), first.n_features
         self.clip, self.private = first.clip, first.private
@@ -87,13 +88,18 @@ class OneVsRestModel(Model):
         self._moments: np.ndarray | None = None
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         for one in self.classes:
             one.prepare(mechanism, sampler)
-        self.lattice = self.classes[0].lattice
+        self.lattices = self.classes[0].lattices
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of this step, common to the classes."""
+        return self.lattices[min(self.step, 1)]
 
     def _set_state(self) -> None:
         """Take step, centres (K, d) and moments (K, d, d) from the classes, for the next contributions."""
@@ -103,8 +109,6 @@ class OneVsRestModel(Model):
             self._moments = np.stack([one.moment for one in self.classes if one.moment is not None])
             for one, moment in zip(self.classes, self._moments, strict=True):
                 one.moment = moment  # not held twice
-
-    # ------------------------------------------------------------- E-step
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
@@ -118,11 +122,11 @@ class OneVsRestModel(Model):
         work, indptr, indices, values = scratch["workspace"], block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
-        state = units, self._moments, self._centers, *self.lattice.arguments(self.step), True
+        state = units, self._moments, self._centers, *self.lattice, True
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )
-        curved = math.isfinite(self.lattice.scales_of(self.step)[1])
+        curved = math.isfinite(self.lattice.scale_quadratic)
         for k, linear in enumerate(factors):
             triangle = out[K * d :] if curved and k == K - 1 else None
             sums = out[k * d : (k + 1) * d]
@@ -138,8 +142,6 @@ class OneVsRestModel(Model):
         sums[:split], sums[split:] = fine[:split], self.classes[0].round(fine[split:], spacing)
         return sums
 
-    # ------------------------------------------------------------- M-step
-
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and the common curvature."""
         d, units = self.n_features, release.units
@@ -148,24 +150,6 @@ class OneVsRestModel(Model):
             one.update(Release(release.step, own, release.scale, release.noise_sd))
         self._set_state()
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {f"class{k}.{name}": array for k, one in enumerate(self.classes) for name, array in one.state().items()}
-
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        before = [one.state() for one in self.classes]
-        try:
-            for k, one in enumerate(self.classes):
-                start = f"class{k}."
-                one.restore({n.removeprefix(start): array for n, array in state.items() if n.startswith(start)})
-            if len({one.step for one in self.classes}) > 1:
-                raise ValueError("state: the classes are not at one step")
-        except ValueError:
-            for one, old in zip(self.classes, before, strict=True):
-                one.restore(old)
-            raise
+        super().restore(state)
         self._set_state()
-
-    def result(self) -> dict[str, np.ndarray]:
-        """Those of each class, stacked: shapes (K, d), (K, d, d) and (K, 2)."""
-        each = [one.result() for one in self.classes]
-        return {name: np.stack([result[name] for result in each]) for name in each[0]}

@@ -5,6 +5,19 @@ from dataclasses import dataclass
 
 from ...checks import check_flag, check_number
 
+
+@dataclass(frozen=True)
+class LogisticSettings:
+    """Settings that a model takes from its estimator; the names are those of `BayesianLogisticRegression`."""
+
+    constant: float  #: The entry that is appended to each row for the intercept; 0 without one.
+    row_norm: float
+    n_trials: float
+    n_steps: int
+    private: bool
+    options: "LogisticOptions"
+
+
 #: Share of the squared contribution bound that goes to the linear statistic, in
 #: the first step and in the others, where both are released around a centre.
 LINEAR_SHARE = (0.3, 0.95)

@@ -74,7 +74,6 @@ class PaperLogisticRegression(BayesianLogisticRegression):
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        """See `BayesianLogisticRegression.paper`."""
         names = [field.name for field in fields(PaperOptions)]
         given = cast(dict[str, Any], parameters)
         options = PaperOptions(**{name: given.pop(name) for name in names if name in given})
@@ -85,7 +84,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         if options.sensitivity == "paper" and public.unit != "record":
             raise ValueError("groups: expected None with sensitivity='paper', which is about records of one row")
         kind = _MODELS[options.update, bool(options.center)]
-        return kind(public, **self._model_settings(public, schedule))
+        return kind(public, self._model_settings(schedule))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.
@@ -178,7 +177,7 @@ class _AlgorithmFive(_Uncentred):
         self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self.lattice.scales_of(self.step)
+        linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
         rate, values = self._rate.rate(self.step), release.values
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):

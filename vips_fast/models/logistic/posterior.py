@@ -23,6 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, gammaincinv
 
+from ...data.types import Vector
 from ...kernels.logistic import pg_mean
 from .spectrum import NODES, WEIGHTS
 
@@ -167,11 +168,11 @@ class Curvature:
                 directions.pop()
         mass = float(S[-1, -1]) / constant**2 if constant else 0.0
         first_moment = float(S[-1] @ mean) / constant if constant else 0.0
-        law = _Logits.fit(mass, first_moment, size, float(np.vdot(covariance, S)), float(np.trace(S)), n, weighting)
-        of_s, of_h, of_j = law.moments
+        spread, trace = float(np.vdot(covariance, S)), float(np.trace(S))
+        (of_s, of_h, of_j), far = _fit_logits(mass, first_moment, size, spread, trace, n, weighting)
         unit = (mass or n * of_s[0]) / of_s[0]
         if not directions:
-            return cls(of_h[0] / of_s[0] * S, of_j[0] / of_s[0] * S, law.far)
+            return cls(of_h[0] / of_s[0] * S, of_j[0] / of_s[0] * S, far)
         U = np.stack(directions, axis=1)
         B = S @ U
         half = np.linalg.solve(U.T @ B, B.T)
@@ -185,57 +186,47 @@ class Curvature:
             symmetric: np.ndarray = (result + result.T) / 2
             return symmetric
 
-        return cls(full(of_h), full(of_j), law.far)
+        return cls(full(of_h), full(of_j), far)
 
 
-@dataclass(frozen=True)
-class _Logits:
-    """The law of the logits, and for f = w <xi>, w p (1 - p) and w^2 p (1 - p) the means of f, f a, f a^2."""
+def _fit_logits(
+    mass: float, first: float, second: float, spread: float, trace: float, n: float, weighting: Weighting
+) -> tuple[np.ndarray, float]:
+    """Fit the law of the logits.
 
-    moments: np.ndarray
-    far: float
-
-    @classmethod
-    def fit(
-        cls, mass: float, first: float, second: float, spread: float, trace: float, n: float, weighting: Weighting
-    ) -> Self:
-        """From the sums of f, f a, f a^2, f (x^T covariance x) and f |x|^2, f = w <xi>; a ``mass`` of 0 is unknown."""
-        start, b = weighting.start, weighting.n_trials
-        total = mass or n * b / 8
-        center, scale = first / total, 1.0
-        for rounds in range(61):
-            wide = math.sqrt(max(spread, 0.0) / total)
-            a = center + scale * NODES
-            xi = pg_mean(np.hypot(a, wide)) * b
-            p = expit(a[:, None] + wide * _INNER)
-            slope = b * ((p * (1 - p)) @ _INNER_WEIGHTS)
-            w = weighting.of(b / 2 + xi * np.abs(a), xi, math.sqrt(trace / total))
-            seen = start * b / 4 + (1 - start) * w * xi
-            powers = WEIGHTS * np.stack([np.ones_like(a), a, a * a])
-            moments = np.stack([powers @ seen, powers @ (w * slope), powers @ (w * w * slope)])
-            if rounds == 60:
-                break
-            # The next law has the first two moments under f that S says.
-            m, target = moments[0] / moments[0, 0], second / total
-            change = first / total - m[1] if mass else 0.0
-            have, want = m[2] - m[1] ** 2 if mass else m[2], target - (first / total) ** 2 if mass else target
-            factor = math.sqrt(max(want, 1e-12) / max(have, 1e-300))
-            if abs(change) + abs(factor - 1) < 1e-10:
-                break
-            center, scale = center + change, min(scale * factor, 30.0)
-            total = mass or n * float(moments[0, 0])
-        return cls(moments, wide**2 / (wide**2 + _FAR * scale**2))
+    Gives, for f = w <xi>, w p (1 - p) and w^2 p (1 - p), the means of f, f a, f a^2; and ``far``. Takes the sums of
+    f, f a, f a^2, f (x^T covariance x) and f |x|^2 for f = w <xi>; a ``mass`` of 0 is unknown.
+    """
+    start, b = weighting.start, weighting.n_trials
+    total = mass or n * b / 8
+    center, scale = first / total, 1.0
+    for rounds in range(61):
+        wide = math.sqrt(max(spread, 0.0) / total)
+        a = center + scale * NODES
+        xi = pg_mean(np.hypot(a, wide)) * b
+        p = expit(a[:, None] + wide * _INNER)
+        slope = b * ((p * (1 - p)) @ _INNER_WEIGHTS)
+        w = weighting.of(b / 2 + xi * np.abs(a), xi, math.sqrt(trace / total))
+        seen = start * b / 4 + (1 - start) * w * xi
+        powers = WEIGHTS * np.stack([np.ones_like(a), a, a * a])
+        moments = np.stack([powers @ seen, powers @ (w * slope), powers @ (w * w * slope)])
+        if rounds == 60:
+            break
+        # The next law has the first two moments under f that S says.
+        m, target = moments[0] / moments[0, 0], second / total
+        change = first / total - m[1] if mass else 0.0
+        have, want = m[2] - m[1] ** 2 if mass else m[2], target - (first / total) ** 2 if mass else target
+        factor = math.sqrt(max(want, 1e-12) / max(have, 1e-300))
+        if abs(change) + abs(factor - 1) < 1e-10:
+            break
+        center, scale = center + change, min(scale * factor, 30.0)
+        total = mass or n * float(moments[0, 0])
+    return moments, wide**2 / (wide**2 + _FAR * scale**2)
 
 
 def along_logits(
-    curvature: Curvature,
-    mean: np.ndarray,
-    gradient: np.ndarray,
-    at: np.ndarray,
-    variance: float,
-    sampling: float,
-    alpha: float,
-) -> np.ndarray:
+    curvature: Curvature, mean: Vector, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
+) -> Vector:
     """``mean``, (d,), times the factor that the averages and the prior give it, all directions but its own being fixed.
 
     Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
@@ -253,8 +244,8 @@ def along_logits(
 
 
 def mean_given(
-    curvature: Curvature, gradient: np.ndarray, at: np.ndarray, variance: float, sampling: float, alpha: float
-) -> np.ndarray:
+    curvature: Curvature, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
+) -> Vector:
     """The mean, (d,), of m given a noised gradient, had the noise hidden nothing of the curvature.
 
     With H the ``curvature``, and ``variance`` and ``sampling`` as for `covariance_given`, the gradient is H (m - at) +

@@ -4,7 +4,7 @@ Shapes and dtypes are always checked. Values that are not valid are reported as 
 the caller may refuse them or let their records contribute nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,78 +22,59 @@ BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 Problem = tuple[np.ndarray, str]
 
 
-@dataclass(frozen=True)
 class LogisticRecords:
-    """Design rows, dense or CSR, with their responses."""
+    """Design rows, dense or CSR, with their responses, as the kernels take them; see `vips_fast.engine.model.Records`.
 
-    #: The constant's column is one of the features.
-    n_rows: int
-    n_features: int
-    #: None for dense rows; int64 and int32 arrays, or None.
-    indptr: np.ndarray | None
-    indices: np.ndarray | None
-    #: Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
-    values: np.ndarray
-    unit: bool
-    #: Successes.
-    y: np.ndarray
-    trials: np.ndarray | None = None
-    usable: np.ndarray | None = None
+    The constant's column is one of the features.
+    """
+
+    def __init__(self, rows: Rows, usable: np.ndarray | None = None):
+        self.rows, self.usable, self.n_rows = rows, usable, rows.n_rows
 
     @classmethod
     def of(
         cls, matrix: Any, y: np.ndarray, trials: np.ndarray | None = None, usable: np.ndarray | None = None
     ) -> "LogisticRecords":
-        """From what `design` gives."""
         n, d = matrix.shape
         if sparse.issparse(matrix):
             indptr, indices = matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices, dtype=np.int32)
-            return cls(n, d, indptr, indices, matrix.data, bool((matrix.data == 1).all()), y, trials, usable)
-        return cls(n, d, None, None, np.ascontiguousarray(matrix).reshape(-1), False, y, trials, usable)
+            return cls(Rows(n, d, indptr, indices, matrix.data, bool((matrix.data == 1).all()), y, trials), usable)
+        values = np.ascontiguousarray(matrix).reshape(-1)
+        return cls(Rows(n, d, None, np.empty(0, np.int32), values, False, y, trials), usable)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """See `vips_fast.engine.model.Records`."""
-        if self.indptr is None:
-            step = max(LEAST_ROWS, BLOCK_ENTRIES // self.n_features)
-            return np.append(np.arange(0, len(rows), step), len(rows))
-        return _sparse_edges(self.indptr[rows + 1] - self.indptr[rows])
+        if self.rows.indptr is None:
+            return _dense_edges(len(rows), self.rows.n_features)
+        return _sparse_edges(self.rows.indptr[rows + 1] - self.rows.indptr[rows])
 
     def block(self, rows: np.ndarray) -> Rows:
-        """These records, in the order of ``rows``."""
-        n = len(rows)
-        y, trials = selected(self.y, rows), None if self.trials is None else selected(self.trials, rows)
-        if self.indptr is None or self.indices is None:
-            values = selected(self.values.reshape(self.n_rows, self.n_features), rows).reshape(-1)
-            return Rows(n, self.n_features, None, np.empty(0, np.int32), values, False, y, trials)
+        own, n = self.rows, len(rows)
+        y, trials = selected(own.y, rows), None if own.trials is None else selected(own.trials, rows)
+        if own.indptr is None:
+            values = selected(own.values.reshape(own.n_rows, own.n_features), rows).reshape(-1)
+            return own._replace(n_rows=n, values=values, y=y, trials=trials)
         # Of unit rows the values are not read: any array as long stands for them.
-        values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
-        return Rows(n, self.n_features, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
+        values, indices, indptr = rows_of((own.indices if own.unit else own.values, own.indices, own.indptr), rows)
+        values = own.values[:0] if own.unit else values
+        return own._replace(n_rows=n, indptr=indptr, indices=indices, values=values, y=y, trials=trials)
 
     def subset(self, rows: np.ndarray) -> "LogisticRecords":
-        """See `vips_fast.engine.model.Records`."""
-        block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
-        indices = None if block.indptr is None else block.indices
-        return replace(
-            self,
-            n_rows=len(rows),
-            indptr=block.indptr,
-            indices=indices,
-            values=block.values,
-            y=block.y,
-            trials=block.trials,
-            usable=usable,
-        )
+        return LogisticRecords(self.block(rows), None if self.usable is None else self.usable[rows])
 
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
-        square = self.values.astype(np.float64) ** 2
-        if self.indptr is None:
-            sums = square.reshape(self.n_rows, self.n_features).sum(axis=1)
+        own, square = self.rows, self.rows.values.astype(np.float64) ** 2
+        if own.indptr is None:
+            sums = square.reshape(own.n_rows, own.n_features).sum(axis=1)
         else:
-            owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-            sums = np.bincount(owner, weights=square, minlength=self.n_rows)
+            owner = np.repeat(np.arange(own.n_rows), np.diff(own.indptr))
+            sums = np.bincount(owner, weights=square, minlength=own.n_rows)
         sums = sums if self.usable is None else sums[self.usable]
         return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
+
+
+def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:
+    return np.append(np.arange(0, n_rows, max(LEAST_ROWS, BLOCK_ENTRIES // n_features)), n_rows)
 
 
 def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
@@ -114,7 +95,6 @@ class LogisticShards:
 
     @property
     def n_rows(self) -> int:
-        """See `vips_fast.engine.model.Records`."""
         return self.corpus.n_rows
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
@@ -123,11 +103,9 @@ class LogisticShards:
         extra = int(self.constant > 0)
         if self.corpus.sparse:
             return _sparse_edges(self.corpus.lengths(rows) + extra)
-        step = max(LEAST_ROWS, BLOCK_ENTRIES // (self.corpus.n_features + extra))
-        return np.append(np.arange(0, len(rows), step), len(rows))
+        return _dense_edges(len(rows), self.corpus.n_features + extra)
 
     def block(self, rows: np.ndarray) -> Rows:
-        """These records, in the order of ``rows``."""
         trials = None if self.trials is None else self.trials[rows]
         found = LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials)
         return found.block(np.arange(len(rows)))
@@ -136,16 +114,14 @@ class LogisticShards:
         return design(piece, self.constant, self.corpus.n_features + 1)
 
     def subset(self, rows: np.ndarray) -> Selection:
-        """See `vips_fast.engine.model.Records`."""
         return Selection(self, rows)
 
     def largest_norm(self) -> float:
         """As in memory, a piece at a time."""
-        pieces = self.corpus.pieces()
         usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
         return max(
             LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest_norm()
-            for place, piece in pieces
+            for place, piece in self.corpus.pieces()
         )
 
 
@@ -184,7 +160,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
 
 
 def not_finite(matrix: Any) -> np.ndarray:
-    """The rows that hold NaN or infinity."""
+    """Find the rows that hold NaN or infinity."""
     if not sparse.issparse(matrix):
         return np.asarray(~np.isfinite(matrix).all(axis=1))
     mask = np.zeros(matrix.shape[0], dtype=bool)

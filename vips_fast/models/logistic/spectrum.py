@@ -62,7 +62,7 @@ class Spectrum:
         self.likely = overlap * self.upper + (1 - overlap) * self.bulk_likely
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays for `from_state`."""
+        """List the arrays for `from_state`."""
         return {
             "vectors": self.vectors.copy(),
             "eigenvalues": np.stack([self.upper, self.likely]),
@@ -71,7 +71,7 @@ class Spectrum:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray], d: int) -> "Spectrum":
-        """The same again, bit for bit; ValueError if an array is not one of this dimension."""
+        """Restore a `state`, bit for bit; ValueError if an array is not one of this dimension."""
         self = cls.__new__(cls)
         self.vectors = array_of(state, "vectors")
         if self.vectors.ndim != 2 or len(self.vectors) != d or self.vectors.shape[1] > d:
@@ -81,7 +81,7 @@ class Spectrum:
         return self
 
     def apply(self, top: np.ndarray, bulk: float, vector: np.ndarray) -> np.ndarray:
-        """Product of the matrix with these eigenvalues and a vector."""
+        """Multiply the matrix with these eigenvalues and a vector."""
         product: np.ndarray = bulk * vector + self.vectors @ ((top - bulk) * (self.vectors.T @ vector))
         return product
 
@@ -103,7 +103,7 @@ class Spectrum:
         return shown
 
     def matrix(self, top: np.ndarray, bulk: float) -> np.ndarray:
-        """The matrix with these eigenvalues."""
+        """Compute the matrix with these eigenvalues."""
         result: np.ndarray = (self.vectors * (top - bulk)) @ self.vectors.T
         result += result.T
         result *= 0.5

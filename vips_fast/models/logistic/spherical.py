@@ -12,7 +12,8 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
-from .options import LogisticOptions
+from .options import LogisticSettings
+from .statistics import base_rate
 
 #: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
 ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21
@@ -74,21 +75,12 @@ class SphericalModel(Model):
     kept: ClassVar[dict[str, str]] = {"weights": "_mean", "point": "_point", "last": "_last"}
     at_root = ("_mean", "_last")
 
-    def __init__(
-        self,
-        public: Public,
-        *,
-        constant: float,
-        row_norm: float,
-        n_trials: float,
-        n_steps: int,
-        private: bool,
-        options: LogisticOptions,
-    ):
+    def __init__(self, public: Public, settings: LogisticSettings):
+        constant, private, options = settings.constant, settings.private, settings.options
         self._n, self._d = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps, self._private, self._constant = n_trials, n_steps, private, constant
+        self._b, self._n_steps, self._private, self._constant = settings.n_trials, settings.n_steps, private, constant
         self.shape, self.clip = (self._d,), 1.0
-        self._bound = math.hypot(row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
+        self._bound = math.hypot(settings.row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
         self._residual = float(options.residual_clip) if private else 1.0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self._point, self._last = np.zeros(self._d), np.zeros(self._d), np.zeros(self._d)
@@ -97,14 +89,11 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice of the noise."""
         self._spacing = mechanism.spacing
-
-    # ------------------------------------------------------------- E-step
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
@@ -140,7 +129,7 @@ class SphericalModel(Model):
         return columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
 
     def _joined(self, columns: np.ndarray, units: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the rows of each unit together, clipped once."""
+        """Join the rows of each unit, clipped once."""
         owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         places, inverse = np.unique(owner * self._d + columns, return_inverse=True)
         sums = np.zeros(len(places), dtype=np.int64)
@@ -151,14 +140,13 @@ class SphericalModel(Model):
         scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
         return places % self._d, np.trunc(entries * scale[owner]).astype(np.int64)
 
-    # ------------------------------------------------------------- M-step
-
     def update(self, release: Release) -> None:
-        """See the class's notes."""
         unit = self._n * self._residual * self._b * self._bound
         gradient, sd = release.values * unit, release.noise_sd * unit
         if self._step == 0 and self._constant:
-            self._point = self._base_rate(float(gradient[-1]), sd)
+            # All logits are 0 then, and so the weights min(1, 2 C).
+            unit = self._n * self._b * self._constant * min(1.0, 2 * self._residual)
+            self._point = base_rate(self._constant, self._d, unit, float(gradient[-1]), sd)
             self._mean = self._point.copy()
         else:
             self._move(gradient, sd)
@@ -185,20 +173,6 @@ class SphericalModel(Model):
         )
         self._shared = (1 - new) * self._shared + new * self._variance
 
-    def _base_rate(self, gradient: float, sd: float) -> np.ndarray:
-        """The start whose weight of the constant gives the observed share of successes, all others being 0.
-
-        The first gradient is sum w (y - b/2) x with w = min(1, 2 C), as all logits are 0 then.
-        """
-        unit = self._n * self._b * self._constant * min(1.0, 2 * self._residual)
-        least = min(0.5, max(3 * sd / unit, 1e-3))
-        share = min(max(0.5 + gradient / unit, least), 1 - least)
-        point = np.zeros(self._d)
-        point[-1] = math.log(share / (1 - share)) / self._constant
-        return point
-
-    # -------------------------------------------------------------- state
-
     def state(self) -> dict[str, np.ndarray]:
         law = np.array([self._step, self._halvings, self._variance, self._mean_variance, self._shared], dtype=float)
         return {"law": law, **{name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}}
@@ -218,5 +192,5 @@ class SphericalModel(Model):
 
 
 def _starts_of(block: Rows, d: int) -> np.ndarray:
-    """Where each row's stored entries begin, (n + 1,)."""
+    """Find the begin of each row's stored entries, (n + 1,)."""
     return np.arange(block.n_rows + 1) * d if block.indptr is None else np.asarray(block.indptr)

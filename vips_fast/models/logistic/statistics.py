@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,47 +15,10 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
-from ...kernels.logistic import triangle_size, unpack_upper, workspace
+from ...kernels.logistic import Lattice, factor_spacing, triangle_size, unpack_upper, workspace
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
-from .options import LogisticOptions
-
-#: log2 of the largest norm of a quadratic contribution in units of factor_grid^2.
-FACTOR_BITS = 41
-
-
-def factor_grid(clip: float) -> float:
-    """Grid h of the quadratic statistic's factors: the finest power of two with clip / h^2 < 2^41.
-
-    With clip = m 2^e, 1/2 <= m < 1, h = 2^ceil((e - 41) / 2) and so clip / h^2 < 2^e / 2^(e - 41).
-    It is a constant relative to the clip: it depends on no number of records or rows.
-    """
-    return math.ldexp(1.0, math.ceil((math.frexp(clip)[1] - FACTOR_BITS) / 2))
-
-
-@dataclass(frozen=True)
-class Lattice:
-    """The bounds of a contribution and the grids of its two parts: public numbers, which the kernels take."""
-
-    #: Rows are scaled down to this norm.
-    row_norm: float
-    n_trials: float
-    #: What s1 and s2 are divided by, in the first step and in later ones; infinity leaves a part out.
-    scales: tuple[tuple[float, float], ...]
-    #: The bound of a contribution, less a margin for rounding.
-    clip_norm: float
-    #: Grid of s1, and of the factors of s2.
-    spacing: float
-    factor_spacing: float
-
-    def scales_of(self, step: int) -> tuple[float, float]:
-        """The scales of a step, to the bit as its release has them."""
-        return self.scales[min(step, 1)]
-
-    def arguments(self, step: int) -> tuple[float, float, float, float, float, float, float]:
-        """These numbers in the order of the kernels' parameters."""
-        scales = self.scales_of(step)
-        return self.row_norm, self.n_trials, *scales, self.clip_norm, self.spacing, self.factor_spacing
+from .options import LogisticSettings
 
 
 class LogisticStatistics(Model):
@@ -67,7 +29,7 @@ class LogisticStatistics(Model):
     Notes
     -----
     *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g, s2/C2 = f f^T through its
-    factor f, truncated toward zero to integers a in units of h, h^2 = `factor_grid` squared: a contribution is a a^T,
+    factor f, truncated toward zero to integers a in units of h (`factor_spacing`): a contribution is a a^T,
     exactly. Truncation makes no norm larger, and the kernel checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An
     entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is
     rounded before they are finished, so that they are additive.
@@ -102,38 +64,26 @@ class LogisticStatistics(Model):
     capacity = 2**21
     at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
-    def __init__(
-        self,
-        public: Public,
-        *,
-        constant: float,
-        row_norm: float,
-        n_trials: float,
-        n_steps: int,
-        private: bool,
-        options: LogisticOptions,
-    ):
+    def __init__(self, public: Public, settings: LogisticSettings):
+        self.options, options, constant = settings.options, settings.options, settings.constant
         self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps, self.private, self._constant = n_trials, n_steps, private, constant
+        self._b, self._n_steps = settings.n_trials, settings.n_steps
+        self.private, self._constant = settings.private, constant
         self._of_records = public.unit == "record"
-        self.options = options
         self.shape = (self.n_features + triangle_size(self.n_features),)
-        if private:
-            self._bound, self.clip = math.hypot(row_norm, constant), self._private_clip()
+        if self.private:
+            self._bound, self.clip = math.hypot(settings.row_norm, constant), self._private_clip()
         else:
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
-        self._grid = factor_grid(self.clip)
+        self._grid = factor_spacing(self.clip)
         self._rate = Schedule(float(options.learning_offset), float(options.learning_decay))
-        #: The number of releases so far.
         self.step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
         #: <m m^T> of q(m) around the centre, (d, d); None before the first step, when <xi> = b/4.
         self.moment: np.ndarray | None = None
-
-    # ------------------------------------------------------------- bounds
 
     def _private_clip(self) -> float:
         return 1.0
@@ -155,11 +105,11 @@ class LogisticStatistics(Model):
         return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing one."""
+        """Return the clip to add or remove a record, twice that to replace one."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def _slack(self, spacing: float) -> float:
-        """How far rounding can move two sums apart."""
+        """Bound how far rounding can move two sums apart."""
         return math.sqrt(triangle_size(self.n_features)) * spacing
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -175,17 +125,20 @@ class LogisticStatistics(Model):
             )
         self._noise_free = mechanism.noise_multiplier == 0
         self._fraction = sampler.expected_batch_size / self._n
-        scales = tuple(
-            (linear * self.clip / kept, quadratic * self.clip / kept)
-            for linear, quadratic in map(self._unit_scales, self.options.shares)
-        )
-        self.lattice = Lattice(self._bound, self._b, scales, kept, spacing, self._grid)
+        #: Of the first step and of later ones.
+        self.lattices = []
+        for linear, quadratic in map(self._unit_scales, self.options.shares):
+            scales = linear * self.clip / kept, quadratic * self.clip / kept
+            self.lattices.append(Lattice(self._bound, self._b, *scales, kept, spacing, self._grid))
         unit = self._grid * self._grid / spacing
         self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
         #: The factor off the diagonal as it is, a little below sqrt(2).
         self._ratio = self._off.value / unit
 
-    # ------------------------------------------------------------- E-step
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of this step."""
+        return self.lattices[min(self.step, 1)]
 
     def center(self) -> np.ndarray | None:
         """m0 of this step, (d,); None before the first."""
@@ -204,14 +157,14 @@ class LogisticStatistics(Model):
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
         work, lattice = scratch["workspace"], self.lattice
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
-        state = self.moment, self.center(), *lattice.arguments(self.step), self.label_free
+        state = self.moment, self.center(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None
         native.logistic_weights(
             d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
         )
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
-        triangle = out[d:] if math.isfinite(lattice.scales_of(self.step)[1]) else None
+        triangle = out[d:] if math.isfinite(lattice.scale_quadratic) else None
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
@@ -227,10 +180,8 @@ class LogisticStatistics(Model):
         sums[diagonal] = rounded(fine[diagonal], self._on)
         return sums
 
-    # ------------------------------------------------------------- M-step
-
     def _unpack(self, values: np.ndarray) -> np.ndarray:
-        """s2/C2 as a symmetric matrix, from the values of a release."""
+        """Unpack s2/C2 as a symmetric matrix from the values of a release."""
         return unpack_upper(values[self.n_features :], self.n_features, 1 / self._ratio)
 
     @property
@@ -257,10 +208,9 @@ class LogisticStatistics(Model):
 
     @abstractmethod
     def _update(self, release: Release) -> None:
-        """The next posterior from a release."""
+        """Compute the next posterior from a release."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`; all variants have these arrays."""
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
         return {"progress": np.array([self.step, *self._prior]), **arrays}
 
@@ -276,3 +226,17 @@ class LogisticStatistics(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
         return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
+
+
+def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
+    """Find the first center, (d,): only the constant has a weight, by the share of successes.
+
+    ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which is ``unit`` / 2 where all trials
+    succeed, and ``noise_sd`` its noise. A start from there keeps the part that all records have in common out of the
+    directions that the noise hides, where later steps are too short to correct it.
+    """
+    least = min(0.5, max(3 * noise_sd / unit, 1e-3))
+    share = min(max(0.5 + gradient / unit, least), 1 - least)
+    point = np.zeros(d)
+    point[-1] = math.log(share / (1 - share)) / constant
+    return point

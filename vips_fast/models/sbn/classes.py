@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, Release, array_of, steps_of
+from ...engine.model import Release, array_of, steps_of
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...mechanisms import GaussianMechanism
-from .network import Settings, row_weights
+from ..per_class import PerClassModel
+from .network import Settings, row_weights, share_after_rounding
 from .quadratic import IMAGE_BITS, QuadraticModel
 
 #: Share of a record's norm that goes to the count of its class; its network loses half a percent by it.
@@ -23,7 +24,7 @@ _NETWORK_SHARE = math.sqrt(1 - COUNT_SHARE**2)
 _LEAST_CLASS = 0.1
 
 
-class ClassConditionalModel(Model):
+class ClassConditionalModel(PerClassModel):
     """C classes, each with a `QuadraticModel`, and their numbers of records.
 
     The statistic is the sizes of the classes, (C,), and then the networks' statistics, one after the other. A record
@@ -61,9 +62,11 @@ class ClassConditionalModel(Model):
 
     def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
         assert public.classes is not None
-        self._each = [QuadraticModel(settings, public, bound, mean_steps) for _ in public.classes]
+        self.classes: list[QuadraticModel] = [
+            QuadraticModel(settings, public, bound, mean_steps) for _ in public.classes
+        ]
         self._n_classes, self._n_records, self._n_visible = len(public.classes), public.n_records, public.n_features
-        size = self._each[0].shape[0]
+        size = self.classes[0].shape[0]
         self._places = [
             slice(first, first + size) for first in range(self._n_classes, self._n_classes * (size + 1), size)
         ]
@@ -77,25 +80,20 @@ class ClassConditionalModel(Model):
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """See `NetworkModel.prepare`; the slack covers all classes' entries."""
-        slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
-        if slack > 0.5 * self.clip:
-            raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
-        self._retained, self._spacing = 1.0 - slack / self.clip, mechanism.spacing
-        for one in self._each:
+        self._retained, self._spacing = share_after_rounding(self, mechanism), mechanism.spacing
+        for one in self.classes:
             one.retained, one.spacing = self._retained * _NETWORK_SHARE, mechanism.spacing
-
-    # -- statistics
 
     def contributor(self) -> Self:
         other = super().contributor()
-        other._each = [one.contributor() for one in self._each]
+        other.classes = [one.contributor() for one in self.classes]
         return other
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; a block's last column numbers the class."""
         rows, _, starts = unpack_block(block, words)
         weights, labels = row_weights(starts), rows[:, self._n_visible]
-        for number, (one, place) in enumerate(zip(self._each, self._places, strict=True)):
+        for number, (one, place) in enumerate(zip(self.classes, self._places, strict=True)):
             mine = np.flatnonzero(labels == number)
             if not len(mine):
                 continue
@@ -108,14 +106,11 @@ class ClassConditionalModel(Model):
         return Fraction.below(COUNT_SHARE * self._retained * 2.0**-IMAGE_BITS / spacing)
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """See `NetworkModel.round`."""
         out = np.zeros(self.shape, dtype=np.int64)
         out[: self._n_classes] = rounded(fine[: self._n_classes], self._count_fraction(spacing))
-        for one, place in zip(self._each, self._places, strict=True):
+        for one, place in zip(self.classes, self._places, strict=True):
             out[place] = one.round(fine[place], spacing)
         return out
-
-    # -- M-step
 
     def update(self, release: Release) -> None:
         """Update the shares from all releases, and each network from its block."""
@@ -124,41 +119,28 @@ class ClassConditionalModel(Model):
         self._step += 1
         shares = np.maximum(self._counts / self._step, _LEAST_CLASS / self._n_classes)
         self.prior = shares / shares.sum()
-        for one, place, share in zip(self._each, self._places, self.prior.tolist(), strict=True):
+        for one, place, share in zip(self.classes, self._places, self.prior.tolist(), strict=True):
             one.n_records = self._records_of(share)
             one.update(Release(release.step, release.units[place], release.scale / share, release.noise_sd / share))
 
     def _records_of(self, share: float) -> int:
         return max(1, round(self._n_records * share))
 
-    # -- state
-
     def state(self) -> dict[str, np.ndarray]:
         """Collect the networks' states, and the sums of the released shares."""
         own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self._step)])}
-        return own | {f"class{k}.{n}": array for k, one in enumerate(self._each) for n, array in one.state().items()}
+        return own | super().state()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         prior, counts = (array_of(state, name, (self._n_classes,)) for name in ("class_prior", "counts"))
         step = steps_of(state)
         if not (prior.min() > 0 and abs(prior.sum() - 1) < 1e-9):
             raise ValueError("state: 'class_prior' is expected to be positive and to have the sum 1")
-        before = [one.state() for one in self._each]
-        try:
-            for k, one in enumerate(self._each):
-                start = f"class{k}."
-                one.restore({n.removeprefix(start): array for n, array in state.items() if n.startswith(start)})
-                if one.step != step:
-                    raise ValueError("state: the classes are not at one step")
-        except ValueError:
-            for one, old in zip(self._each, before, strict=True):
-                one.restore(old)
-            raise
+        super().restore(state)
         self.prior, self._counts, self._step = prior, counts, step
-        for one, share in zip(self._each, prior.tolist(), strict=True):
+        for one, share in zip(self.classes, prior.tolist(), strict=True):
             one.n_records = self._records_of(share)
 
     def result(self) -> dict[str, np.ndarray]:
         """Stack the arrays of each class, and add the shares of the classes."""
-        each = [one.result() for one in self._each]
-        return {"class_prior": self.prior, **{name: np.stack([one[name] for one in each]) for name in each[0]}}
+        return {"class_prior": self.prior, **super().result()}

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from ...checks import check_choice, check_number
-from ...data.rows import binary_records
+from ...checks import check_number
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
 from ...engine.model import Model
 from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
-from ..readouts import Published, by_pieces, kept
+from ..readouts import Classifier, Published, by_pieces, kept
 from ..settings import check_memory, public_seed, stated_classes
 from .classes import ClassConditionalModel
-from .drawing import drawn, hidden_normal
-from .network import BLOCK, NetworkOptions, Settings
+from .estimator import NetworkEstimator
+from .network import BLOCK, NetworkOptions
 from .quadratic import QuadraticModel
-from .readings import record_bounds
-from .records import LabelledRecords
+from .readings import Normal, drawn, hidden_normal
+from .records import BinaryRecords
 
 #: A label is a byte of its record.
 _MOST_CLASSES = 256
@@ -39,7 +37,7 @@ _MOST_BLOCKS = 16
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class ClassConditionalNetwork(PrivateEstimator):
+class ClassConditionalNetwork(NetworkEstimator, Classifier):
     """Sigmoid belief network for each class of labeled binary records, to publish.
 
     c ~ Cat(pi), z_k ~ Bern(sigmoid(b_ck)), y_j ~ Bern(sigmoid(w_cj . z + c_cj)): a `SigmoidBeliefNetwork` for each
@@ -95,17 +93,12 @@ class ClassConditionalNetwork(PrivateEstimator):
     2
     """
 
-    _estimator_type = "classifier"
-    _options_type: ClassVar[type] = NetworkOptions
-
     n_components: int = field(default=20, kw_only=False)
     classes: npt.ArrayLike | None = None
     weight_prior: str = "tpbn"
     n_steps: int | None = 10
     sampling: str = "full"
     options: NetworkOptions | None = None
-
-    # ------------------------------------------------------------------ fit
 
     def fit(self, Y: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
@@ -126,27 +119,12 @@ class ClassConditionalNetwork(PrivateEstimator):
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
-        check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
         stated_classes(self.classes, _MOST_CLASSES)
-        self._check_privacy_parameters()
-        check_number("n_steps", self.n_steps, 2, 2**31, integer=True)
-        self._options.check()
+        super()._check_parameters()
 
-    def _records(
-        self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        owner = type(self).__name__
-        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
-
-    def _read(self, X: Any, y: Any = None) -> tuple[LabelledRecords, dict[str, Any]]:
-        rows: Any
-        if isinstance(X, ShardedCorpus):
-            if X.kind != "binary":
-                raise ValueError(f"Y: shards of {X.kind}: expected binary records")
-            rows, usable, y = X, X.usable, X.labels if y is None else y
-        else:
-            rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
+    def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
+        rows, usable = self._rows(X)
+        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         known = stated_classes(self.classes, _MOST_CLASSES)
@@ -156,7 +134,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         # The label of a record that is not usable is not looked at; as a byte it has to be one.
         labels = np.minimum(numbers, len(classes) - 1).astype(np.uint8)
         block = BLOCK * min(len(classes), _MOST_BLOCKS)
-        records = LabelledRecords(rows, labels, usable, block, resolve_n_threads(self.n_jobs))
+        records = BinaryRecords(rows, usable, block, resolve_n_threads(self.n_jobs), labels)
         return records, {"n_features": rows.shape[1], "classes": classes}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
@@ -164,15 +142,11 @@ class ClassConditionalNetwork(PrivateEstimator):
         K, J, C = int(self.n_components), public.n_features, len(public.classes)
         # Sums, release, averages, priors and their state; each thread's sums.
         need = 8 * C * (J * (K + 2) + K * K) * (12 + resolve_n_threads(self.n_jobs))
-        check_memory(
-            f"n_components={K}: the statistics of {J} visible units and {C} classes need about {need / 2**30:.0f} GiB",
-            need,
-            "; expected fewer components or threads",
+        what = f"n_components={K}: the statistics of {J} visible units and {C} classes"
+        check_memory(f"{what} need about {need / 2**30:.0f} GiB", need, "; expected fewer components or threads")
+        return ClassConditionalModel(
+            self._network_settings(False), public, "jaakkola", max(1, self._steps_of(schedule) // 10)
         )
-        settings = Settings(
-            K, self.weight_prior, self._options, bool(self.private), resolve_n_threads(self.n_jobs), False
-        )
-        return ClassConditionalModel(settings, public, "jaakkola", max(1, self._steps_of(schedule) // 10))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         assert public.classes is not None
@@ -181,20 +155,11 @@ class ClassConditionalNetwork(PrivateEstimator):
         specs = {name: ArraySpec((C, *spec.shape), spec.low, spec.high) for name, spec in each.items()}
         return {"class_prior": ArraySpec((C,), 0.0, 1.0), **specs}
 
-    # ------------------------------------------------------------ read-outs
-
     class_prior_ = Published[Vector]("class_prior", "Released shares of the classes, shape (C,); their sum is 1.")
     components_ = Published[Array]("components", "W of each class, shape (C, K, J).")
     hidden_bias_ = Published[Matrix]("hidden_bias", "b of each class, shape (C, K).")
     visible_bias_ = Published[Matrix]("visible_bias", "c of each class, shape (C, J).")
     mean_image_ = Published[Matrix]("mean_image", "Released mean of each class's records, shape (C, J).")
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels, sorted, shape (C,)."""
-        classes = self._fitted().public.classes
-        assert classes is not None
-        return classes
 
     def _networks(self) -> list[Mapping[str, np.ndarray]]:
         """Select the arrays of each class's network."""
@@ -232,7 +197,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         return records, np.asarray(classes[numbers])
 
     @kept
-    def _hidden_normals(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
+    def _hidden_normals(self) -> list[Normal | None]:
         return [hidden_normal(network) for network in self._networks()]
 
     @by_pieces(np.concatenate)
@@ -241,10 +206,7 @@ class ClassConditionalNetwork(PrivateEstimator):
 
         That of log p(y | c) is the bound of `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
         """
-        self._fitted()
-        rows, _ = self._records(self._held(Y), self.n_features_in_)
-        dtype, threads = self._options.dtype, resolve_n_threads(self.n_jobs)
-        bounds = [record_bounds(rows, network, dtype, threads) for network in self._networks()]
+        bounds = self._record_bounds(Y, self._networks())
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))
 
     def predict_proba(self, Y: Data) -> Matrix:
@@ -261,17 +223,9 @@ class ClassConditionalNetwork(PrivateEstimator):
 
         None takes the labels of shards.
         """
-        y = Y.labels if y is None and isinstance(Y, ShardedCorpus) else y
-        predicted, y = self.predict(Y), np.asarray(y)
-        if y.shape != predicted.shape:
-            raise ValueError(f"y has shape {y.shape}: expected ({len(predicted)},), one entry for each row of Y")
-        return float((predicted == y).mean())
+        return self._accuracy(Y, y)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import ClassifierTags
-
         tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
-        tags.input_tags.positive_only, tags.classifier_tags = True, ClassifierTags(multi_class=True)
+        tags.input_tags.positive_only = True
         return tags

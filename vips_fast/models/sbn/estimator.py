@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -19,15 +20,15 @@ from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
+from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from ..settings import check_memory, public_seed
-from .drawing import drawn, hidden_normal
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
-from .readings import READ_SWEEPS, polya_gamma_means, record_bounds
+from .readings import READ_SWEEPS, Normal, drawn, hidden_normal, record_bounds
 from .records import BinaryRecords
 
 if TYPE_CHECKING:
@@ -45,8 +46,49 @@ class PaperParameters(Common, total=False):
     clip: float
 
 
+class NetworkEstimator(PrivateEstimator):
+    """Parameters and binary records that all estimators of belief networks share."""
+
+    _options_type: ClassVar[type] = NetworkOptions
+    #: The mean image and one step more.
+    _least_steps: ClassVar[int] = 2
+
+    n_components: int
+    weight_prior: str
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, 2**20, integer=True)
+        check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
+        self._check_privacy_parameters()
+        check_number("n_steps", self.n_steps, self._least_steps, 2**31, integer=True)
+        self._options.check()
+
+    def _records(
+        self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        owner = type(self).__name__
+        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
+
+    def _rows(self, Y: Any) -> tuple[Any, np.ndarray | None]:
+        """Read rows of an array or of shards, and which can contribute."""
+        if not isinstance(Y, ShardedCorpus):
+            return self._records(Y, invalid=self.invalid, least_rows=0)
+        if Y.kind != "binary":
+            raise ValueError(f"Y: shards of {Y.kind}: expected binary records")
+        return Y, Y.usable
+
+    def _network_settings(self, joint: bool) -> Settings:
+        threads = resolve_n_threads(self.n_jobs)
+        return Settings(int(self.n_components), self.weight_prior, self._options, bool(self.private), threads, joint)
+
+    def _record_bounds(self, Y: Any, networks: Sequence[Mapping[str, np.ndarray]]) -> list[Vector]:
+        """Compute `record_bounds` of the rows of Y under each network."""
+        rows, _ = self._records(self._held(Y), self.n_features_in_)
+        return [record_bounds(rows, one, self._options.dtype, resolve_n_threads(self.n_jobs)) for one in networks]
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
-class SigmoidBeliefNetwork(Transformer):
+class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
     z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes in which each record's
@@ -108,10 +150,7 @@ class SigmoidBeliefNetwork(Transformer):
     (200, 2)
     """
 
-    _options_type: ClassVar[type] = NetworkOptions
     _bounds: ClassVar[tuple[str, ...]] = ("jaakkola", "bohning")
-    #: The mean image and one step more.
-    _least_steps: ClassVar[int] = 2
     _block: ClassVar[int] = BLOCK
     _kind: ClassVar[type[NetworkModel]] = QuadraticModel
 
@@ -131,8 +170,6 @@ class SigmoidBeliefNetwork(Transformer):
 
         return PaperSigmoidBeliefNetwork(n_components, **parameters)
 
-    # ------------------------------------------------------------------ fit
-
     def fit(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
@@ -148,40 +185,16 @@ class SigmoidBeliefNetwork(Transformer):
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
-        check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_choice("bound", self.bound, self._bounds)
-        check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
-        self._check_privacy_parameters()
-        check_number("n_steps", self.n_steps, self._least_steps, 2**31, integer=True)
-        self._options.check()
-
-    def _records(
-        self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        owner = type(self).__name__
-        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
+        super()._check_parameters()
 
     def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows: Any
-        if isinstance(X, ShardedCorpus):
-            if X.kind != "binary":
-                raise ValueError(f"Y: shards of {X.kind}: expected binary records")
-            rows, usable = X, X.usable
-        else:
-            rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
+        rows, usable = self._rows(X)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         self._check_memory(public.n_features)
-        settings = Settings(
-            int(self.n_components),
-            self.weight_prior,
-            self._options,
-            bool(self.private),
-            resolve_n_threads(self.n_jobs),
-            self._joint(public),
-        )
-        return self._build(settings, public, schedule)
+        return self._build(self._network_settings(self._joint(public)), public, schedule)
 
     def _build(self, settings: Settings, public: Public, schedule: RunSchedule | None) -> NetworkModel:
         return QuadraticModel(settings, public, self.bound, max(1, self._steps_of(schedule) // 10))
@@ -197,17 +210,11 @@ class SigmoidBeliefNetwork(Transformer):
         # Sums, release, averages and their state; each thread's sums; the systems that it solves.
         need = 8 * (5 * entries + 4 * threads * BLOCK_SOLVE * K * K)
         need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
-        check_memory(
-            f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
-            f"{threads} threads",
-            need,
-            "; expected fewer components or threads",
-        )
+        what = f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
+        check_memory(f"{what}{threads} threads", need, "; expected fewer components or threads")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return self._kind.specs(public.n_features, int(self.n_components))
-
-    # ------------------------------------------------------------ read-outs
 
     hidden_bias_ = Published[Vector]("hidden_bias", "b, shape (K,).")
     visible_bias_ = Published[Vector]("visible_bias", "c, shape (J,).")
@@ -230,27 +237,10 @@ class SigmoidBeliefNetwork(Transformer):
         return self.fit(Y, **call).transform(Y)
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
-        arrays = self._fitted().arrays
-        terms = quadratic_terms(
-            self.components_.T,
-            arrays["weight_covariance"],
-            self.visible_bias_,
-            arrays["expansion"],
-            arrays["curvature"],
-            self.hidden_bias_,
-        )
-        return sbn_quadratic(
-            Y,
-            self.components_.T,
-            *terms,
-            expit(self.hidden_bias_),
-            n_sweeps=READ_SWEEPS,
-            n_threads=resolve_n_threads(self.n_jobs),
-        )
-
-    def _polya_gamma(self, Y: np.ndarray) -> np.ndarray:
-        """q(z = 1) under the Polya-Gamma bound."""
-        return polya_gamma_means(Y, self._fitted().arrays, self._options.dtype, resolve_n_threads(self.n_jobs))
+        arrays, weights = self._fitted().arrays, self.components_.T
+        names = ("weight_covariance", "visible_bias", "expansion", "curvature", "hidden_bias")
+        terms, start = quadratic_terms(weights, *(arrays[name] for name in names)), expit(self.hidden_bias_)
+        return sbn_quadratic(Y, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs))
 
     def reconstruct(self, Y: Data) -> Matrix:
         """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
@@ -267,14 +257,12 @@ class SigmoidBeliefNetwork(Transformer):
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
         E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.
         """
-        Y = self._records(self._held(Y), self.n_features_in_)[0]
-        arrays, threads = self._fitted().arrays, resolve_n_threads(self.n_jobs)
-        return float(record_bounds(Y, arrays, self._options.dtype, threads).sum())
+        return float(self._record_bounds(Y, [self._fitted().arrays])[0].sum())
 
     def plot(self, shape: tuple[int, int] | None = None) -> Figure:
-        """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
+        """Draw the weights of each hidden unit as an image, with matplotlib.
 
-        Grey is 0, black is positive.         ``shape`` is height and width, None for square images. Raises ImportError
+        Grey is 0, black is positive. ``shape`` is height and width, None for square images. Raises ImportError
         without matplotlib; ValueError if the shape has another number of pixels than there are columns.
         """
         return plot_images(self, self.components_, shape)
@@ -282,7 +270,7 @@ class SigmoidBeliefNetwork(Transformer):
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J).
 
-        ``random_state`` seeds the draws.         Hidden units have their released means and covariance, which normals
+        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals
         cut at thresholds reproduce (Emrich & Piedmonte 1991): the records' own q(z) are not independent of each other,
         as the model's prior would have it. The paper's bound does not release a covariance; there they are independent.
         """
@@ -291,5 +279,5 @@ class SigmoidBeliefNetwork(Transformer):
         return drawn(self._fitted().arrays, self._hidden_normal(), n_samples, generator)
 
     @kept
-    def _hidden_normal(self) -> tuple[np.ndarray, np.ndarray] | None:
+    def _hidden_normal(self) -> Normal | None:
         return hidden_normal(self._fitted().arrays)

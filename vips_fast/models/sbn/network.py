@@ -18,14 +18,15 @@ from ...mechanisms import GaussianMechanism
 from ..fitted import ArraySpec
 from .priors import WeightPrior
 
+Scratch = dict[str, Any]  #: Buffers of one thread.
+Sums = dict[str, np.ndarray]  #: Sums of each block.
+OfRows = np.ndarray | None  #: An entry for each row, or none.
+
 #: Records of a block of the E-step: its arrays stay in a core's second-level cache.
 BLOCK = 512
 
 #: Visible units whose K x K systems are solved at a time.
 BLOCK_SOLVE = 32
-
-#: Released probabilities are kept this far from 0 and 1.
-LEAST_PIXEL, LEAST_HIDDEN = 1e-3, 0.02
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class NetworkModel(Model):
     """
 
     clip = 1.0
+    #: Released probabilities are kept this far from 0 and 1.
+    least_pixel, least_hidden = 1e-3, 0.02
     at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]]
@@ -150,10 +153,7 @@ class NetworkModel(Model):
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Lower the bounds by the error of rounding to the lattice."""
-        slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
-        if slack > 0.5 * self.clip:
-            raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
-        self.retained, self.spacing = 1.0 - slack / self.clip, mechanism.spacing
+        self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Exact sums times their multipliers, to the nearest points of the lattice."""
@@ -192,7 +192,6 @@ class NetworkModel(Model):
         return {name: every[name] for name in cls.published}
 
     def result(self) -> dict[str, np.ndarray]:
-        """Return the released network."""
         return {name: _turned(name, getattr(self, attribute)) for name, attribute in self.published.items()}
 
     def state(self) -> dict[str, np.ndarray]:
@@ -216,7 +215,15 @@ def _turned(name: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
 
 
-def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
+    """Compute the factor retained of `NetworkModel`."""
+    slack = 1.001 * math.sqrt(model.shape[0]) * mechanism.spacing
+    if slack > 0.5 * model.clip:
+        raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+    return 1.0 - slack / model.clip
+
+
+def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
     """Get a buffer of the calling thread, made at its first use."""
     if name not in scratch:
         scratch[name] = make()

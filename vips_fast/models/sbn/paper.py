@@ -11,9 +11,11 @@ from ...checks import check_choice, check_number
 from ...engine.model import Model
 from ...engine.request import RunSchedule
 from ...engine.result import Public
+from ...kernels.threads import resolve_n_threads
 from .estimator import SigmoidBeliefNetwork
 from .network import NetworkModel, Settings
 from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
+from .readings import polya_gamma_means
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -68,4 +70,5 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
         return math.sqrt(7.0) if self.sensitivity == "paper" else None
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
-        return self._polya_gamma(Y)
+        arrays = self._fitted().arrays
+        return polya_gamma_means(Y, arrays, self._options.dtype, resolve_n_threads(self.n_jobs))

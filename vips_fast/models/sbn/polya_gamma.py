@@ -9,13 +9,12 @@ from scipy.special import expit
 
 from ...engine.model import Release, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, unpack_block
+from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import one_blas_thread, solve_repaired
+from ...kernels.psd import diagonals, one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
-from .matrices import diagonals
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
@@ -102,8 +101,6 @@ class PolyaGammaModel(NetworkModel):
         """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""
         return self.clip if relation == "add_remove" else min(math.sqrt(2.0) * self.clip, math.sqrt(6.0))
 
-    # -- statistics
-
     @property
     def fine_shape(self) -> tuple[int, ...]:
         """z, xi, y x (z, 1) and all pairs k <= l for each visible unit."""
@@ -139,9 +136,7 @@ class PolyaGammaModel(NetworkModel):
             "s7": moments if self.paper else np.compress(self._beside, moments, axis=1),
         }
 
-    def contribute(
-        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
         """Add the sums of products of y, z and xi."""
         J, K, sums = self.n_visible, self.n_hidden, self._views(out)
         rows, _, starts = unpack_block(block, words)
@@ -158,13 +153,7 @@ class PolyaGammaModel(NetworkModel):
             )
 
     def _factors_of(
-        self,
-        y: np.ndarray,
-        share: np.ndarray | None,
-        z: np.ndarray,
-        x: np.ndarray,
-        sums: dict[str, np.ndarray],
-        scratch: dict[str, Any],
+        self, y: np.ndarray, share: OfRows, z: np.ndarray, x: np.ndarray, sums: Sums, scratch: Scratch
     ) -> None:
         """q(z) of some records, and their <xi> in units; their other sums are added."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
@@ -194,23 +183,14 @@ class PolyaGammaModel(NetworkModel):
         """
         if self.clip >= math.sqrt(6.0) or not self.settings.private:
             return None
-        largest = self.largest
         zz, xx = (z * z).sum(axis=1), (xi * xi).sum(axis=1)
         on = y.sum(axis=1, dtype=np.float64)
         pairs = np.maximum(zz * zz - (z**4).sum(axis=1), 0.0) / 2
-        square = (
-            zz / largest["s1"] ** 2
-            + on / largest["s3"] ** 2
-            + xx / largest["s4"] ** 2
-            + xx * zz / largest["s5"] ** 2
-            + on * zz / largest["s6"] ** 2
-            + xx * pairs / largest["s7"] ** 2
-        )
+        squares = {"s1": zz, "s3": on, "s4": xx, "s5": xx * zz, "s6": on * zz, "s7": xx * pairs}
+        square = sum(part / self.largest[name] ** 2 for name, part in squares.items())
         # The margin is above the rounding of the sums of squares.
         norm = np.sqrt(square) * (1 + 1e-9)
         return np.asarray(np.minimum(1.0, self.clip / np.maximum(norm, self.clip)))
-
-    # -- M-step
 
     def update(self, release: Release) -> None:
         """Update by appendix 5 from the running average, in largest norms."""
@@ -262,8 +242,8 @@ class PolyaGammaModel(NetworkModel):
         c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         w = np.clip(first + c[:, None] * second, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         self.w, self.variances, self.c, self.c_variance = w, variances, c, c_variance
-        self.mean_image = np.clip(y, LEAST_PIXEL, 1 - LEAST_PIXEL)
-        self.b = self._hidden_bias(np.clip(z, LEAST_HIDDEN, 1 - LEAST_HIDDEN))
+        self.mean_image = np.clip(y, self.least_pixel, 1 - self.least_pixel)
+        self.b = self._hidden_bias(np.clip(z, self.least_hidden, 1 - self.least_hidden))
         self.prior.update(w * w + variances)
 
     def _moments(self, upper: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
@@ -286,8 +266,6 @@ class PolyaGammaModel(NetworkModel):
             return hidden_bias(z, n, variance)
         xi = np.clip(pg_mean(self.b) + self._block("s2") * n, 1e-3, 0.25)
         return np.asarray((z - 0.5) / (1.0 / (variance * n) + xi))
-
-    # -- state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

@@ -55,12 +55,8 @@ class WeightPrior:
         """Arrays for `restore`; a Gaussian prior has none."""
         if not self._shrinks:
             return {}
-        return {
-            "prior_precision": self.precision,
-            "prior_xi": self._xi,
-            "prior_phi": self._phi,
-            "prior_omega": np.array([self._omega]),
-        }
+        hyper = {"prior_xi": self._xi, "prior_phi": self._phi, "prior_omega": np.array([self._omega])}
+        return {"prior_precision": self.precision, **hyper}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Restore a `state`; ValueError if it has another shape."""

@@ -9,13 +9,12 @@ from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of, diagnose
 from ...engine.result import Public
-from ...engine.units import UnitBlock, unpack_block
+from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import floor_spectrum, one_blas_thread
+from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .matrices import diagonals, symmetric
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
@@ -138,29 +137,20 @@ class QuadraticModel(NetworkModel):
         """Return 1 for add or remove, 2 for replace; see the notes."""
         return 1.0 if relation == "add_remove" else 2.0
 
-    # -- statistics
-
     def unit(self, name: str) -> float:
         """Grids relative only to the public bound of z - E[z]."""
+        if name == "image":
+            return 2.0**-IMAGE_BITS
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
-        return {
-            "image": 2.0**-IMAGE_BITS,
-            "mean": latent,
-            "cross": math.ldexp(latent, -_CENTER_BITS),
-            "covariance": latent * latent,
-        }[name]
+        return {"mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS), "covariance": latent * latent}[name]
 
     def multiplier(self, name: str) -> float:
         """Divide a block's share by its bound."""
         if name == "image":
             return self.retained / math.sqrt(self.n_visible)
-        C = self.latent_bound
-        bound = {
-            "mean": C,
-            "cross": C * self.visible_bound,
-            # Empty for K = 1, where any bound will do.
-            "covariance": C * C * math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2))),
-        }[name]
+        # The covariance is empty for K = 1, where any bound will do.
+        C, half = self.latent_bound, math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2)))
+        bound = {"mean": C, "cross": C * self.visible_bound, "covariance": C * C * half}[name]
         return _SHARES[name] * self.retained / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
@@ -170,23 +160,13 @@ class QuadraticModel(NetworkModel):
         out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
         return out
 
-    def contribute(
-        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
         """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
         rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
-    def add_rows(
-        self,
-        rows: np.ndarray,
-        starts: np.ndarray | None,
-        weights: np.ndarray | None,
-        out: np.ndarray,
-        scratch: dict[str, Any],
-    ) -> None:
-        """`contribute` of rows that are looked up: each times its weight, or, where units of several rows are clipped
-        jointly, which ``starts`` divides, times what that leaves."""
+    def add_rows(self, rows: np.ndarray, starts: OfRows, weights: OfRows, out: np.ndarray, scratch: Scratch) -> None:
+        """Contribute rows, each times its weight or, if units of several rows are clipped jointly, its unit's share."""
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -202,14 +182,7 @@ class QuadraticModel(NetworkModel):
                 part = 2 * (ones[first:last] @ rows[first:last]) - ones[first:last].sum()
                 sums["image"] += part.astype(np.int64)
 
-    def _joint(
-        self,
-        rows: np.ndarray,
-        starts: np.ndarray | None,
-        weights: np.ndarray | None,
-        sums: dict[str, np.ndarray],
-        scratch: dict[str, Any],
-    ) -> None:
+    def _joint(self, rows: np.ndarray, starts: OfRows, weights: OfRows, sums: Sums, scratch: Scratch) -> None:
         blocks = record_blocks(len(rows), BLOCK)
         if weights is None:
             for first, last in blocks:
@@ -256,7 +229,7 @@ class QuadraticModel(NetworkModel):
         reach = float(np.sqrt((linear * linear).sum(axis=1)).sum()) ** 2
         return total + 2.0**-30 * reach * (scale["mean"] + scale["cross"] * 4.0**_CENTER_BITS * self.n_visible)
 
-    def _clipped(self, y: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+    def _clipped(self, y: np.ndarray, scratch: Scratch) -> np.ndarray:
         """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
         area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
@@ -273,15 +246,11 @@ class QuadraticModel(NetworkModel):
         diagnose(scratch, clipped=0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip)))
         return np.asarray(v)
 
-    def _add(
-        self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]
-    ) -> None:
+    def _add(self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: Sums, scratch: Scratch) -> None:
         J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
         native.sbn_gram(roots, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
-
-    # -- M-step
 
     def update(self, release: Release) -> None:
         """Update the mean image, or the network from the averaged statistics."""
@@ -300,7 +269,7 @@ class QuadraticModel(NetworkModel):
         if self.step + 1 < self.mean_steps:
             return
         sd = 0.5 * release.noise_sd / self.exact_multiplier("image") / math.sqrt(self.mean_steps)
-        least = min(0.4, max(LEAST_PIXEL, 2 * sd))
+        least = min(0.4, max(self.least_pixel, 2 * sd))
         # E[m (1 - m)] under the noise falls short by its variance.
         spread = float((self._image * (1 - self._image)).sum() + self.n_visible * sd * sd)
         self._begin(np.clip(self._image, least, 1 - least), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
@@ -317,8 +286,10 @@ class QuadraticModel(NetworkModel):
             more = float(self.read(release, "image")[: self._counting].mean())
             sd = release.noise_sd / self.exact_multiplier("image") / math.sqrt(self._counting)
             held += more if more > _CLEAR * sd else 0.0
-        mean = np.clip(zeta + self.read(release, "mean") / held, LEAST_HIDDEN, 1 - LEAST_HIDDEN)
-        covariance = symmetric(self.read(release, "covariance") / held, K) - np.outer(mean - zeta, mean - zeta)
+        mean = np.clip(zeta + self.read(release, "mean") / held, self.least_hidden, 1 - self.least_hidden)
+        upper = np.zeros((K, K))
+        upper[np.triu_indices(K, 1)] = self.read(release, "covariance") / held
+        covariance = upper + upper.T - np.outer(mean - zeta, mean - zeta)
         # E[z^2] = E[z]: the diagonal about the mean.
         np.fill_diagonal(covariance, mean * (1 - mean))
         fresh = np.concatenate([mean, self.read(release, "cross") / held, covariance.reshape(-1)])
@@ -381,16 +352,10 @@ class QuadraticModel(NetworkModel):
         self.w, self.variances, self.covariance = np.ascontiguousarray(w), variances, total
         self.prior.update(w * w + variances)
 
-    # -- state
-
     def state(self) -> dict[str, np.ndarray]:
         """Network, means about which the next statistics are taken, and averages."""
-        return {
-            **super().state(),
-            "image": self._image,
-            "hidden_mean": self.zeta,
-            "visible_bound": np.array([self.visible_bound]),
-        }
+        own = {"image": self._image, "hidden_mean": self.zeta, "visible_bound": np.array([self.visible_bound])}
+        return super().state() | own
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         zeta, image = array_of(state, "hidden_mean", (self.n_hidden,)), array_of(state, "image", (self.n_visible,))
