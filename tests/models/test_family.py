@@ -96,7 +96,7 @@ def test_a_name_that_is_in_no_record_is_refused_before_anything_is_imported(name
 
 
 def saved(folder):
-    """A saved model with its transcript."""
+    """Save a model with its transcript."""
     model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
     model.fit(np.ones((50, 6), dtype=int), transcript=folder / "transcript").save(folder / "model")
     return folder / "model"
@@ -104,7 +104,7 @@ def saved(folder):
 
 @pytest.fixture
 def evil(tmp_path):
-    """A folder whose model names a class of a module that lies beside it, and which leaves a mark when it runs."""
+    """Make a folder whose model names a module beside it."""
     model = saved(tmp_path)
     (tmp_path / "evil.py").write_text(
         "from pathlib import Path\n"

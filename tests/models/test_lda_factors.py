@@ -1,4 +1,4 @@
-"""What a word's entries in other topics predict, on statistics whose true values are known."""
+"""Test predictions from other topics on statistics with known truth."""
 
 import numpy as np
 import pytest

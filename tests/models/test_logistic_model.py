@@ -33,7 +33,7 @@ FORMS = {
 
 
 def rows_of(n=300, d=9, seed=0):
-    """Rows and labels without anything special, some of them longer than the bound."""
+    """Make ordinary rows and labels, some longer than the bound."""
     rng = np.random.default_rng([seed, n, d])
     return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
 
@@ -197,7 +197,7 @@ def test_statistics_are_read_back_at_their_scale():
 
 
 def released(model, mechanism, records, step):
-    """The release of a step, its noise made from a known key."""
+    """Make the release of a step from a known key."""
     units = model.round(fine_sum(model, records), mechanism.spacing)
     mechanism.add_noise(units, bytes([step] * 32))
     return Release(step, units, mechanism.spacing / 60, mechanism.noise_sd / 60)

@@ -1,4 +1,4 @@
-"""More than two classes: one against the rest, one joint clip and one release a step."""
+"""Test more than two classes: one joint clip, one release a step."""
 
 import math
 
@@ -26,7 +26,7 @@ def model(**settings):
 
 
 def prepared(X, y, groups=None, **settings):
-    """What a fit would run with, in the state that a few releases at random lead to."""
+    """Make a model in the state after some random releases."""
     estimator = model(**settings)
     run = estimator.prepare(X, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)

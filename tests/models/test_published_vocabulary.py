@@ -1,4 +1,4 @@
-"""A purchased vocabulary is published with its model: made again from its releases, and held against the columns."""
+"""Verify a purchased vocabulary that is published with its model."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_later_choices_among_released_words_are_published(tmp_path):
 
 
 def forged(words, change):
-    """The text of a purchase whose tokens and sums were changed, with every hash computed anew."""
+    """Forge a purchase: change tokens and sums, and compute every hash anew."""
     said = json.loads(purchase_text(words))
     change(said)
     fake = read_anyway(said)
@@ -96,7 +96,7 @@ def add(said):
 
 
 def test_a_word_that_was_not_purchased_is_found(tmp_path):
-    """In the words of the columns, in the purchase, and in one whose hashes all were computed anew."""
+    """Find a false word in columns, purchase and a forged purchase."""
     for name in ("vocab", "tokens", "hashes", "threshold", "rounds", "missing"):
         (tmp_path / name).mkdir()
     words = purchased().fit(TEXTS)
@@ -140,7 +140,7 @@ def test_what_is_no_purchase_is_refused(text):
 
 
 def shares_without_noise(patch):
-    """The shares of the first round's sums before their noise."""
+    """Publish the shares of the first round without noise."""
     rounded, updated = VocabularyModel.round, VocabularyModel.result
 
     def round_(self, fine, spacing):
@@ -191,7 +191,7 @@ def half_of_the_purchase_is_composed(patch):
     ],
 )
 def test_what_does_not_follow_from_the_released_sums_is_seen(mutant, seen, tmp_path, monkeypatch):
-    """Nine tokens with the one that is none: odd. The reader has the honest code."""
+    """Use an odd number of tokens; the reader has the honest code."""
     texts = [*TEXTS, "once"]
     with monkeypatch.context() as patch:
         mutant(patch)

@@ -1,4 +1,4 @@
-"""One ledger, one statement and one budget for a vocabulary and what is fitted to its counts."""
+"""Test one ledger, statement and budget for words and topics."""
 
 import copy
 import pickle

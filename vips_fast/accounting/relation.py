@@ -1,4 +1,4 @@
-"""The neighboring relation: how two data sets differ that a guarantee makes hard to tell apart."""
+"""Name the neighboring relation of a guarantee."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a guarantee leaves to an attacker: the power of any test for one unit, and the odds after the releases."""
+"""Bound the power of any test for one unit, and the odds after."""
 
 import math
 

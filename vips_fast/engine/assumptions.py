@@ -218,5 +218,5 @@ ASSUMPTIONS: tuple[Assumption, ...] = tuple(assumption for assumption, _ in _CHE
 
 
 def assess(result: FitResult) -> list[Finding]:
-    """What a fit's own record says of each of `ASSUMPTIONS`, in their order."""
+    """Check each of `ASSUMPTIONS` against a fit's own record."""
     return [Finding(assumption, *check(result)) for assumption, check in _CHECKS]

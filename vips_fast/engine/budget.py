@@ -246,7 +246,7 @@ class Budget:
             return share
 
     def knows(self, head: str) -> bool:
-        """Tell whether a model's head belongs to this file's history; False after a rollback."""
+        """Tell whether a model's head belongs to this file's history."""
         with self._reading() as state:
             return head in self._log.heads or head in state.earlier_heads
 
@@ -458,7 +458,7 @@ class Budget:
         return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
-        """Return the smallest noise multiplier at which ``count`` releases fit now; BudgetExceededError if none."""
+        """Return the smallest noise multiplier that lets ``count`` releases fit."""
         with self._reading() as state:
             state = self._without_abandoned(state)
             found = smallest_noise(lambda z: state.with_run(make_event(z), count), state.epsilon)

@@ -190,7 +190,7 @@ class RunFolder:
             raise
 
     def _look(self, resume: bool) -> None:
-        """Refuse a folder that holds other files than a run's, or not all of them; remove parts in the making."""
+        """Refuse a folder with other files, or without some of a run's."""
         for name in sorted(self.OWN):
             if (self.path / name).is_symlink():
                 raise ValueError(f"{self.path / name}: is a symbolic link, which no fit makes; remove it")

@@ -49,16 +49,16 @@ So Q(S) <= N(S) + pot, and Q(S) >= (1 - pot) N(S), as 1 - sum p_i <= product of 
 + rest + pot. And P(S) - e^epsilon Q(S) <= pot P(S) + (1 - pot) (P(S) - e^epsilon N(S)) <= pot + rest.
 
 Odometer (`odometer`): calls whose number and noise may depend on all results, without a limit fixed ahead. The first
-run is fixed. Later releases are Gaussian mechanisms on all the data with a sum s of mu^2. Fix levels B_j and shares w_j
-of delta before the first release, with the w_j adding up to at most 1 (`_level`); B_0 = 0. Let j be the first level
-with s <= B_j when the calls end, and state epsilon_j: that of the first run followed by one Gaussian mechanism with
-mu^2 = B_j, at w_j delta. Then P(S) <= sum_j e^(epsilon_j) Q(S and j) + delta for every set S of outcomes and every rule
-to stop. *Proof.* For each j, stop the calls before s exceeds B_j. By the proof of the Gaussian filter, all results are
-then a function of the first run's dominating pair, of W on [0, B_j] and of coins. So they are (epsilon_j, w_j
-delta)-private, and P(S and j) <= e^(epsilon_j) Q(S and j) + w_j delta for the outcomes with level j, in which nothing
-was stopped. Every outcome has one level; add up. *Why not the sum of what was released*: whoever stops at the worst of
-20 calls with noise 2 exceeds delta = 1e-5 by a factor of 7 (in the tests). *Parts*: for neighbors that differ in part
-p, all results before the first release of p are coins. So p has its own first run, levels and shares.
+run is fixed. Later releases are Gaussian mechanisms on all the data with a sum s of mu^2. Fix levels B_j and shares
+w_j of delta before the first release, with the w_j adding up to at most 1 (`_level`); B_0 = 0. Let j be the first
+level with s <= B_j when the calls end. State epsilon_j, the epsilon at w_j delta of the first run followed by one
+Gaussian mechanism with mu^2 = B_j. Then P(S) <= sum_j e^(epsilon_j) Q(S and j) + delta for every set S of outcomes
+and every rule to stop. *Proof.* For each j, stop the calls before s exceeds B_j. By the proof of the Gaussian filter,
+all results are then a function of the first run's dominating pair, of W on [0, B_j] and of coins. So they are
+(epsilon_j, w_j delta)-private, and P(S and j) <= e^(epsilon_j) Q(S and j) + w_j delta for the outcomes with level j,
+where no stop came early. Every outcome has one level; add up. *Why not the sum of all releases*: a stop at the worst
+of 20 calls with noise 2 exceeds delta = 1e-5 by a factor of 7 (in the tests). *Parts*: for neighbors that differ in
+part p, all results before the first release of p are coins. So p has its own first run, levels and shares.
 """
 
 import math
@@ -279,7 +279,7 @@ LARGEST_NOISE = 1e7
 
 
 def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
-    """Find the smallest noise multiplier with ``cost(noise_multiplier) <= limit``; None if there is none.
+    """Find the smallest noise multiplier with ``cost(z) <= limit``, or None.
 
     ``cost`` falls with the noise, and the answer has been tried: its own cost is within the limit.
     """

@@ -1,4 +1,4 @@
-"""Text files beside a model: fit writes them, verify makes them again, and nobody reads them.
+"""Write the text files beside a model, which verify makes again.
 
 Each is a function of the model and its inputs. The model's family (`vips_fast.models.family`) writes the texts of a
 model.

@@ -32,7 +32,7 @@ _MOST_POINTS, _MOST_RUNS = 12, 20
 
 @dataclass(frozen=True)
 class Dossier:
-    """The facts of a report; the templates show each field under its name."""
+    """Facts of a report, shown by the templates under their names."""
 
     kind: str
     #: Name of the family at ``vips-fast audit``, "" if the audit does not know it.

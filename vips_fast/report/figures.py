@@ -178,7 +178,7 @@ def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) 
 
 
 def gray_png(images: Array, largest: float, smallest: float = 0.0) -> str:
-    """Write numbers, (height, width), as a PNG address, from ``smallest`` (white) to ``largest`` (black)."""
+    """Write (height, width) numbers as the address of a PNG picture."""
     dark = np.clip((images - smallest) / (largest - smallest), 0.0, 1.0)
     # Eight bits of gray a dot; each line begins with 0, the number of the filter that changes nothing.
     lines = np.pad(np.rint(255.0 * (1.0 - dark)).astype(np.uint8), ((0, 0), (1, 0))).tobytes()

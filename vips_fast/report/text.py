@@ -125,7 +125,7 @@ def split_words(
     """Split the words of each test document at random into two halves.
 
     Returns ``given`` and ``asked``. The D documents are public. `X` is a Corpus, sparse matrix or array_like of shape
-    (D, V), and so are the halves, CSR arrays; every word is in one of the two, by a fair coin. Raises ValueError if `X`
+    (D, V), and so are the halves, CSR arrays. Every word is in one of the two, by a fair coin. Raises ValueError if `X`
     is not a matrix of counts.
     """
     X = check_counts(getattr(X, "counts", X))
@@ -141,12 +141,11 @@ def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> floa
     """Compute perplexity of words under each document's mixture of topics.
 
     With `proportions` from one half of each document and `asked` the other half (`split_words`), this is document
-    completion: unlike the bound of Eq. 32 it is comparable with a model that has no topics, whatever the length of the
-    documents. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
+    completion. Unlike the bound of Eq. 32, it is comparable with a model that has no topics. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
     `components` divided by their sums.
 
-    `proportions`, shape (D, K), have rows that sum to 1, as from ``transform``; `components`, shape (K, V), are
-    Dirichlet parameters of the topics, above 0; `asked`, shape (D, V), is a Corpus, sparse matrix or array_like. Raises
+    `proportions`, shape (D, K), have rows that sum to 1, as from ``transform``. `components`, shape (K, V), are
+    Dirichlet parameters of the topics, above 0. `asked`, shape (D, V), is a Corpus, sparse matrix or array_like. Raises
     ValueError if the shapes do not fit or `asked` has no words.
     """
     components = _matrix(components)

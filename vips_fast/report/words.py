@@ -29,11 +29,11 @@ class Gain:
     epsilon, delta : float
         The guarantee for this number.
     guesses : float
-        Share of right guesses of the best attacker to whom both cases were equally likely: (1 + δ(0)) / 2. The privacy
-        profile δ(ε) bounds the distance in total variation by δ(0).
+        Share of right guesses of the best attacker, for whom both cases were equally likely: (1 + δ(0)) / 2. The
+        privacy profile δ(ε) bounds the distance in total variation by δ(0).
     odds : float
-        Bound of the attacker's odds for the truth after the releases, 1 to 1 before: except with probability δ over the
-        noise, they are at most this (`vips_fast.accounting.tradeoff.largest_loss`). inf for no bound.
+        Bound of the attacker's odds for the truth after the releases, 1 to 1 before. They are at most this, except with
+        probability δ over the noise (`vips_fast.accounting.tradeoff.largest_loss`). inf for no bound.
     hits : float
         Bound of the true-positive rate of tests whose false-positive rate is 0.1 %
         (`vips_fast.accounting.tradeoff.true_positive_rate`).
@@ -57,7 +57,7 @@ def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: i
 
     The person has ``size`` records. ``bounds`` are about all releases that a record was in: an event and its share of
     delta (`Ledger.bound`), or one for each part of the data set. The worst part counts. Several records may lie in any
-    parts: ``bounds`` then holds all releases in sequence.
+    parts; ``bounds`` then holds all releases in sequence.
 
     If an odometer bounds calls, ``guesses`` and ``hits`` hold if its level had been fixed ahead. ``odds`` need no such
     condition: the proof of the odometer holds word for word for the outcomes of a level whose loss is too large.
@@ -89,7 +89,7 @@ def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: i
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Print a share in per cent, rounded up as a bound to ``digits`` decimals."""
+    """Print a share in percent, rounded up to ``digits`` decimals."""
     # The decimal that Python prints for a double reads back as that double, so rounding up makes it no smaller.
     shown = Decimal(repr(float(share))).scaleb(2).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
     return f"{shown:f} %"

@@ -1,8 +1,8 @@
 """Read folders that somebody else may have written: published models and transcripts.
 
-A `Folder` is opened once, and its files relative to it, so a folder that is exchanged meanwhile is read whole. Only
-regular files are opened. A link would lead out of the folder, and a pipe or a device may block forever, so both are
-refused without waiting. Sizes are bounded before a byte is read, and nothing that a file names is opened or imported.
+A `Folder` opens its path once, and its files relative to it, so a folder that is exchanged meanwhile is read whole. It
+opens only regular files. A link would lead out of the folder, and a pipe or a device may block forever, so both are
+refused without waiting. Sizes are bounded before a byte is read, and a name in a file is never imported.
 """
 
 import errno
@@ -33,7 +33,7 @@ _NOT_FILES = errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV
 class Folder:
     """An open folder, whose contents are not trusted.
 
-    With ``follow=False`` the folder itself may not be a link. Raises OSError, with the path, if it cannot be opened.
+    With ``follow=False`` the folder itself may not be a link. Raises OSError, with the path, if it cannot open.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
@@ -85,7 +85,7 @@ class Folder:
         raise _not_a_file(path)
 
     def read(self, name: str, most: int = MOST_TEXT) -> bytes:
-        """Read a file of at most ``most`` bytes; errors as `open`, and ValueError if it is larger."""
+        """Read a file of at most ``most`` bytes; raise ValueError beyond."""
         with self.open(name) as file:
             data = file.read(most + 1)
             if len(data) > most:
@@ -101,14 +101,14 @@ class Folder:
             raise ValueError(f"{self.path / name}: is not UTF-8 text") from None
 
     def json_bytes(self, name: str) -> bytes:
-        """Read JSON, one value or one on each line; errors as `read`, and ValueError if it has too many values."""
+        """Read JSON, one value or one a line; refuse too many values."""
         data = self.read(name)
         if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
             raise ValueError(f"{self.path / name}: has more than {_MOST_VALUES} values; expected the file of a fit")
         return data
 
     def json(self, name: str) -> Any:
-        """Read a JSON value; errors as `json_bytes`, and ValueError if it is not JSON."""
+        """Read a JSON value; errors as `json_bytes`."""
         data = self.json_bytes(name)
         try:
             return json.loads(data)
@@ -116,9 +116,9 @@ class Folder:
             raise ValueError(f"{self.path / name}: not a JSON file") from None
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """Read the arrays of a file by `write_npz`, which does not compress: they are no larger than the file.
+        """Read the arrays that `write_npz` wrote.
 
-        Errors are those of `open` and `read_npz`.
+        They are not compressed, so they are no larger than the file. Errors as `open` and `read_npz`.
         """
         path = self.path / name
         with self.open(name) as file:

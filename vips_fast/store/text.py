@@ -1,6 +1,6 @@
 """Text from files that somebody else may have written, for a terminal or a page."""
 
-#: Control characters, surrogates, separators of lines, marks and overrides of direction; what stands for each.
+#: Control characters, surrogates, separators of lines, marks and overrides of direction, each with its replacement.
 _ESCAPED = {
     code: ascii(chr(code))[1:-1]
     for first, last in (

@@ -183,7 +183,8 @@ def _loop(function: Callable[..., None]) -> Any:
         sums: Any,
     ) -> Any:
         block, out, carry = room[0], room[1], room[-1]
-        first, single, unit = np.int64(0), np.int64(0), np.int64(0)
+        first: Any = np.int64(0)
+        single, unit = first, first
         while first < len(rows):
             last = first + 1 if first < single else min(first + len(block), len(rows))
             load(records, rows, first, last, block, out)
