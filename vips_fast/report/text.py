@@ -141,8 +141,9 @@ def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> floa
     """Compute perplexity of words under each document's mixture of topics.
 
     With `proportions` from one half of each document and `asked` the other half (`split_words`), this is document
-    completion. Unlike the bound of Eq. 32, it is comparable with a model that has no topics. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
-    `components` divided by their sums.
+    completion. Unlike the bound of Eq. 32, it is comparable with a model that has no topics. Equivalent to
+    ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of `components` divided by
+    their sums.
 
     `proportions`, shape (D, K), have rows that sum to 1, as from ``transform``. `components`, shape (K, V), are
     Dirichlet parameters of the topics, above 0. `asked`, shape (D, V), is a Corpus, sparse matrix or array_like. Raises
