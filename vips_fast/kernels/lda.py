@@ -167,15 +167,15 @@ def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
         raise ValueError("counts: expected at most 1e15 words a document")
 
 
-def _converted(array: np.ndarray, dtype: type, rooms: dict[type, np.ndarray]) -> np.ndarray:
+def _converted(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) -> np.ndarray:
     """Convert an array to this type, in a buffer: fresh memory costs more."""
     if array.dtype == dtype:
         return array
-    room = rooms.get(dtype)
-    if room is None or len(room) < len(array):
-        room = rooms[dtype] = np.empty(len(array), dtype=dtype)
-    room[: len(array)] = array
-    return room[: len(array)]
+    buffer = buffers.get(dtype)
+    if buffer is None or len(buffer) < len(array):
+        buffer = buffers[dtype] = np.empty(len(array), dtype=dtype)
+    buffer[: len(array)] = array
+    return buffer[: len(array)]
 
 
 def _document_words(counts: np.ndarray, indptr: np.ndarray) -> np.ndarray:
@@ -302,15 +302,15 @@ def lda_estep(
     table = scaled_table(beta, real, isa, n_threads)
 
     def run(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
-        rooms: list[dict[type, np.ndarray]] = [{} for _ in range(n_threads)]
+        buffers: list[dict[type, np.ndarray]] = [{} for _ in range(n_threads)]
 
         def block_of(first: int, last: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
             part = slice(int(indptr[first]), int(indptr[last]))
-            words, count, room = indices[part], counts[part], rooms[worker]
+            words, count, buffer = indices[part], counts[part], buffers[worker]
             _check_counts(count, indptr[first : last + 1])
             if words.dtype != np.int32:
                 _check_indices(words, n_words)
-            return _converted(words, np.int32, room), _converted(count, np.float64, room)
+            return _converted(words, np.int32, buffer), _converted(count, np.float64, buffer)
 
         estep_blocks(
             indptr,

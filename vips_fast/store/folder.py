@@ -69,9 +69,9 @@ class Folder:
 
         Raises FileNotFoundError or another OSError with the path; ValueError if the entry is anything but a file.
         """
-        return open(self.path / name, "rb", opener=lambda path, flags: self._opened(name))
+        return open(self.path / name, "rb", opener=lambda path, flags: self._open(name))
 
-    def _opened(self, name: str) -> int:
+    def _open(self, name: str) -> int:
         path = self.path / name
         try:
             descriptor = os.open(name, _FLAGS, dir_fd=self._descriptor)
@@ -123,7 +123,7 @@ class Folder:
         path = self.path / name
         with self.open(name) as file:
             size = os.fstat(file.fileno()).st_size
-        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._opened(name))
+        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._open(name))
 
 
 def _not_a_file(path: Path) -> ValueError:
