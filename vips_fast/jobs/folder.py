@@ -78,10 +78,6 @@ def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
         return found
     if (words / LEDGER).exists():
         found.append((*ledger_in(words), "round"))
-    elif words.is_dir():
-        from ..models.vocabulary import PrivateVocabulary
-
-        found.append((PrivateVocabulary.load(words).ledger_, False, "round"))
     return found
 
 
