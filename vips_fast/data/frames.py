@@ -86,9 +86,10 @@ def warn_of_scaling(X: Any) -> None:
     Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
     selection of columns, leaves no trace here.
     """
-    values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") else X[:, :8] if isinstance(X, np.ndarray) else np.empty(0)
-    if values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
+    values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
         return
+    values = values[:, :8]
     values = values[:, (values != np.rint(values)).any(axis=0)].astype(np.float64, copy=False)
     if not values.shape[1] or not np.isfinite(values).all():
         return

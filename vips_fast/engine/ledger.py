@@ -57,14 +57,17 @@ def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 @dataclass
 class _Run:
-    """What a run has spent; whether it is a call of ``partial_fit``, and the epsilon and delta of its limit."""
+    """Spending of a run.
+
+    ``call`` tells whether it is a call of ``partial_fit``; ``limit`` are epsilon and delta of its limit.
+    """
 
     call: bool = False
     limit: tuple[float, float] | None = None
     spent: Counter[tuple[str | None, PrivacyEvent]] = field(default_factory=Counter)
 
     def of(self, part: str | None) -> "_Run":
-        """Select the releases that used a part; None selects all, as if from all records."""
+        """Select the releases that used a part, or all."""
         counts: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         for (own, event), count in self.spent.items():
             if part is None or own in (None, part):
@@ -336,8 +339,9 @@ class Ledger:
         return composed(counts)
 
     def bound(self, delta: float, part: str | None = None) -> tuple[PrivacyEvent | None, float]:
-        """Bound all releases, or the ones that used a part, by a fixed event at a share of ``delta``.
+        """Bound the releases by a fixed event at a share of ``delta``.
 
+        ``part`` selects the ones that used a part.
         The releases of one planned run are fixed before it begins: the event is they, and the share is 1. More runs, or
         a call of ``partial_fit``, may depend on results. If the first call reserved a limit, the event is the limit's,
         and the share is 1; else `vips_fast.engine.filters.odometer` bounds them. The event is None without releases.
@@ -356,7 +360,7 @@ class Ledger:
 
     @property
     def limit(self) -> tuple[float, float] | None:
-        """Epsilon and delta that the first run, a call of ``partial_fit``, reserved for all calls; None without."""
+        """Epsilon and delta that the first call reserved, or None."""
         first = next((run for run in self._runs if run.spent), _Run())
         return first.limit if first.call else None
 
@@ -368,11 +372,11 @@ class Ledger:
 
     @property
     def planned(self) -> bool:
-        """Whether the first run with releases was a fit, not a call of ``partial_fit``."""
+        """Whether the first releases came from a fit, not a call."""
         return not next((run.call for run in self._runs if run.spent), False)
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
-        """Return epsilon of all releases at ``delta`` (`bound`), for the worst part; 0 without releases."""
+        """Return epsilon of all releases for the worst part; see `bound`."""
         bounds = dict.fromkeys(self.bound(delta, part) for part in self.parts or (None,))
         if self.limit is not None and delta == self.limit[1] and all(share == 1.0 for _, share in bounds):
             return self.limit[0]
@@ -381,7 +385,7 @@ class Ledger:
         )
 
     def epsilon_with(self, spent: Spent, delta: float, *, call: bool, limit: float | None = None) -> float:
-        """Return epsilon at ``delta`` if a further run, or call of ``partial_fit``, made these releases."""
+        """Return epsilon if a further run made these releases."""
         other = self.copy()
         other._runs.append(_Run(call, None if limit is None else (limit, delta), Counter(spent)))
         other._spent.update(spent)

@@ -206,7 +206,7 @@ class Planner:
         return sampler.relation
 
     def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
-        """Complete the terms by the delta of the earlier calls or the budget, and make the schedule."""
+        """Complete the terms by a known delta, and make the schedule."""
         terms = request.terms
         if request.earlier is not None and terms.target_delta is None and request.earlier.delta is not None:
             terms = replace(terms, target_delta=request.earlier.delta)

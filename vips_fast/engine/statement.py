@@ -35,7 +35,9 @@ class PlannedRun:
 
     @classmethod
     def of(cls, ledger: Ledger) -> "tuple[PlannedRun, ...]":
-        """List a ledger's runs, equal ones once with all their releases, in the order of their last ones.
+        """List a ledger's runs, equal ones once.
+
+        Their order is the order of the last of them.
 
         Raises KeyError, TypeError or ValueError if a plan is malformed.
         """
@@ -70,15 +72,15 @@ class PlannedRun:
             batch_size=float(plan["batch_size"]),
             n_records=int(plan["n_records"]),
             noise_multiplier=float(plan["noise_multiplier"]),
-            clip_norm=float(plan["clip_norm"]),
-            sensitivity=float(plan["sensitivity"]),
+            clip_norm=float(plan.get("clip_norm", 0.0)),
+            sensitivity=float(plan.get("sensitivity", 0.0)),
             rows_per_unit=None if rows is None else int(rows),
             stated=plan.get("stated") is True,
             budget=payers.pop() if len(payers) == 1 else None,
         )
 
     def describe(self, unit: str, parts: bool) -> str:
-        """Say how minibatches were drawn, and the noise; ``parts`` tells whether some runs read parts."""
+        """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit)
         if parts and self.sampling == "full":
             how = "all of a part, or of the data set, in each step"
@@ -118,8 +120,8 @@ class Privacy:
         A fixed event that bounds all releases in sequence, at this share of delta (`Ledger.bound`); None without
         releases.
     calls : {"", "limit", "odometer"}
-        How releases are bounded that may depend on earlier ones, by a limit reserved before the first or by an odometer
-        (`vips_fast.engine.filters`); "" for one planned run.
+        The bound of releases that may depend on earlier ones: a limit reserved before the first, or an odometer
+        (`vips_fast.engine.filters`). "" for one planned run.
     vocabulary : bool
         Whether a vocabulary purchase from the same records is included.
 
@@ -157,7 +159,9 @@ class Privacy:
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
-        """Compute the statement of a ledger, at the delta of its first run, which was fixed before any release.
+        """Compute the statement of a ledger.
+
+        Its delta is the first run's, which was fixed before any release.
 
         Raises ValueError if the ledger has no run, or the numbers of a run are not usable.
         """
@@ -220,7 +224,7 @@ class Privacy:
 
     @property
     def rows_per_unit(self) -> int | None:
-        """Most rows of a unit, if the last run drew rows one by one; None if it drew units."""
+        """Most rows of a unit in the last run; None if it drew units."""
         return self.runs[-1].rows_per_unit
 
     @property

@@ -427,7 +427,7 @@ class PrivateEstimator(Fitted):
         return planner.cost(request, payer)
 
     def _purchase_before(self, X: Any, after: Purchased | None, before: FitResult | None) -> Mapping[str, Any] | None:
-        """Find the vocabulary purchase to include: ``after``, or the one that X carries."""
+        """Find the vocabulary purchase to include."""
         if after is not None and before is not None:
             raise ValueError("after: expected None in later calls of partial_fit")
         given, carried = None if after is None else after.purchase(), carried_purchase(X)
@@ -448,7 +448,10 @@ class PrivateEstimator(Fitted):
         return None if before is not None else carried
 
     def purchase(self) -> dict[str, object]:
-        """Describe this fit for a later one whose columns it chose; JSON-ready, without "event" if it is tainted."""
+        """Describe this fit for a later one whose columns it chose.
+
+        The answer is JSON-ready, and has no "event" if this fit is tainted.
+        """
         ledger = self._fitted().ledger
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
         said: dict[str, object] = {"head": ledger.head, "unit": plan.unit, "relation": plan.relation}

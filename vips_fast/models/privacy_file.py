@@ -32,7 +32,7 @@ def schema() -> dict[str, Any]:
 
 
 def ledger_bounds(ledger: Ledger, delta: float) -> "list[tuple[str | None, PrivacyEvent, float]]":
-    """Bound each part's releases by an event at a share of delta (`Ledger.bound`).
+    """Bound each part's releases as `Ledger.bound` does.
 
     Without parts there is one event of all releases, or no event.
     """

@@ -319,9 +319,9 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return tags
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
-        """Count the tokens in each text: CSR of int32, (n_texts, n_tokens), which carries the purchase.
+        """Count the tokens in each text: CSR of int32, (n_texts, n_tokens).
 
-        A later fit to these counts includes the purchase, as if it were given by ``after=``.
+        The counts carry the purchase. A later fit to them includes it, as if it were given by ``after=``.
         """
         names = self._chosen()[0]
         if not names:
