@@ -21,6 +21,8 @@ UNCALLED = {
     "plot": "needs matplotlib, which the pages of the documentation draw with",
     "prepare": "for audits, which put their own parts into a run",
     "event": "what `fit` charges",
+    "request": "for the planner, which `fit` calls",
+    "purchase_text": "for publication, which a job calls",
     "get_params": "scikit-learn's",
     "set_unsafe": "is shown where the estimators inherit it",
     "records": "a user's model overrides it",

@@ -9,7 +9,7 @@ from vips_fast.accounting import GaussianEvent
 from vips_fast.engine.budget import Budget
 from vips_fast.models.lda import LatentDirichletAllocation
 
-KEYS = {"spent", "left", "epsilon", "delta", "dataset", "unit", "runs"}
+KEYS = {"spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases"}
 
 
 @pytest.fixture

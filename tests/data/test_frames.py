@@ -72,7 +72,7 @@ def test_names_stand_in_the_files_and_their_digest(fitted, name, tmp_path):
     assert type(models[name]).load(tmp_path / "m").feature_names_in_.tolist() == NAMES
     meta = tmp_path / "m" / "model.json"
     meta.write_text(meta.read_text().replace('"a",', '"z",'))
-    with pytest.raises(ValueError, match="not those that the ledger"):
+    with pytest.raises(ValueError, match="not as the fit wrote it"):
         type(models[name]).load(tmp_path / "m")
 
 

@@ -13,8 +13,8 @@ from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fai
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RUN
-from vips_fast.models import persistence
 from vips_fast.store.atomic import leftovers
+from vips_fast.store.folder import Folder
 from vips_fast.store.log import _WIDTH, LogDamagedError, _first_line
 
 
@@ -255,14 +255,14 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
 def test_a_model_that_is_exchanged_while_it_is_read(gone, tmp_path, monkeypatch):
     first, second = (estimator("own", n_steps=n).fit(*data("own")) for n in (2, 3))
     first.save(tmp_path / "m")
-    read = persistence.read_npz
+    read = Folder.arrays
 
-    def exchanged(path):
-        monkeypatch.setattr(persistence, "read_npz", read)
+    def exchanged(folder, name):
+        monkeypatch.setattr(Folder, "arrays", read)
         shutil.rmtree(tmp_path / "m") if gone else second.save(tmp_path / "m")
-        return read(path)
+        return read(folder, name)
 
-    monkeypatch.setattr(persistence, "read_npz", exchanged)
+    monkeypatch.setattr(Folder, "arrays", exchanged)
     if gone:
         with pytest.raises(FileNotFoundError, match="m"):
             type(first).load(tmp_path / "m")

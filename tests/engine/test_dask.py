@@ -355,7 +355,7 @@ def _failing(end):
     from failing import FailsLate
 
     model = FailsLate(3, noise_multiplier=2.0, target_delta=1e-5, random_state=0, doc_length=30, n_steps=3)
-    model.end = end
+    model.failure = end
     return model
 
 

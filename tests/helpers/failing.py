@@ -9,11 +9,11 @@ from vips_fast.models.lda.model import LdaModel
 class FailsLate(LatentDirichletAllocation):
     """Whose third sum fails, and in which way; "no" does not fail."""
 
-    end = "no"
+    failure = "no"
 
     def _model(self, public, schedule=None):
         model = FailingModel(**self._model_settings(public, schedule))
-        model.end = self.end
+        model.failure = self.failure
         return model
 
 
@@ -27,8 +27,8 @@ class FailingModel(LdaModel):
         self.steps += 1
 
     def contribute(self, block, words, out, scratch):
-        if self.steps == 2 and self.end == "die":
+        if self.steps == 2 and self.failure == "die":
             os._exit(1)
-        if self.steps == 2 and self.end == "raise MemoryError":
+        if self.steps == 2 and self.failure == "raise MemoryError":
             raise MemoryError("numbers of a record")
         super().contribute(block, words, out, scratch)

@@ -175,8 +175,8 @@ def weights_that_follow_the_number_of_tokens(patch):
 def half_of_the_purchase_is_composed(patch):
     true = PrivateVocabulary.purchase
 
-    def purchase(self, before=None):
-        said = true(self, before)
+    def purchase(self):
+        said = true(self)
         return {**said, "event": {**said["event"], "count": said["event"]["count"] // 2}}
 
     patch.setattr(PrivateVocabulary, "purchase", purchase)

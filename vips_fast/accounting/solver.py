@@ -115,7 +115,9 @@ def brent_root(f: Callable[[float], float], lo: float, hi: float, atol: float, r
                 try_step = -fx * (x - before) / (fx - f_before)
             else:
                 slope, far_slope = (f_before - fx) / (before - x), (f_far - fx) / (far - x)
-                try_step = -fx * (f_far * far_slope - f_before * slope) / (far_slope * slope * (f_far - f_before))
+                curved = far_slope * slope * (f_far - f_before)
+                # Values whose product underflows have no curve to follow: the step halves the bracket.
+                try_step = -fx * (f_far * far_slope - f_before * slope) / curved if curved else math.inf
         if 2.0 * abs(try_step) < min(abs(step_before), 3.0 * abs(half) - tol):
             step_before, step = step, try_step
         else:

@@ -173,7 +173,13 @@ class Fitted:
             told = text.startswith("NOT PRIVATE") and privacy.epsilon == math.inf
             return Check("statement", told, detail="a tainted model says that it is not private")
         numbers = _STATED.match(text)
-        spent, stated = epsilon(self.event, privacy.delta), float(numbers[1]) if numbers else -1.0
+        bounds = {ledger.bound(privacy.delta, part) for part in ledger.parts or (None,)}
+        # The steps that were planned, and the bound of calls that may depend on results.
+        spent = max(
+            epsilon(self.event, privacy.delta),
+            *(epsilon(event, share * privacy.delta) for event, share in bounds if event is not None),
+        )
+        stated = float(numbers[1]) if numbers else -1.0
         honest = numbers is not None and float(numbers[2]) == privacy.delta and min(stated, privacy.epsilon) >= spent
         claims = "one part only: 2 parts; not checked" in text
         return Check(

@@ -127,7 +127,10 @@ def repair(args: Namespace) -> int:
         ("readable", f"{found.readable} records, {len(state.runs)} runs"),
         ("lost", "unknown" if found.lost is None else f"at most {found.lost} records"),
         ("counts as spent", "all of it" if state.exhausted else "every reservation in full, also ended ones"),
-        ("spent", f"{rounded_up(state.total(reserved=False))} of {state.epsilon:g} at delta = {state.delta:g}"),
+        (
+            "spent",
+            f"{rounded_up(state.total(reserved=False))} of {rounded_up(state.epsilon)} at delta = {state.delta:g}",
+        ),
     ]
     print(table(rows))
     if args.out is None:

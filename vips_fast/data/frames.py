@@ -94,6 +94,8 @@ def warn_of_scaling(X: Any) -> None:
     if not values.shape[1] or not np.isfinite(values).all():
         return
     near, least, most = 1e-5, values.min(axis=0), values.max(axis=0)
+    if max(-least.min(), most.max()) > 1e100:
+        return  # no scaled column, and its square is no number
     standard = np.abs(values.mean(axis=0)) + np.abs(values.std(axis=0) - 1.0) < near
     ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
     for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):

@@ -13,6 +13,7 @@ from scipy import sparse
 from ..checks import check_number, missing_package
 from ._files import blocks, naming, open_text
 from .arrays import INT32_MAX
+from .corpus import Corpus
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
 
 PathLike = str | os.PathLike[str]
@@ -196,8 +197,8 @@ UNCARRIED = (
 
 def carried_purchase(X: Any) -> Mapping[str, Any] | None:
     """Find the vocabulary purchase that a matrix of counts carries, or None."""
-    purchase: Mapping[str, Any] | None = getattr(getattr(X, "counts", X), "purchase", None)
-    return purchase if isinstance(purchase, Mapping) else None
+    counts = X.counts if isinstance(X, Corpus) else X
+    return counts.purchase if isinstance(counts, PurchasedCounts) else None
 
 
 def remember_purchase(vocabulary: Any) -> None:

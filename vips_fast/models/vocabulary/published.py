@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...accounting import rounded_up
 from ...engine.ledger import Ledger
 from ...engine.planner import Planner
 from ...engine.result import FORMAT, FitResult, Public
@@ -112,6 +113,10 @@ def check_purchase(
     return [
         (PURCHASE, True, f"{len(words.ledger_)} releases, {len(names)} words, by their noised sums"),
         ("epsilon of the vocabulary", stated.ok, stated.detail),
-        ("vocabulary in the ledger", words.purchase() == priors[0], f"epsilon = {said.epsilon:.6g} of the model's"),
+        (
+            "vocabulary in the ledger",
+            words.purchase() == priors[0],
+            f"epsilon = {rounded_up(said.epsilon, 6)} of the model's",
+        ),
         ("words of the columns", columns is None or columns == names, ""),
     ]
