@@ -16,6 +16,7 @@ from vips_fast.jobs import Job, TextFile
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary.model import VocabularyModel, names_of
 from vips_fast.models.vocabulary.threshold import LARGEST_DELTA, ThresholdSampler, threshold_delta, threshold_for
+from vips_fast.store.log import Log
 
 ROUNDS = 4
 TEXTS = ["cough fever rash", "cough sleep", "fever sleep zebra"] * 150 + ["sesame cough"]
@@ -40,6 +41,8 @@ def killed_in_round(monkeypatch, number, place):
     true, calls = getattr(kind, name), Counter()
 
     def method(self, *arguments, **more):
+        if kind is Ledger and not isinstance(self._chain, Log):
+            return true(self, *arguments, **more)  # records that are read again
         calls["all"] += 1
         if calls["all"] == number:
             raise Killed

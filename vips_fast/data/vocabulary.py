@@ -198,7 +198,8 @@ UNCARRIED = (
 def carried_purchase(X: Any) -> Mapping[str, Any] | None:
     """Find the vocabulary purchase that a matrix of counts carries, or None."""
     counts = X.counts if isinstance(X, Corpus) else X
-    return counts.purchase if isinstance(counts, PurchasedCounts) else None
+    purchase = getattr(counts, "purchase", None) if sparse.issparse(counts) else None
+    return purchase if isinstance(purchase, Mapping) else None
 
 
 def remember_purchase(vocabulary: Any) -> None:
