@@ -1,8 +1,8 @@
-"""Published folders in hostile hands: sealed under a signature, read without a wait, a link, code or much memory.
+"""Attack published folders: their seal, and the readers.
 
-Who reads what: `load`, and with it each command, reads model.json, model.npz, model.sig and the inputs (vocab.txt and
-text.json; schema.toml or columns.txt). `verify` reads these again and every other file, to compare it. Nobody takes
-anything from privacy.json, privacy.txt, report.html, topics.txt, coefficients.csv or components.csv.
+`load`, and with it each command, reads model.json, model.npz, model.sig and the inputs (vocab.txt and text.json;
+schema.toml or columns.txt). `verify` also reads every other file, to compare it. Nobody takes anything from
+privacy.json, privacy.txt, report.html, topics.txt, coefficients.csv or components.csv.
 """
 
 import json
@@ -35,7 +35,7 @@ INPUTS = {"text": ["vocab.txt", "text.json"], "table": ["schema.toml"]}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Signed models of texts, with a report, and of a table with a schema; their transcripts, and new records."""
+    """Publish signed models of texts and of a table, with report and transcript."""
     root, rng = tmp_path_factory.mktemp("published"), np.random.default_rng(0)
     notes = "".join(f"{' '.join(rng.choice(WORDS, 12))}\n" for _ in range(200))
     rows = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in rng.integers(0, 100, 200))
@@ -71,7 +71,7 @@ def called(*argv):
 
 
 def readers(places, kind, model):
-    """The commands that read a model, by name."""
+    """List the commands that read a model, by name."""
     more, records = ["--verify-key", places / "key.pub"], places / ("notes.csv" if kind == "text" else "rows.csv")
     found = {
         "show": ["show", model, *more],
@@ -119,7 +119,7 @@ def refused_by_all(places, kind, model, capsys):
 
 
 def swapped(model, kind):
-    """Other inputs of the same form: words in another order, other values or bounds, another reading."""
+    """Reverse the words, or change the bounds of a column."""
     path = model / INPUTS[kind][0]
     text = path.read_text()
     other = "".join(f"{word}\n" for word in WORDS[::-1]) if kind == "text" else text.replace("100", "900")
@@ -128,7 +128,7 @@ def swapped(model, kind):
 
 
 def reread(model, kind):
-    """The last input, read otherwise."""
+    """Change the last input."""
     path = model / INPUTS[kind][-1]
     text = path.read_text()
     path.write_text(text.replace("note", "more") if kind == "text" else text.replace("age", "old"))
@@ -139,13 +139,13 @@ def removed(model, kind):
 
 
 def added(model, kind):
-    """An input that the fit did not have."""
+    """Add an input that the fit did not have."""
     name = "columns.txt" if kind == "table" else "text.json"
     shutil.copy(model / INPUTS[kind][0], model / name)
 
 
 def denied(model, kind):
-    """An input that is struck from the list too."""
+    """Remove an input from the list too."""
     meta = json.loads((model / "model.json").read_text())
     del meta["public"]["inputs"][INPUTS[kind][0]]
     (model / "model.json").write_text(json.dumps(meta))
@@ -174,7 +174,7 @@ def test_other_inputs_are_refused_by_every_reader(places, model, kind, change, c
 
 
 def forged(model, kind, **changes):
-    """The model with other inputs and every hash computed anew, beside the old signature."""
+    """Compute every hash of other inputs anew, beside the old signature."""
     have = KINDS[kind].load(model)._fitted()
     ledger = have.ledger.copy()
     ledger._frozen = False
@@ -213,13 +213,13 @@ def test_the_signature_comes_before_the_arrays(model, kind):
 
 
 def without_inputs(monkeypatch):
-    """A digest that leaves the inputs out."""
+    """Leave the inputs out of the digest."""
     before = Public.to_dict
     monkeypatch.setattr(Public, "to_dict", lambda self: {k: v for k, v in before(self).items() if k != "inputs"})
 
 
 def without_check(monkeypatch):
-    """A load that does not compare."""
+    """Load without a comparison."""
     monkeypatch.setattr(FitResult, "check", lambda self: None)
 
 
@@ -301,7 +301,7 @@ def test_only_files_of_a_transcript_are_read(places, model, kind, make, name, tm
 
 
 def bomb(path):
-    """A gigabyte of zeros in a megabyte."""
+    """Write a gigabyte of zeros in a megabyte."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open("array.components.npy", "w") as member:
             shape = {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)}
@@ -315,13 +315,13 @@ def deep(path):
 
 
 def huge(path):
-    """Two gigabytes that take no place on the disk."""
+    """Write two gigabytes that take no place on the disk."""
     with open(path, "wb") as file:
         file.truncate(1 << 31)
 
 
 def many(path):
-    """As many values as fit: 40 million empty lists."""
+    """Write 40 million empty lists."""
     path.write_bytes(b"[" + b"[]," * 40_000_000 + b"[]]")
 
 
@@ -363,7 +363,7 @@ def test_verify_takes_little_memory_for_what_nobody_reads(places, model, kind, n
 
 @contextmanager
 def limited(more):
-    """Fail an allocation beyond so many bytes more than are mapped now."""
+    """Fail an allocation of more bytes than these."""
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)
@@ -398,7 +398,7 @@ def test_words_never_drive_a_terminal(tmp_path, capsys):
 
 
 def answers(places, kind, model, capsys):
-    """All that the readers print and write."""
+    """Collect the output of all readers."""
     found = {}
     for name, command in readers(places, kind, model).items():
         capsys.readouterr()
@@ -409,7 +409,7 @@ def answers(places, kind, model, capsys):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind, seed, capsys):
-    """400 changes of one byte: `verify` refuses each, except in the versions of privacy.json, which are free.
+    """Change 400 single bytes: `verify` refuses each, except in the free versions of privacy.json.
 
     `load` refuses each, or gives the same model; the readers then answer as before.
     """

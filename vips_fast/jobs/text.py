@@ -372,7 +372,7 @@ class _Purchase:
 
 
 def read_settings(model: Any) -> dict[str, Any]:
-    """Read how texts became a fitted model: "columns" and "analyzer", if it has them."""
+    """Read "columns" and "analyzer" of a fitted model, if any."""
     if (text := model.inputs_.get(READING)) is None:
         return {}
     try:

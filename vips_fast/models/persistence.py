@@ -2,7 +2,7 @@
 
 A model is a folder with ``model.npz`` (arrays), ``model.json`` (class, settings, public facts, ledger) and the texts of
 its inputs (`vips_fast.models.inputs`). It also has ``privacy.json`` with the guarantee (`privacy_file`), which is
-written and never read. Nothing in them is trusted: files are opened by `vips_fast.store.folder`, the statement is
+written and never read. Nothing in them is trusted: `vips_fast.store.folder` reads the files, the statement is
 computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are checked. That
 catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a signature does,
 as far as its key is trusted.
@@ -171,7 +171,7 @@ def _as_saved(path: Path) -> Iterator[None]:
 
 
 def _inputs(folder: Folder, known: Collection[str], named: Any) -> dict[str, str]:
-    """Read the inputs that a model names; their digests are checked with the result."""
+    """Read the inputs that a model names, unchecked."""
     for name in known:
         if folder.holds(name) and name not in named:
             raise ValueError(f"{name} is not an input of this model; expected the folder as it was saved")

@@ -1,8 +1,8 @@
 """Read folders that somebody else may have written: published models and transcripts.
 
-A `Folder` is opened once, and its files relative to it, so a folder that is exchanged meanwhile is read whole. Only
-regular files are opened. A link would lead out of the folder, and a pipe or a device may block forever, so both are
-refused without waiting. Sizes are bounded before a byte is read, and nothing that a file names is opened or imported.
+A `Folder` finds its files by its own descriptor, so you read one folder whole even if another takes its name. It reads
+regular files only. A link would lead out of the folder, and a pipe or a device may block forever: it refuses both
+without waiting. It bounds sizes before it reads a byte, and it neither reads nor imports a thing that a file names.
 """
 
 import errno
@@ -33,7 +33,7 @@ _NOT_FILES = errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV
 class Folder:
     """An open folder, whose contents are not trusted.
 
-    With ``follow=False`` the folder itself may not be a link. Raises OSError, with the path, if it cannot be opened.
+    With ``follow=False`` the folder itself may not be a link. Raises OSError, with its path, if that fails.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
@@ -50,7 +50,7 @@ class Folder:
         os.close(self._descriptor)
 
     def holds(self, name: str) -> bool:
-        """Tell whether the folder has an entry of this name, of any kind."""
+        """Tell whether the folder has an entry of this name."""
         with suppress(FileNotFoundError):
             os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
             return True
@@ -69,9 +69,9 @@ class Folder:
 
         Raises FileNotFoundError or another OSError with the path; ValueError if the entry is anything but a file.
         """
-        return open(self.path / name, "rb", opener=lambda path, flags: self._opened(name))
+        return open(self.path / name, "rb", opener=lambda path, flags: self._open(name))
 
-    def _opened(self, name: str) -> int:
+    def _open(self, name: str) -> int:
         path = self.path / name
         try:
             descriptor = os.open(name, _FLAGS, dir_fd=self._descriptor)
@@ -85,7 +85,10 @@ class Folder:
         raise _not_a_file(path)
 
     def read(self, name: str, most: int = MOST_TEXT) -> bytes:
-        """Read a file of at most ``most`` bytes; errors as `open`, and ValueError if it is larger."""
+        """Read a file of at most ``most`` bytes.
+
+        Raises the errors of `open`, and ValueError if the file is larger.
+        """
         with self.open(name) as file:
             data = file.read(most + 1)
             if len(data) > most:
@@ -93,7 +96,7 @@ class Folder:
             return data
 
     def text(self, name: str) -> str:
-        """Read a text; errors as `read`, and ValueError unless it is UTF-8."""
+        """Read a text as `read`; ValueError unless it is UTF-8."""
         data = self.read(name)
         try:
             return data.decode("utf-8")
@@ -101,14 +104,17 @@ class Folder:
             raise ValueError(f"{self.path / name}: is not UTF-8 text") from None
 
     def json_bytes(self, name: str) -> bytes:
-        """Read JSON, one value or one on each line; errors as `read`, and ValueError if it has too many values."""
+        """Read JSON, one value or one on each line.
+
+        Raises the errors of `read`, and ValueError if there are too many values.
+        """
         data = self.read(name)
         if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
             raise ValueError(f"{self.path / name}: has more than {_MOST_VALUES} values; expected the file of a fit")
         return data
 
     def json(self, name: str) -> Any:
-        """Read a JSON value; errors as `json_bytes`, and ValueError if it is not JSON."""
+        """Read a JSON value as `json_bytes`; ValueError for other text."""
         data = self.json_bytes(name)
         try:
             return json.loads(data)
@@ -116,14 +122,14 @@ class Folder:
             raise ValueError(f"{self.path / name}: not a JSON file") from None
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """Read the arrays of a file by `write_npz`, which does not compress: they are no larger than the file.
+        """Read the arrays that `write_npz` wrote.
 
-        Errors are those of `open` and `read_npz`.
+        It does not compress, so arrays larger than their file are refused. Raises the errors of `open` and `read_npz`.
         """
         path = self.path / name
         with self.open(name) as file:
             size = os.fstat(file.fileno()).st_size
-        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._opened(name))
+        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._open(name))
 
 
 def _not_a_file(path: Path) -> ValueError:

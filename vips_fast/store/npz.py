@@ -26,7 +26,7 @@ from ..checks import machine_memory
 _SMALL, _RATIO = 1 << 28, 100
 
 _MAX_HEADER = 10_000
-#: Bytes of the largest directory of an archive: at 50 bytes a member, those of 300,000 arrays.
+#: Bytes of the largest directory of an archive: at 50 bytes a member, 300,000 arrays.
 _MAX_DIRECTORY = 1 << 24
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
@@ -82,8 +82,8 @@ def read_npz(
 
     The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
     memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
-    the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` opens the file,
-    as that of `open`.
+    the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` is
+    passed to `open`.
 
     Raises OSError if the system cannot read the file; ValueError if it is not such a file, is damaged, holds an array
     of Python objects or with fields, or is larger than ``max_bytes`` once expanded (the message has the path and the

@@ -1,6 +1,6 @@
 """Text from files that somebody else may have written, for a terminal or a page."""
 
-#: Control characters, surrogates, separators of lines, marks and overrides of direction; what stands for each.
+#: Control characters, surrogates, separators of lines, marks and overrides of direction; with their escapes.
 _ESCAPED = {
     code: ascii(chr(code))[1:-1]
     for first, last in (
@@ -18,7 +18,9 @@ _ESCAPED = {
 
 
 def printable(text: str) -> str:
-    """Escape the characters that drive a terminal or turn the direction of text; line breaks and tabs stay.
+    """Escape the characters that drive a terminal or turn text around.
+
+    Line breaks and tabs stay.
 
     >>> printable("red\x1b[2J \u202eder") == r"red\x1b[2J \u202eder"
     True
