@@ -1,4 +1,4 @@
-"""Folders that somebody else wrote: regular files only, never a wait, never more memory than stated."""
+"""Read folders that somebody else wrote, without a wait and in bounded memory."""
 
 import os
 import socket
@@ -85,7 +85,7 @@ def test_texts_are_bounded_and_are_utf8(tmp_path):
 
 
 def bomb(path):
-    """A gigabyte of zeros in a megabyte."""
+    """Write a gigabyte of zeros in a megabyte."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)})
         for _ in range(1 << 10):
@@ -93,7 +93,7 @@ def bomb(path):
 
 
 def many(path):
-    """A directory of more members than any model has."""
+    """Write a directory of more members than any model has."""
     entry = b"PK\x01\x02" + bytes(24) + (10).to_bytes(2, "little") + bytes(16)
     entries = b"".join(entry + b"%06d.npy" % i for i in range(400_000))
     size, n = len(entries), 400_000 % 65536

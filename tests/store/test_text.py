@@ -1,4 +1,4 @@
-"""Text from hostile files, on a terminal."""
+"""Show text from hostile files."""
 
 import unicodedata
 

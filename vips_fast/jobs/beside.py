@@ -1,7 +1,7 @@
 """Write the text files beside a model, which verify makes again.
 
-Each is a function of the model and its inputs. The model's family (`vips_fast.models.family`) writes the texts of a
-model.
+Fit writes them, verify makes them again, and nobody reads them. Each is a function of the model and its inputs. The
+model's family (`vips_fast.models.family`) writes the texts of a model.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
-"""Texts that give a model's numbers their meaning: words, columns of a table, how texts were read.
+"""Texts that give a model's numbers their meaning.
 
-A fit seals them in its result, so in the ledger's closing record and in the signature. `save` writes them as files, and
-`load` takes no other. Everything that names columns reads them from the model.
+They are words, columns of a table, or how texts were read. A fit seals them in its result, so in the ledger's closing
+record and in the signature. `save` writes them as files, and `load` takes no other. Everything that names columns reads
+them from the model.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,9 +18,9 @@ from .family import COLUMNS, PURCHASE, SCHEMA, VOCABULARY
 def input_texts(
     inputs: Any, known: Collection[str], before: FitResult | None, purchase: str | None = None
 ) -> dict[str, str]:
-    """Check the ``inputs`` of a fit, or take those of the calls before; ``known`` are the names of the family.
+    """Check the ``inputs`` of a fit, or take the inputs of earlier calls.
 
-    ``purchase`` is the text of the columns' purchase, which joins them.
+    ``known`` are the names of the family. ``purchase`` is the text of the columns' purchase, which joins them.
 
     Raises ValueError or TypeError if they are not texts of these names, or differ from those before.
     """
@@ -46,7 +47,7 @@ def input_texts(
 
 
 def column_names(public: Public) -> tuple[str, ...] | None:
-    """Find the names of a model's columns in its inputs, or those of the frame; None if there are none.
+    """Find the names of a model's columns, in its inputs or its frame.
 
     Raises ValueError if an input is malformed, or names another number of columns.
     """

@@ -171,7 +171,7 @@ def _as_saved(path: Path) -> Iterator[None]:
 
 
 def _inputs(folder: Folder, known: Collection[str], named: Any) -> dict[str, str]:
-    """Read the inputs that a model names; their digests are checked with the result."""
+    """Read the inputs that a model names, unchecked."""
     for name in known:
         if folder.holds(name) and name not in named:
             raise ValueError(f"{name} is not an input of this model; expected the folder as it was saved")

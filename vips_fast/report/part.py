@@ -92,7 +92,7 @@ class Part:
         return ""
 
     def follows(self, model: Any, text: str) -> bool:
-        """Compare a text with the output of `text` for the names of the model's columns."""
+        """Compare a text with the output of `text` for this model."""
         return text == self.text(model, column_names(model._fitted().public))
 
     def outputs(self, model: Any, n: int) -> list[str]:

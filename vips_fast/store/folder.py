@@ -50,7 +50,7 @@ class Folder:
         os.close(self._descriptor)
 
     def holds(self, name: str) -> bool:
-        """Tell whether the folder has an entry of this name, of any kind."""
+        """Tell whether the folder has an entry of this name."""
         with suppress(FileNotFoundError):
             os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
             return True
@@ -93,7 +93,7 @@ class Folder:
             return data
 
     def text(self, name: str) -> str:
-        """Read a text; errors as `read`, and ValueError unless it is UTF-8."""
+        """Read a text as `read`; ValueError unless it is UTF-8."""
         data = self.read(name)
         try:
             return data.decode("utf-8")

@@ -18,7 +18,9 @@ _ESCAPED = {
 
 
 def printable(text: str) -> str:
-    """Escape the characters that drive a terminal or turn the direction of text; line breaks and tabs stay.
+    """Escape the characters that drive a terminal or turn text around.
+
+    Line breaks and tabs stay.
 
     >>> printable("red\x1b[2J \u202eder") == r"red\x1b[2J \u202eder"
     True

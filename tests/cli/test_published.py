@@ -1,0 +1,441 @@
+"""Attack published folders: their seal, and the readers.
+
+`load`, and with it each command, reads model.json, model.npz, model.sig and the inputs (vocab.txt and text.json;
+schema.toml or columns.txt). `verify` also reads every other file, to compare it. Nobody takes anything from
+privacy.json, privacy.txt, report.html, topics.txt, coefficients.csv or components.csv.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization as s
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast.cli import main
+from vips_fast.engine.result import FitResult, Public
+from vips_fast.models import persistence
+from vips_fast.models.rebuild import alike
+
+KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+PUBLIC = KEY.public_key()
+WORDS = ["cough", "fever", "rash", "sleep", "walk", "winter"]
+SCHEMA = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n[columns.ill]\nkind = "binary"\nvalues = ["no", "yes"]\n'
+KINDS = {"text": LatentDirichletAllocation, "table": BayesianLogisticRegression}
+INPUTS = {"text": ["vocab.txt", "text.json"], "table": ["schema.toml"]}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Publish signed models of texts and of a table, with report and transcript."""
+    root, rng = tmp_path_factory.mktemp("published"), np.random.default_rng(0)
+    notes = "".join(f"{' '.join(rng.choice(WORDS, 12))}\n" for _ in range(200))
+    rows = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in rng.integers(0, 100, 200))
+    for name, text in (("notes.csv", "note\n" + notes), ("rows.csv", "age,ill\n" + rows), ("schema.toml", SCHEMA)):
+        (root / name).write_text(text)
+    (root / "words").write_text("\n".join(WORDS) + "\n")
+    (root / "key").write_bytes(KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    (root / "key.pub").write_bytes(PUBLIC.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
+    common = "--epsilon 4 --delta 1e-3 --steps 2 --seed 1 --quiet --report".split()
+    topics = [*"--text note --topics 2 --doc-length 12 --anyway --vocab".split(), root / "words"]
+    table = ["--schema", root / "schema.toml", "--label", "ill"]
+    for kind, family, records, more in (("text", "lda", "notes", topics), ("table", "blr", "rows", table)):
+        out = ["--out", root / kind, "--transcript", root / f"{kind}.transcript"]
+        assert called("fit", family, root / f"{records}.csv", *more, *common, *out) == 0
+        assert called("sign", root / kind, "--key", root / "key") == 0
+    return root
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def model(places, tmp_path, kind):
+    """A copy of a model, that a test may damage."""
+    shutil.copytree(places / kind, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def called(*argv):
+    return main([str(arg) for arg in argv])
+
+
+def readers(places, kind, model):
+    """List the commands that read a model, by name."""
+    more, records = ["--verify-key", places / "key.pub"], places / ("notes.csv" if kind == "text" else "rows.csv")
+    found = {
+        "show": ["show", model, *more],
+        "report": ["report", model, "--out", model.parent / "page.html", *more],
+        "privacy": ["privacy", model, *more],
+        "transform" if kind == "text" else "predict": ["transform" if kind == "text" else "predict", model, records],
+    }
+    if kind == "text":
+        found |= {"topics": ["topics", model, *more], "compare": ["compare", model, model]}
+    return found
+
+
+def verifying(places, kind, model, *more):
+    return ["verify", model, "--transcript", places / f"{kind}.transcript", *more]
+
+
+@contextmanager
+def at_once(seconds=20):
+    """Fail if something waits."""
+
+    def late(*_):
+        raise AssertionError("waits")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def refused_by_all(places, kind, model, capsys):
+    """Every reader refuses, with one line and no trace of Python."""
+    commands = {**readers(places, kind, model), "verify": verifying(places, kind, model)}
+    with at_once():
+        for name, command in commands.items():
+            capsys.readouterr()
+            code, (out, err) = called(*command), capsys.readouterr()
+            assert code in (1, 2) and len(err.splitlines()) == 1 and "internal error" not in err, (name, out, err)
+            assert out == "" or name == "verify", (name, out)
+
+
+# ---------------------------------------------------------------- one seal over all inputs
+
+
+def swapped(model, kind):
+    """Reverse the words, or change the bounds of a column."""
+    path = model / INPUTS[kind][0]
+    text = path.read_text()
+    other = "".join(f"{word}\n" for word in WORDS[::-1]) if kind == "text" else text.replace("100", "900")
+    assert other != text
+    path.write_text(other)
+
+
+def reread(model, kind):
+    """Change the last input."""
+    path = model / INPUTS[kind][-1]
+    text = path.read_text()
+    path.write_text(text.replace("note", "more") if kind == "text" else text.replace("age", "old"))
+
+
+def removed(model, kind):
+    (model / INPUTS[kind][0]).unlink()
+
+
+def added(model, kind):
+    """Add an input that the fit did not have."""
+    name = "columns.txt" if kind == "table" else "text.json"
+    shutil.copy(model / INPUTS[kind][0], model / name)
+
+
+def denied(model, kind):
+    """Remove an input from the list too."""
+    meta = json.loads((model / "model.json").read_text())
+    del meta["public"]["inputs"][INPUTS[kind][0]]
+    (model / "model.json").write_text(json.dumps(meta))
+    removed(model, kind)
+
+
+def restated(model, kind):
+    """Other words, with the digest that the list would have for them."""
+    swapped(model, kind)
+    text, meta = (model / INPUTS[kind][0]).read_text(), json.loads((model / "model.json").read_text())
+    meta["public"] = Public(**{**meta["public"], "inputs": {INPUTS[kind][0]: text}}).to_dict()
+    (model / "model.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize("change", [swapped, reread, removed, added, denied, restated], ids=lambda one: one.__name__)
+def test_other_inputs_are_refused_by_every_reader(places, model, kind, change, capsys):
+    if change is not added:
+        KINDS[kind].load(model, verify=PUBLIC)
+    elif kind == "text":
+        (model / "text.json").unlink()
+    change(model, kind)
+    refused_by_all(places, kind, model, capsys)
+    for key in (None, PUBLIC):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            KINDS[kind].load(model, verify=key)
+
+
+def forged(model, kind, **changes):
+    """Compute every hash of other inputs anew, beside the old signature."""
+    have = KINDS[kind].load(model)._fitted()
+    ledger = have.ledger.copy()
+    ledger._frozen = False
+    del ledger.records[-1], ledger.heads[-1]
+    inputs = {**have.public.inputs, **changes}
+    public = Public(**{**vars(have.public), "inputs": inputs})
+    made = FitResult.make(have.kind, have.settings, public, have.n_steps, have.arrays, have.state, ledger)
+    persistence.save(made, model.parent / "forged")
+    shutil.copy(model / "model.sig", model.parent / "forged" / "model.sig")
+    return model.parent / "forged"
+
+
+def test_a_signature_covers_the_inputs(model, kind):
+    name = INPUTS[kind][0]
+    other = (model / name).read_text().replace("fever", "health").replace("100", "900")
+    folder = forged(model, kind, **{name: other})
+    assert KINDS[kind].load(folder).inputs_[name] == other  # without a key, only its author is unknown
+    with pytest.raises(ValueError, match="does not hold under the given key"):
+        KINDS[kind].load(folder, verify=PUBLIC)
+
+
+def test_verify_makes_the_inputs_again(places, model, kind, capsys):
+    name = INPUTS[kind][0]
+    other = (model / name).read_text().replace("fever", "health").replace("100", "900")
+    folder = forged(model, kind, **{name: other})
+    assert called(*verifying(places, kind, folder)) == 1 and "DIFFERS public" in capsys.readouterr().out
+
+
+def test_the_signature_comes_before_the_arrays(model, kind):
+    (model / "model.npz").write_bytes(b"PK")
+    stranger = ed25519.Ed25519PrivateKey.generate().public_key()
+    with pytest.raises(ValueError, match="does not hold under the given key"):
+        KINDS[kind].load(model, verify=stranger)
+    with pytest.raises(ValueError, match="damaged"):
+        KINDS[kind].load(model, verify=PUBLIC)
+
+
+def without_inputs(monkeypatch):
+    """Leave the inputs out of the digest."""
+    before = Public.to_dict
+    monkeypatch.setattr(Public, "to_dict", lambda self: {k: v for k, v in before(self).items() if k != "inputs"})
+
+
+def without_check(monkeypatch):
+    """Load without a comparison."""
+    monkeypatch.setattr(FitResult, "check", lambda self: None)
+
+
+@pytest.mark.parametrize("mutant", [without_inputs, without_check], ids=lambda one: one.__name__)
+def test_a_seal_that_leaks_is_seen(places, tmp_path, monkeypatch, mutant):
+    """What `test_other_inputs_are_refused_by_every_reader` sees: the mutants take other words for the model's own."""
+    mutant(monkeypatch)
+    inputs = {"vocab.txt": "".join(f"{word}\n" for word in WORDS)}
+    fitted = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=6)
+    fitted.fit(np.ones((50, 6), dtype=int), inputs=inputs).save(tmp_path / "m")
+    meta = json.loads((tmp_path / "m" / "model.json").read_text())
+    meta["public"]["inputs"] = {"vocab.txt": ""}
+    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    (tmp_path / "m" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS[::-1]))
+    again = LatentDirichletAllocation.load(tmp_path / "m")
+    assert again.inputs_ != inputs
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="vocab.txt: not as the fit wrote it"):
+        LatentDirichletAllocation.load(tmp_path / "m")
+
+
+# ------------------------------------------------------------ entries that are not files
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def link(path):
+    path.symlink_to("/etc/passwd")
+
+
+def link_to_itself(path):
+    os.rename(path.with_name(path.name + ".old"), path.parent.parent / path.name)
+    path.symlink_to(path.parent.parent / path.name)
+
+
+def device(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [pipe, link, link_to_itself, device, os.mkdir], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS for name in ("model.json", "model.npz", "model.sig", *INPUTS[kind])],
+    indirect=["kind"],
+)
+def test_only_files_of_the_folder_are_read(places, model, kind, make, name, capsys):
+    os.rename(model / name, model / f"{name}.old")
+    make(model / name)
+    refused_by_all(places, kind, model, capsys)
+    with at_once(), pytest.raises(ValueError, match="expected a file"):
+        KINDS[kind].load(model, verify=PUBLIC)
+
+
+@pytest.mark.parametrize("make", [pipe, link, device, os.mkdir], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("name", ["privacy.json", "privacy.txt", "report.html", "diary"])
+def test_a_file_that_nobody_reads_may_be_anything_and_verify_says_so(places, model, kind, make, name, capsys):
+    (model / name).unlink(missing_ok=True)
+    make(model / name)
+    with at_once(60):
+        for command in readers(places, kind, model).values():
+            assert called(*command) == 0
+        assert called(*verifying(places, kind, model)) in (1, 2)
+
+
+@pytest.mark.parametrize("make", [pipe, link, device, os.mkdir], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("name", ["run-0000/run.jsonl", "run-0000/run.npz", "run-0000/release-000001.npz", "run-0000"])
+def test_only_files_of_a_transcript_are_read(places, model, kind, make, name, tmp_path, capsys):
+    shutil.copytree(places / f"{kind}.transcript", tmp_path / "t")
+    os.rename(tmp_path / "t" / name, tmp_path / "old")
+    make(tmp_path / "t" / name)
+    with at_once():
+        assert called("verify", model, "--transcript", tmp_path / "t") in (1, 2)
+    assert "internal error" not in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ large and deep files
+
+
+def bomb(path):
+    """Write a gigabyte of zeros in a megabyte."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("array.components.npy", "w") as member:
+            shape = {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)}
+            np.lib.format.write_array_header_1_0(member, shape)
+            for _ in range(1 << 6):
+                member.write(bytes(1 << 24))
+
+
+def deep(path):
+    path.write_text("[" * 200_000)
+
+
+def huge(path):
+    """Write two gigabytes that take no place on the disk."""
+    with open(path, "wb") as file:
+        file.truncate(1 << 31)
+
+
+def many(path):
+    """Write 40 million empty lists."""
+    path.write_bytes(b"[" + b"[]," * 40_000_000 + b"[]]")
+
+
+LARGE = {
+    "model.json": [deep, huge, many],
+    "model.npz": [bomb, huge],
+    "model.sig": [huge],
+    "vocab.txt": [huge],
+    "text.json": [deep, huge],
+    "schema.toml": [deep, huge],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "make"),
+    [
+        (kind, name, make)
+        for name, each in LARGE.items()
+        for make in each
+        for kind in KINDS
+        if name.startswith("model.") or name in INPUTS[kind]
+    ],
+    indirect=["kind"],
+)
+def test_no_file_takes_much_memory(places, model, kind, name, make, capsys):
+    make(model / name)
+    with limited(1 << 30):
+        refused_by_all(places, kind, model, capsys)
+
+
+@pytest.mark.parametrize("make", [deep, huge, many], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("name", ["privacy.json", "report.html"])
+def test_verify_takes_little_memory_for_what_nobody_reads(places, model, kind, name, make, capsys):
+    make(model / name)
+    with limited(1 << 30), at_once():
+        assert called(*verifying(places, kind, model)) in (1, 2)
+    assert "internal error" not in capsys.readouterr().err
+
+
+@contextmanager
+def limited(more):
+    """Fail an allocation of more bytes than these."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+# --------------------------------------------------------------------- terminals
+
+HOSTILE = ["\x1b[2Jred", "\u202eneerg", "blue\x07\x9b1m", "pi\rnk", "grey", "teal"]
+
+
+def test_words_never_drive_a_terminal(tmp_path, capsys):
+    fitted = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=6)
+    fitted.fit(np.ones((50, 6), dtype=int), inputs={"vocab.txt": "".join(f"{word}\n" for word in HOSTILE)})
+    fitted.save(tmp_path / "\x1b]0;m")
+    folder = tmp_path / "\x1b]0;m"
+    for command in (["topics", folder], ["show", folder], ["compare", folder, folder], ["show", f"{folder}/none"]):
+        called(*command)
+        shown = "".join(capsys.readouterr())
+        assert shown and not set(shown) & set("\x1b\x07\x9b\r\u202e"), command
+    assert called("report", folder, "--out", tmp_path / "page.html") == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "\\u202eneerg" in page and not set(page) & set("\x1b\x07\x9b\r\u202e")
+
+
+# ------------------------------------------------------------------------ any one byte
+
+
+def answers(places, kind, model, capsys):
+    """Collect the output of all readers."""
+    found = {}
+    for name, command in readers(places, kind, model).items():
+        capsys.readouterr()
+        assert called(*command) == 0, name
+        found[name] = capsys.readouterr()[0].replace(str(model.parent), "")
+    return found | {"page": (model.parent / "page.html").read_text()}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind, seed, capsys):
+    """Change 400 single bytes: `verify` refuses each, except in the free versions of privacy.json.
+
+    `load` refuses each, or gives the same model; the readers then answer as before.
+    """
+    first, chosen = answers(places, kind, model, capsys), random.Random(seed)
+    have = KINDS[kind].load(model, verify=PUBLIC)._fitted()
+    files = sorted(path for path in model.iterdir())
+    for number in range(50):
+        path = files[number % len(files)]
+        whole = path.read_bytes()
+        place, other = chosen.randrange(len(whole)), chosen.randrange(1, 256)
+        changed = bytearray(whole)
+        changed[place] ^= other
+        path.write_bytes(changed)
+        where = f"{path.name}, byte {place} ^ {other}"
+        try:
+            again = KINDS[kind].load(model, verify=PUBLIC)._fitted()
+        except ValueError:
+            name = chosen.choice(sorted(first.keys() - {"page", "transform", "predict", "compare"}))
+            assert called(*readers(places, kind, model)[name]) == 2, where
+        else:
+            assert alike(again.public, have.public) and again.head == have.head, where
+            if number % 5 == 0:
+                assert answers(places, kind, model, capsys) == first, where
+        code = called(*verifying(places, kind, model, "--verify-key", places / "key.pub"))
+        if code == 0:
+            assert path.name == "privacy.json", where
+            assert json.loads(changed)["versions"] != json.loads(whole)["versions"], where
+        path.write_bytes(whole)
+        capsys.readouterr()
