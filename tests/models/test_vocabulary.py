@@ -209,7 +209,7 @@ for held, step in ((1 << 17, 1 << 12), (1 << 12, 1000)):
     assert (numbers.runs(np.array([0]), np.array([k * step])) == np.repeat(np.arange(k), step)).all()
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    expected = "File too large: expected room for the tokens of the texts: '/"
+    expected = "File too large: expected space for the tokens of the texts: '/"
     assert [expected in line for line in said.splitlines()] == [True, True]
 
 

@@ -50,7 +50,7 @@ class _Numbers:
             else:
                 _write(self._file.fileno(), data, self._size)
         except OSError as error:
-            what = f"{error.strerror}: expected room for the tokens of the texts"
+            what = f"{error.strerror}: expected space for the tokens of the texts"
             raise OSError(error.errno, what, tempfile.gettempdir()) from None
         self._size += len(data)
 
