@@ -97,5 +97,5 @@ def keeps_no_checkpoint():
     ],
 )
 def test_a_wrong_program_is_found(mutate, found, tmp_path):
-    counts, errors = torture(tmp_path, 400, seed=2, share_commands=0.0, mutate=mutate)
+    counts, errors = torture(tmp_path, 1000, seed=2, share_commands=0.0, mutate=mutate)
     assert any(counts[what] for what in found), (counts, errors)
