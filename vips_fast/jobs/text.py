@@ -338,7 +338,7 @@ class _Purchase:
                     reading.on_spent()
 
     def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
-        """Refuse a purchase that does not fit the budget, or without a fit."""
+        """Refuse a purchase beyond the budget, or without a fit."""
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
         try:
