@@ -77,7 +77,7 @@ class VocabularyAdapter(Adapter):
     small, wide, many, disjoint, samples = 16, 64, 3000, True, False
 
     def __init__(self, settings: dict[str, Any], kind: Any = None):
-        super().__init__({"n_rounds": 8, **settings}, kind)
+        super().__init__({"n_rounds": 8, **settings, "sampling": "full"}, kind)
         self.layers = {"E": layer_e, "G": layer_g}
 
     def estimator(self, **overrides: Any) -> Any:
