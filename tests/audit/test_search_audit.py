@@ -92,14 +92,13 @@ def changed(old, new):
     return type("Changed", (PrivateSearch,), {"fit": mutated(PrivateSearch.fit, old, new)})
 
 
-CUT = "min(max(float(s), low), high)"
 NOISE = "randomness.noise_key(number)"
 
 
 @pytest.mark.parametrize(
     ("layer", "seen", "kind"),
     [
-        ("A", "distance of scores", lambda: changed(CUT, "min(max(float(s), low), 2 * high)")),
+        ("A", "distance of scores", lambda: changed("low), high) - low", "low), 2 * high) - low")),
         ("A", "one share for a unit", lambda: changed("_units(codes, ~fitted)", "_units(codes, fitted | ~fitted)")),
         ("B", "one unit at a time", lambda: changed("_units(codes, ~fitted)", "_units(codes, fitted | ~fitted)")),
         ("B", "one unit at a time", lambda: changed("for one in held)", "for one in [np.concatenate(held)])")),
