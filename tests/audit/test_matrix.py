@@ -289,6 +289,7 @@ class OneKeyForAll(Part):
         ("random_allocation-record-purchase-topics", "charged", dict(sampler=faults.StatedAsPoisson)),
         ("rows-person-partial_fit-topics", "charged", dict(sampler=RowsAsRecords)),
         ("full-record-resumed-topics", "charged", dict(sampler=faults.Undercharged)),
+        ("without_replacement-person-fresh-topics", "charged", dict(sampler=faults.Undercharged)),
     ],
 )
 def test_a_fault_in_a_cell_is_seen_by_layer_c(cell, seen, seams, tmp_path):
