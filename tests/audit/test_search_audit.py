@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from mutation import mutated
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateSearch
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateSearch, SigmoidBeliefNetwork
 from vips_fast.audit import Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 from vips_fast.models import search
@@ -33,7 +33,9 @@ def honest(layer, base=REGRESSION):
 
 @pytest.mark.parametrize("layer", "ABCDEG")
 @pytest.mark.parametrize(
-    "base", [REGRESSION, REPLACE, LatentDirichletAllocation(2)], ids=["regression", "replace_one", "topics"]
+    "base",
+    [REGRESSION, REPLACE, LatentDirichletAllocation(2), SigmoidBeliefNetwork(2)],
+    ids=["regression", "replace_one", "topics", "network"],
 )
 def test_searches_pass(layer, base):
     assert honest(layer, base) == set()

@@ -86,7 +86,7 @@ def _made(search: PrivateSearch[Any], bench: Bench, begins: bool = True, **setti
     kind: Any = type(type(search).__name__, (_Watched, type(search)), {"only_begins": begins})
     made = object.__new__(kind)
     own = {name: settings.pop(name) for name in list(settings) if name in vars(search)}
-    estimator = bench.whole(**{"n_steps": 1, "noise_multiplier": _RUN, "n_records": _UNITS, **settings})
+    estimator = bench.whole(**{"n_steps": 2, "noise_multiplier": _RUN, "n_records": _UNITS, **settings})
     vars(made).update({**vars(search), "score_noise": _SCORE, **own, "estimator": estimator, "_best": None})
     return made
 
@@ -120,6 +120,16 @@ def _unit(X: Any, y: Any) -> bytes:
     return rows.tobytes() + (b"" if y is None else np.asarray(y, dtype=np.float64).tobytes())
 
 
+def _held_out(one: _Begun, two: _Begun) -> bool:
+    """Whether the unit in which two data sets differ is held out, so that the runs are fitted to the same."""
+    last = [_unit(begun.data["X"][-1:], _labels(begun.data, slice(-1, None))) for begun in (one, two)]
+    return one.data["X"].shape[0] == two.data["X"].shape[0] and last[0] == last[1]
+
+
+def _labels(data: Mapping[str, Any], rows: slice) -> Any:
+    return None if data.get("y") is None else data["y"][rows]
+
+
 def _scale(made: Any) -> float:
     """Return the factor from a score in [0, 1] to a number of units."""
     return float(made.held_out * _UNITS)
@@ -140,7 +150,7 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         else:
             first, second = bench.adapter.worst_pair()
         pair = _pair(bench, records, first, second)
-        extra = _unit(pair[0]["X"][-1:], pair[0]["y"][-1:] if "y" in pair[0] else None)
+        extra = _unit(pair[0]["X"][-1:], _labels(pair[0], slice(-1, None)))
         wild = [math.inf, -math.inf, math.nan, 1e300][number % 4]
 
         def scorer(model: Any, X: Any, y: Any, extra: bytes = extra, wild: float = wild) -> float:
@@ -152,7 +162,7 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         model = _fitted(made, one)
         facts += not (alike(one.tried, two.tried) and alike(one.common, two.common))
         a, b = (_dense(begun.data["X"]) for begun in (one, two))
-        inside = extra == _unit(a[-1:], one.data["y"][-1:] if one.data["y"] is not None else None)
+        inside = not _held_out(one, two)
         n = min(len(a), len(b)) - (len(a) == len(b) and inside)
         divided += len(a) - len(b) not in (0, 1) or not np.array_equal(a[:n], b[:n])
         moved = abs(one.judge(model, 0) - two.judge(model, 0)) * _scale(made)
@@ -175,10 +185,8 @@ def layer_b(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
     records = adapter.company(adapter.small) + [adapter.generated(rng, adapter.small) for _ in range(3 * _UNITS)]
     records = records[: 3 * _UNITS]
     data, groups = adapter.data(records), np.arange(len(records)) // 3
-    own = {
-        _unit(data["X"][3 * k : 3 * k + 3], data["y"][3 * k : 3 * k + 3] if "y" in data else None): k
-        for k in range(_UNITS)
-    }
+    rows = [slice(3 * k, 3 * k + 3) for k in range(_UNITS)]
+    units = [_unit(data["X"][each], _labels(data, each)) for each in rows]
     true, bounds = search._judged(data["X"].shape[1])
     seen: list[tuple[bytes, float]] = []
 
@@ -191,15 +199,18 @@ def layer_b(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
     model = _fitted(made, begun)
     first, second = begun.judge(model, 0), begun.judge(model, 0)
     half = len(seen) // 2
-    judged, fitted = [own.get(unit, -1) for unit, _ in seen[:half]], set(np.unique(begun.data["groups"]).tolist())
+    fitted = set(np.unique(begun.data["groups"]).tolist())
+    rest = sorted(unit for number, unit in enumerate(units) if number not in fitted)
     alone = {
-        unit: float(true(model, data["X"][3 * k : 3 * k + 3], data["y"][3 * k : 3 * k + 3] if "y" in data else None))
-        for unit, k in own.items()
+        unit: float(true(model, data["X"][each], _labels(data, each))) for unit, each in zip(units, rows, strict=True)
     }
     same = all(np.array_equal(alone.get(unit, math.inf), value, equal_nan=True) for unit, value in seen)
-    rest = sorted(set(range(_UNITS)) - fitted)
     checks = (
-        Check("one unit at a time", sorted(judged) == rest, detail=f"{len(judged)} calls for {len(rest)} units"),
+        Check(
+            "one unit at a time",
+            sorted(unit for unit, _ in seen[:half]) == rest,
+            detail=f"{half} calls for {len(rest)} units",
+        ),
         Check("alone and together", same, detail="numbers of units, asked for in any order"),
         Check("again", first == second and seen[:half] == seen[half:], detail="the same sum, later"),
     )
@@ -250,7 +261,7 @@ def layer_d(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
     records, checks = _others(bench, rng), []
     first, second = bench.adapter.worst_pair()
     pair = _pair(bench, records, first, second)
-    extra = _unit(pair[0]["X"][-1:], pair[0]["y"][-1:] if "y" in pair[0] else None)
+    extra = _unit(pair[0]["X"][-1:], _labels(pair[0], slice(-1, None)))
     n = min(sizes.releases, _MOST_SCORES)
     for z in (1.0, 3.0):
         made = _made(
@@ -258,10 +269,10 @@ def layer_d(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         )
         while True:
             key = os.urandom(32)
-            one = _begin(made, pair[0], key)
-            if extra != _unit(one.data["X"][-1:], None if one.data["y"] is None else one.data["y"][-1:]):
+            one, two = (_begin(made, data, key) for data in pair)
+            if _held_out(one, two):
                 break
-        two, model = _begin(made, pair[1], key), _fitted(made, one)
+        model = _fitted(made, one)
         # Each number of a run has a noise key of its own.
         sides = [np.array([begun.judge(model, k + shift) for k in range(n)]) for begun, shift in ((one, 0), (two, n))]
         mu, low, high = mu_interval(sides[0], sides[1], CONFIDENCE_ERROR)
@@ -290,7 +301,7 @@ def layer_e(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
     """Attack the published scores of whole searches, against the stated profile."""
     first, second = bench.adapter.worst_pair()
     pair = _pair(bench, _others(bench, rng), first, second)
-    extra = _unit(pair[0]["X"][-1:], pair[0]["y"][-1:] if "y" in pair[0] else None)
+    extra = _unit(pair[0]["X"][-1:], _labels(pair[0], slice(-1, None)))
     made = _made(
         search,
         bench,
