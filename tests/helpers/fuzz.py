@@ -6,6 +6,7 @@ may not show a traceback or an internal error, and may not wait.
 """
 
 import contextlib
+import gzip
 import io
 import json
 import random
@@ -250,6 +251,17 @@ def changed(name, data, chosen):
 # ------------------------------------------------------------------ the files
 
 
+def keys(root):
+    """Write a key of a signature, and its public part."""
+    from cryptography.hazmat.primitives import serialization as s
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (root / "key").write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
+    (root / "key.pub").write_bytes(public)
+
+
 def called(*argv):
     """Run a command: exit code, and all that it printed."""
     out = io.StringIO()
@@ -283,6 +295,12 @@ def make(root):
     ]
     (root / "counts.ldac").write_text("\n".join([*texts, ""]))
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
+    (root / "zipped.docword.gz").write_bytes(gzip.compress((root / "counts.docword").read_bytes()))
+    (root / "texts").mkdir()
+    for number, (_, note) in enumerate(rows[:30]):
+        (root / "texts" / f"{number}.txt").write_text(note)
+    (root / "names.txt").write_text("a\nb\nc\n")
+    keys(root)
     (root / "groups.txt").write_text("".join(f"g{i // 2}\n" for i in range(60)))
     (root / "vectors.txt").write_text(
         "".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=4))}\n" for w in WORDS)
@@ -318,7 +336,24 @@ def make(root):
         ["budget", "create", root / "books" / "budget", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
+        ["sign", root / "table", "--key", root / "key"],
         ["audit", "lda", "--layers", "A", "--json", root / "audit.json"],
+        ["fit", "blr", root / "rows.npy", "--labels", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
+        + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
+        + ["--transcript", root / "named-releases"],
+        ["fit", "mixture", root / "rows.npy", "--kind", "gaussian", "--components", 2, "--radius", 3, "--quiet"]
+        + [
+            "--epsilon",
+            4,
+            "--delta",
+            1e-3,
+            "--steps",
+            2,
+            "--out",
+            root / "mixture",
+            "--transcript",
+            root / "mixture-releases",
+        ],
     ):
         code, said = called(*argv)
         assert code == 0, said
@@ -348,6 +383,8 @@ def targets(root):
 
     lda = ["fit", "lda", "--epsilon", 4, "--delta", 1e-5, "--steps", 1, "--topics", 2, "--doc-length", 9, "--quiet"]
     lda += ["--anyway", "--seed", 1, "--out", "made"]
+    blr = ["fit", "blr", "--epsilon", 4, "--delta", 1e-3, "--steps", 1, "--quiet", "--out", "made"]
+    both = [*blr, root / "rows.npy", "--labels", root / "labels.npy"]
     words, note = ["--vocab", root / "words.txt"], ["--text", "note"]
     for name in ("csv", "ndjson", "parquet"):
         file = root / f"notes.{name}"
@@ -365,11 +402,14 @@ def targets(root):
         file = root / f"counts.{name}"
         given = ["--format", name]
         add(f"counts {name}", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
+    add("counts gz", root / "zipped.docword.gz", [*lda, root / "zipped.docword.gz", *words, "--format", "docword"])
+    add("a text of a folder", root / "texts" / "7.txt", [*lda, root / "texts", *words, "--format", "folder"])
+    add("key", root / "key.pub", ["show", root / "table", "--verify-key", root / "key.pub"])
+    add("names", root / "names.txt", [*both, "--names", root / "names.txt"])
     plain = [*lda, root / "counts.npz"]
     add("vocabulary", root / "words.txt", [*plain, *words])
     add("groups", root / "groups.txt", [*plain, *words, "--groups", root / "groups.txt"])
     add("word vectors", root / "vectors.txt", [*plain, *words, "--word-vectors", root / "vectors.txt"])
-    blr = ["fit", "blr", "--epsilon", 4, "--delta", 1e-3, "--steps", 1, "--quiet", "--out", "made"]
     table = ["--schema", root / "schema.toml", "--label", "ill"]
     add(
         "table csv",
@@ -378,7 +418,6 @@ def targets(root):
         ["predict", root / "table", root / "rows.csv"],
     )
     add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", "check", root / "schema.toml"])
-    both = [*blr, root / "rows.npy", "--labels", root / "labels.npy"]
     add("rows npy", root / "rows.npy", both)
     add("labels npy", root / "labels.npy", both)
     sbn = ["fit", "sbn", root / "images.idx", "--components", 2, "--epsilon", 4, "--delta", 1e-3, "--steps", 2]
@@ -400,10 +439,22 @@ def targets(root):
         ["budget", "reserve", root / "books" / "fresh", "--plan", runs, "--name", "n"],
         copied=root / "books",
     )
-    for kind, new in (("topics", "transform"), ("table", "predict"), ("bought", "transform")):
-        folder, releases = root / kind, root / f"{kind}-releases"
-        data = [root / "rows.csv"] if kind == "table" else [root / "notes.csv"]
-        read = [["show", folder], ["privacy", folder], [new, folder, *data], ["report", folder, "--out", "page.html"]]
+    given = {
+        "topics": "notes.csv",
+        "bought": "notes.csv",
+        "table": "rows.csv",
+        "named": "rows.npy",
+        "mixture": "rows.npy",
+    }
+    for kind, data in given.items():
+        folder, releases, new = root / kind, root / f"{kind}-releases", "transform" if "notes" in data else "predict"
+        read = [
+            ["show", folder],
+            ["privacy", folder],
+            [new, folder, root / data],
+            ["report", folder, "--out", "page.html"],
+        ]
+        read += [["show", folder, "--verify-key", root / "key.pub"]] if kind == "table" else []
         verify = ["verify", folder, "--transcript", releases]
         for file in sorted(path for path in folder.iterdir() if path.is_file()):
             add(f"{kind} {file.name}", file, *read, verify)
