@@ -32,8 +32,8 @@ def test_some_changed_files(files, capsys, monkeypatch):
     monkeypatch.chdir(files.parent)
     names = sorted(fuzz.targets(files))
     assert len(names) > 50 and not fuzz.unread(files)
-    counts, faults = fuzzed(files, names, 3 * len(names), 0, capsys, monkeypatch)
-    assert not faults and sum(counts.values()) == 3 * len(names)
+    counts, faults = fuzzed(files, names, 2 * len(names), 0, capsys, monkeypatch)
+    assert not faults and sum(counts.values()) == 2 * len(names)
 
 
 def reads_any_model(patch):
@@ -49,10 +49,10 @@ def reads_any_journal(patch):
     [(reads_any_model, ["topics model.json", "table model.json"]), (reads_any_journal, ["job model.run/journal"])],
 )
 def test_a_reader_that_checks_nothing_is_found(files, mutate, names, capsys, monkeypatch):
-    _, faults = fuzzed(files, names, 60, 7, capsys, monkeypatch)
+    _, faults = fuzzed(files, names, 30, 7, capsys, monkeypatch)
     assert not faults
     mutate(monkeypatch)
-    _, faults = fuzzed(files, names, 60, 7, capsys, monkeypatch)
+    _, faults = fuzzed(files, names, 30, 7, capsys, monkeypatch)
     assert any("internal error" in said for *_, said in faults)
 
 
