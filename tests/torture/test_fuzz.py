@@ -7,8 +7,7 @@ import fuzz
 import pytest
 from mutation import mutated
 
-from vips_fast.jobs import folder
-from vips_fast.models import persistence
+from vips_fast.models import persistence, rebuild
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +39,18 @@ def reads_any_model(patch):
     patch.setattr(persistence, "_as_saved", lambda path: contextlib.nullcontext())
 
 
-def reads_any_journal(patch):
-    patch.setattr(folder, "_noted", mutated(folder._noted, 'record.get("kind")', 'record["kind"]'))
+def takes_any_release(patch):
+    patch.setattr(
+        rebuild, "compare", mutated(rebuild.compare, "except Exception as error:", "except ValueError as error:")
+    )
 
 
 @pytest.mark.parametrize(
     ("mutate", "names"),
-    [(reads_any_model, ["topics model.json", "table model.json"]), (reads_any_journal, ["job model.run/journal"])],
+    [
+        (reads_any_model, ["topics model.json", "table model.json"]),
+        (takes_any_release, ["topics transcript release-000000.npz", "table transcript release-000000.npz"]),
+    ],
 )
 def test_a_reader_that_checks_nothing_is_found(files, mutate, names, capsys, monkeypatch):
     _, faults = fuzzed(files, names, 30, 7, capsys, monkeypatch)
