@@ -341,19 +341,6 @@ def make(root):
         ["fit", "blr", root / "rows.npy", "--labels", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
         + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
         + ["--transcript", root / "named-releases"],
-        ["fit", "mixture", root / "rows.npy", "--kind", "gaussian", "--components", 2, "--radius", 3, "--quiet"]
-        + [
-            "--epsilon",
-            4,
-            "--delta",
-            1e-3,
-            "--steps",
-            2,
-            "--out",
-            root / "mixture",
-            "--transcript",
-            root / "mixture-releases",
-        ],
     ):
         code, said = called(*argv)
         assert code == 0, said
@@ -439,13 +426,7 @@ def targets(root):
         ["budget", "reserve", root / "books" / "fresh", "--plan", runs, "--name", "n"],
         copied=root / "books",
     )
-    given = {
-        "topics": "notes.csv",
-        "bought": "notes.csv",
-        "table": "rows.csv",
-        "named": "rows.npy",
-        "mixture": "rows.npy",
-    }
+    given = {"topics": "notes.csv", "bought": "notes.csv", "table": "rows.csv", "named": "rows.npy"}
     for kind, data in given.items():
         folder, releases, new = root / kind, root / f"{kind}-releases", "transform" if "notes" in data else "predict"
         read = [
