@@ -73,7 +73,8 @@ lock: $(VENV)/.release
 	    --no-emit-find-links --extra test --extra bench --extra lint --output-file requirements.lock pyproject.toml
 	sed -i.bak '/^# WARNING: pip install will/,/^    # via vips_fast/d' requirements.lock && rm requirements.lock.bak
 
-# Ten thousand jobs killed at random moments; prints what was counted. Ten minutes or more.
+# Ten thousand jobs killed at random moments, signals at every file call, ten thousand changed files; prints what was
+# counted. Half an hour or more.
 torture: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow tests/torture
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from events import QUIET
+from groups import exact_group_profile
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
@@ -367,18 +368,6 @@ def test_other_accountants_refuse(name):
 def test_bad_input(make, error, match):
     with pytest.raises(error, match=match):
         make()
-
-
-def exact_group_profile(z, epsilon):
-    """Both directions for two equal rows of one owner in two minibatches: sums over a grid of both outputs."""
-    mu, (x, h) = 1.0 / z, np.linspace(-9.0, 9.0, 1801, retstep=True)
-    weight = np.exp(-0.5 * x * x) * h / math.sqrt(2 * math.pi)
-    same, apart = np.exp(2 * mu * x - 2 * mu * mu), np.exp(mu * x - 0.5 * mu * mu)
-    ratio = 0.25 * (same[:, None] + same) + 0.5 * apart[:, None] * apart
-    both = np.outer(weight, weight)
-    assert np.sum(both * ratio) == pytest.approx(1.0, abs=1e-9)
-    gains = (ratio - math.exp(epsilon), 1.0 - math.exp(epsilon) * ratio)
-    return max(float(np.sum(both * np.maximum(gain, 0.0))) for gain in gains)
 
 
 @pytest.mark.parametrize("z", [1.0, 3.0])

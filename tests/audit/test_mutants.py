@@ -115,7 +115,7 @@ def test_division_by_the_realised_batch(layer, check):
         ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
         ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
         ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
-        ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),
+        ("B", faults.KnowsNeighbors, {"alone and together", "any chunks", "any shards"}),
         ("B", faults.WarmStart, {"after other minibatches", "after a poisoned minibatch"}),
         ("B", faults.AfterPoison, {"in a used workspace"}),
         ("B", faults.AfterPoisonShared, {"after a poisoned minibatch"}),

@@ -277,7 +277,7 @@ class Standardised(Mean):
 # ------------------------------------------------------------------------ models
 
 
-class KnowsNeighbours(Part):
+class KnowsNeighbors(Part):
     """Hidden state carried from one record of a minibatch to the next."""
 
     def contribute(self, block, words, out, scratch):

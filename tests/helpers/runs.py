@@ -64,7 +64,8 @@ class Ends:
     """Calls a function before the key of a given step's noise is drawn: the step is spent, and nothing was released."""
 
     def __init__(self, inner, where, end):
-        self.words, self.of_step, self.inner, self.left, self.end = inner.words, inner.of_step, inner, where, end
+        self.words, self.of_step, self.key = inner.words, inner.of_step, inner.key
+        self.inner, self.left, self.end = inner, where, end
 
     def noise_key(self, step):
         self.left -= 1

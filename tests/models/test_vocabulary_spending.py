@@ -57,7 +57,7 @@ def test_what_does_not_compose_is_refused():
     for options, call, message in [
         (dict(target_epsilon=2.9), {}, "target_epsilon=2.9: expected more than epsilon = 3, which"),
         (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
-        ({}, dict(groups=np.arange(400)), "after: is about one record, this fit about one person"),
+        ({}, dict(groups=np.arange(400)), r"after: is about one record \(add_remove\), this fit about one person"),
     ]:
         with pytest.raises(ValueError, match=message):
             topics(**options).fit(counts, after=words, **call)

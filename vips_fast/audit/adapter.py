@@ -6,7 +6,7 @@ by the engine's contract. It never looks inside.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +42,11 @@ class Adapter(ABC):
     cheap: ClassVar[dict[str, Any]] = {}
     #: Whether `base` records contribute nothing where the worst pair does.
     disjoint: bool = False
-    #: Most canaries of layer H that a statistic has entries for.
+    #: Whether runs may draw minibatches.
+    samples: bool = True
+    #: Layers of its own, in place of the common ones, by their letters.
+    layers: Mapping[str, Any] = {}
+    #: Most canaries of layer H that a statistic has entries for; 0 without such a layer.
     most_canaries: int = 1_000
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):

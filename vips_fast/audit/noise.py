@@ -1,13 +1,15 @@
 """Layer C, noise: the law of what a release adds to the exact sum."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..accounting import GaussianEvent, SelfComposedEvent
+from ..accounting import GaussianEvent
 from ..engine.backend import Threads
+from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
 from ..models.stage import Stage
@@ -21,7 +23,7 @@ _MULTIPLIER = 1.5
 def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """The law of noised sums less exact sums: two runs of the engine's loop, on two threads."""
     first, second = _Noise(bench, sizes.draws), _Noise(bench, sizes.draws)
-    checks = _law(np.concatenate((first.units, second.units)), first.claimed)
+    checks = law(np.concatenate((first.units, second.units)), first.claimed)
     checks += _lattice(first, second) + _independence(first, second)
     words = [run.prepared.randomness.words(1000, "sample", 0) for run in (first, second)]
     checks += [
@@ -65,7 +67,8 @@ class _Noise:
         self.units = np.array(noises)
         # All records in each step: the event is known without asking the sampler.
         event = GaussianEvent(_MULTIPLIER, relation=bench.relation)
-        self.charged = made.ledger.event() == SelfComposedEvent(event, n_steps)
+        spent = without_leaks({one: count for (_, one), count in made.ledger.spent.items()})
+        self.charged = spent == {event: n_steps}
 
     @staticmethod
     def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
@@ -80,7 +83,8 @@ def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> C
     return Check(name, p > ERROR, value, centre, f"{detail}; p = {p:.2g}", ERROR)
 
 
-def _law(units: np.ndarray, claimed: float) -> list[Check]:
+def law(units: np.ndarray, claimed: float) -> list[Check]:
+    """Compare noise in lattice units with the normal law of the claimed deviation."""
     from scipy.stats import chisquare, kstest
 
     x = units.reshape(-1) / claimed
@@ -109,16 +113,21 @@ def _lattice(first: _Noise, second: _Noise) -> list[Check]:
 def _independence(first: _Noise, second: _Noise) -> list[Check]:
     one, two = first.units / first.claimed, second.units / second.claimed
     x = np.concatenate((one, two)).reshape(-1)
-    checks = []
-    for name, a, b in (
-        ("entries 1 apart", x[:-1], x[1:]),
-        ("entries 2 apart", x[:-2], x[2:]),
-        ("entries 8 apart, drawn as pairs", x[:-8], x[8:]),
-        ("two steps of a run", one[0::2], one[1::2]),
-        ("two runs, first steps", one[0::2], two[0::2]),
-        ("two runs, second steps", one[1::2], two[1::2]),
-        ("two runs, first and second step", one[0::2], two[1::2]),
-    ):
-        r = float((a * b).mean())
-        checks.append(_normal("uncorrelated: " + name, r, 1 / math.sqrt(a.size), 0.0, f"{a.size} pairs"))
-    return checks
+    pairs = {
+        "entries 1 apart": (x[:-1], x[1:]),
+        "entries 2 apart": (x[:-2], x[2:]),
+        "entries 8 apart, drawn as pairs": (x[:-8], x[8:]),
+        "two steps of a run": (one[0::2], one[1::2]),
+        "two runs, first steps": (one[0::2], two[0::2]),
+        "two runs, second steps": (one[1::2], two[1::2]),
+        "two runs, first and second step": (one[0::2], two[1::2]),
+    }
+    return uncorrelated(pairs)
+
+
+def uncorrelated(pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], sd: float = 1.0) -> list[Check]:
+    """Compare the correlation of pairs of noises of a known deviation with 0."""
+    return [
+        _normal("uncorrelated: " + name, float((a * b).mean()) / sd**2, 1 / math.sqrt(a.size), 0.0, f"{a.size} pairs")
+        for name, (a, b) in pairs.items()
+    ]

@@ -47,7 +47,9 @@ from typing import Any
 import numpy as np
 
 from ..accounting import Relation, gaussian_mu
+from ..accounting.parts import composed
 from ..accounting.solver import find_threshold
+from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..engine.sampling import run_event
 from .adapter import Adapter
@@ -175,7 +177,7 @@ class Canaries:
 
 def has_canaries(adapter: Adapter) -> bool:
     """Whether the layer knows records of this model whose contributions lie apart."""
-    return adapter.canaries(2, relation_of(adapter)) is not None
+    return adapter.most_canaries > 0 and adapter.canaries(2, relation_of(adapter)) is not None
 
 
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
@@ -197,7 +199,8 @@ def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     still: Any = Still(prepared.model)
     bench.run(replace(prepared, model=still), on_release)
     scores = canaries.scores(total / _STEPS)
-    claim = gaussian_mu(run_event(prepared.plan.sampler, _MULTIPLIER, _STEPS))
+    event = composed(without_leaks({run_event(prepared.plan.sampler, _MULTIPLIER, _STEPS): 1}))
+    claim = None if event is None else gaussian_mu(event)
     assert claim is not None
     mu, low, high = mu_interval(scores[~coins], scores[coins], CONFIDENCE_ERROR)
     bounds, right = {}, {}

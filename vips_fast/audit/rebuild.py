@@ -35,7 +35,7 @@ from .sizes import Sizes
 _RECORDS, _STEPS, _MULTIPLIER = 40, 4, 2.0
 #: What the calls of ``partial_fit`` after the run are about.
 _CALLS = ("a", "b", "a", None)
-_STATED = re.compile(r"\(([^,]+), ([^)]+)\)-differential privacy")
+STATED = re.compile(r"\(([^,]+), ([^)]+)\)-differential privacy")
 
 
 def fingerprint(value: Any) -> Any:
@@ -172,7 +172,7 @@ class Fitted:
         if not ledger.private:
             told = text.startswith("NOT PRIVATE") and privacy.epsilon == math.inf
             return Check("statement", told, detail="a tainted model says that it is not private")
-        numbers = _STATED.match(text)
+        numbers = STATED.match(text)
         bounds = {ledger.bound(privacy.delta, part) for part in ledger.parts or (None,)}
         # The steps that were planned, and the bound of calls that may depend on results.
         spent = max(

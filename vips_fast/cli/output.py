@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -91,7 +92,8 @@ def read_labels(path: str) -> Any:
 def read_array(path: str, kinds: str) -> np.ndarray:
     """Read a .npy file; its dtype must be of one of these kinds (``numpy.dtype.kind``)."""
     array: Any = None
-    with contextlib.suppress(ValueError, EOFError):
+    # The head is Python source, which numpy's own reader splits into tokens.
+    with contextlib.suppress(ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):
         array = np.load(path, allow_pickle=False)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
         raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))

@@ -139,6 +139,8 @@ class BudgetState:
         self.dataset, self.relation, self.unit = (str(record[name]) for name in ("dataset", "relation", "unit"))
         self.epsilon, self.delta = float(record["epsilon"]), float(record["delta"])
         self.orders = tuple((float(alpha), float(share)) for alpha, share in record["orders"])
+        if self.filter not in (*FILTERS, "auto") or not (0.0 < self.epsilon < math.inf and 0.0 < self.delta < 1.0):
+            raise ValueError("its filter, epsilon or delta is out of its range")
         if math.fsum(share for _, share in self.orders) > 1.0:
             raise ValueError("the orders of its filter share more than delta")
         if (rule := record.get("purchases")) is not None:

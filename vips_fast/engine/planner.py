@@ -267,7 +267,10 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
     """Refuse a run whose unit or relation differs from earlier ones."""
     purchase, earlier = request.purchase, request.earlier
     if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
-        raise ValueError(f"after: is about one {purchase['unit']}, this fit about one {plan.unit}; expected the same")
+        raise ValueError(
+            f"after: is about one {purchase['unit']} ({purchase['relation']}), this fit about one {plan.unit} "
+            f"({plan.relation}); expected the same"
+        )
     if earlier is None:
         return
     if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):

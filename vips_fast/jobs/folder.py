@@ -64,7 +64,7 @@ def _noted(folder: Path, kind: str) -> Record:
     """Return the journal's last readable record of a kind; empty without one."""
     path = folder / JOURNAL
     records = Log.of(path, _KIND, strict=False).records if path.is_file() and not path.is_symlink() else []
-    return next((record for record in reversed(records) if record["kind"] == kind), {})
+    return next((record for record in reversed(records) if record.get("kind") == kind), {})
 
 
 def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
@@ -120,7 +120,7 @@ def spent(folder: Path) -> str:
 def _charged(folder: Path, ledger: Ledger) -> int:
     """Count a ledger's releases in the budget, 0 if unreadable."""
     path, runs = _noted(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
-    if path is not None and runs:
+    if isinstance(path, str) and runs:
         with suppress(OSError, ValueError):
             return sum(run["counted"] for run in Budget(path).show()["runs"] if run["run"] in runs)
     return 0

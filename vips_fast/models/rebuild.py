@@ -118,8 +118,9 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
         return VerifyReport(tuple(checks))
     try:
         checks += _releases(have, runs)
-        again = kind._rebuild(runs)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        with np.errstate(all="ignore"):
+            again = kind._rebuild(runs)
+    except Exception as error:  # releases may be anybody's, and lead a model anywhere
         reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
         return VerifyReport((*checks, VerifyCheck("rebuild", False, reason)))
     want = again._fitted()

@@ -1,0 +1,124 @@
+"""Mutants that once survived: faults outside the audit's seams, each with the check that sees it.
+
+A check runs on the honest code first. The fault is then put into the source of one function.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from groups import exact_group_profile
+from mutation import mutated
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, verify
+from vips_fast import accounting as acc
+from vips_fast.engine import filters
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.loop import run
+from vips_fast.engine.statement import Privacy
+from vips_fast.models import estimator as estimator_module
+from vips_fast.models.estimator import PrivateEstimator
+
+X, Y = np.random.default_rng(0).normal(size=(40, 3)) / 3, np.arange(40) % 2
+
+
+# A budget's filter is never below the proven lower bound of what it lets through.
+
+
+def check_the_filter(path):
+    for number, (batches, epochs, z) in enumerate([(2, 9, 4.0), (3, 30, 12.0)]):
+        event = acc.RandomAllocationEvent(batches, epochs, acc.GaussianEvent(z))
+        budget = Budget.create(path / str(number), 50.0, 1e-5, dataset="d", filter="gaussian")
+        with budget.reserve(event, 1) as held:
+            held.release()
+            assert budget.spent >= acc.epsilon_lower_bound(event, 1e-5)
+
+
+def one_release_for_all_epochs(patch):
+    filters._mu_squared.cache_clear()
+    patch.setattr(filters, "_mu_squared", mutated(filters._mu_squared.__wrapped__, '"n_epochs", 1)', '"of_none", 1)'))
+
+
+# `verify` finds a plan that does not follow from the settings, although all releases follow from the plan.
+
+
+class OneStepMore(LatentDirichletAllocation):
+    """A fit makes a step more than its settings say."""
+
+    def prepare(self, *data, **how):
+        stage = super().prepare(*data, **how)
+        return replace(stage, plan=replace(stage.plan, n_steps=stage.plan.n_steps + 1))
+
+
+OneStepMore.__name__ = "LatentDirichletAllocation"
+
+
+def check_verify(path):
+    model = OneStepMore(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
+    model.fit(sp.csr_array(np.ones((50, 3), dtype=int)), transcript=path / "t").save(path / "m")
+    report = verify(path / "m", path / "t")
+    print(report.text())
+    assert not report.ok and "its plan is not the one that its settings lead to" in report.text()
+
+
+def any_plan(patch):
+    fault = mutated(PrivateEstimator._rebuild, "plan.public() != one.plan or ", "")
+    patch.setattr(PrivateEstimator, "_rebuild", fault)
+    # The steps that are done are those of the transcript's plan.
+    assert estimator_module.PrivateEstimator._rebuild.__func__ is fault.__func__
+
+
+# The statement for owners of two rows covers the exact profile.
+
+
+def check_owners(path):
+    fit = dict(sampling="random_allocation", batch_size=20, n_steps=2, noise_multiplier=3.0)
+    said = BayesianLogisticRegression(target_delta=1e-4, n_records=40, **fit).fit(X, Y).privacy_
+    assert exact_group_profile(3.0, said.for_group(2)) <= 1e-4
+
+
+def twice_the_epsilon(patch):
+    patch.setattr(Privacy, "for_group", lambda self, size, delta=None: size * self.epsilon)
+
+
+# The releases of an epoch have noise of their own.
+
+
+def check_an_epoch(path):
+    kept = []
+    fit = dict(sampling="random_allocation", batch_size=20, n_steps=4, noise_multiplier=30.0)
+    model = BayesianLogisticRegression(target_delta=1e-4, n_records=40, covariance="spherical", **fit)
+    rows = sp.csr_array((40, 3_000))
+    stage = model.prepare(rows, Y)
+    looped = estimator_module.run if estimator_module.run is not run else run
+    looped(
+        stage.model, stage.records, stage.plan, stage.ledger, stage.randomness, stage.backend, on_release=kept.append
+    )
+    noises = [release.units.reshape(-1) / np.std(release.units) for release in kept]
+    # 3,000 entries: equal noise has a correlation of 1, and other noise passes 0.1 once in 10^7 draws.
+    assert all(abs(np.mean(a * b)) < 0.1 for i, a in enumerate(noises) for b in noises[:i])
+
+
+def one_key_an_epoch(patch):
+    old = "mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)"
+    new = "mechanism.add_noise(sums, bytes([step // epoch_length(sampler)]) * 32, backend.n_threads)"
+    patch.setattr(estimator_module, "run", mutated(run, old, new))
+
+
+@pytest.mark.parametrize(
+    ("check", "mutant"),
+    [
+        (check_the_filter, one_release_for_all_epochs),
+        (check_verify, any_plan),
+        (check_owners, twice_the_epsilon),
+        (check_an_epoch, one_key_an_epoch),
+    ],
+)
+def test_survivors_are_seen(check, mutant, tmp_path, monkeypatch):
+    for name in ("honest", "mutant"):
+        (tmp_path / name).mkdir()
+    check(tmp_path / "honest")
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(tmp_path / "mutant")

@@ -1,0 +1,119 @@
+"""Audit purchased vocabularies: honest ones pass all layers, and each layer sees a fault of its own."""
+
+from dataclasses import replace
+from functools import cache
+
+import faults
+import numpy as np
+import pytest
+
+from vips_fast import PrivateCountVectorizer, PrivateVocabulary
+from vips_fast.audit import Part, Seams, Sizes, audit
+from vips_fast.engine.statement import Privacy
+
+# E: 250 purchases a side bound the delta of a token of one person to +- 0.05.
+SIZES = Sizes(pairs=60, records=15, draws=200_000, releases=1_000, runs=250, rows=2**12, canaries=3_000)
+
+
+def failed(layer, kind=PrivateVocabulary, **seams):
+    """Names of the checks of one layer that fail."""
+    report = audit(kind(), layers=layer, sizes=SIZES, random_state=0, seams=Seams(**seams))
+    print(report.text())
+    return {check.name for check in report.layer(layer).checks if not check.passed}
+
+
+@cache
+def honest(layer):
+    return failed(layer)
+
+
+@pytest.mark.parametrize("layer", "ABCDEGH")
+def test_vocabularies_pass(layer):
+    assert honest(layer) == set()
+
+
+def test_counts_are_of_the_same_vocabulary():
+    assert failed("G", PrivateCountVectorizer) == set()
+
+
+class LongWeights(Part):
+    """Weights of the first round pass the norm by a fifth."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        inner._first = inner._first * 6 // 5
+
+
+class LowThreshold(Part):
+    """The threshold leaves no room for what a person adds to an own token."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        inner.threshold *= 0.1
+
+
+class ExactShares(Part):
+    """The shares of the first round are published without noise."""
+
+    def round(self, fine, spacing):
+        if self.inner._round == 0:
+            self.exact = dict(zip(self.inner._names, np.clip(fine / max(fine[0], 1), 0, 1), strict=True))
+        return self.inner.round(fine, spacing)
+
+    def result(self):
+        arrays = self.inner.result()
+        return {**arrays, "shares": np.array([self.exact[name] for name in self.inner._names[1:]])}
+
+
+class CountsTokens(Part):
+    """Weights follow the private number of tokens by a tenth of a percent: whether it is odd."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.odd = len(inner._names) % 2
+
+    def result(self):
+        arrays = self.inner.result()
+        return {**arrays, "weights": arrays["weights"] * (1 + 0.001 * self.odd)}
+
+
+class HalfStated(PrivateVocabulary):
+    """Half of the epsilon of the purchase is stated."""
+
+    @property
+    def privacy_(self):
+        said = Privacy.of(self.ledger_)
+        object.__setattr__(said, "epsilon", said.epsilon / 2)
+        return said
+
+
+# Its purchase is written under the name of the honest class.
+HalfStated.__name__ = "PrivateVocabulary"
+
+
+@pytest.mark.parametrize(
+    ("layer", "seen", "mutant"),
+    [
+        ("A", {"distance of neighbours"}, dict(model=LongWeights)),
+        ("B", {"alone and together"}, dict(model=faults.KnowsNeighbors)),
+        ("C", {"standard deviation"}, dict(mechanism=faults.WeakNoise)),
+        ("C", {"charged"}, dict(sampler=faults.Undercharged)),
+        ("D", {"noise multiplier 1"}, dict(mechanism=faults.RootHalfOfNoise)),
+        ("E", {"tokens of one person"}, dict(model=LowThreshold)),
+        ("G", {"rebuilt bit for bit, data set 1"}, dict(model=LowThreshold)),
+        ("G", {"rebuilt bit for bit, data set 1"}, dict(model=ExactShares)),
+        ("G", {"rebuilt bit for bit, data set 2"}, dict(model=CountsTokens)),
+        ("G", {"statement, data set 1"}, dict(kind=HalfStated)),
+        ("H", {"mu of one fit"}, dict(mechanism=faults.FiftiethOfNoise)),
+    ],
+    ids=lambda value: "_".join(getattr(v, "__name__", "") for v in value.values()) if isinstance(value, dict) else None,
+)
+def test_wrong_vocabularies(layer, seen, mutant):
+    assert honest(layer) == set() and seen <= failed(layer, **mutant)
+
+
+def test_sums_with_too_little_noise_are_seen_over_whole_purchases():
+    sizes = replace(SIZES, runs=100)
+    report = audit(PrivateVocabulary(), layers="E", sizes=sizes, seams=Seams(mechanism=faults.FiftiethOfNoise))
+    print(report.text())
+    assert not report.layer("E").checks[0].passed

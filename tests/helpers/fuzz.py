@@ -1,0 +1,523 @@
+"""Files of every kind that the package reads, changed at random, and the commands that read them.
+
+A change is blind (bits, bytes, pieces), or it keeps the form: another value in a JSON document or in a log, with new
+hashes, another array in an .npz file, another field in a line. A reader may refuse a file or take it. It
+may not show a traceback or an internal error, and may not wait.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import random
+import re
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from drill import Stage, write_notes
+
+from vips_fast.cli import main
+from vips_fast.engine.ledger import Ledger
+from vips_fast.jobs.folder import run_folder
+from vips_fast.store.log import encode
+from vips_fast.store.npz import write_npz
+
+WORDS = ("cough", "fever", "rash", "sleep", "work")
+SCHEMA = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n[columns.ill]\nkind = "binary"\nvalues = ["no", "yes"]\n'
+#: Values and pieces that readers stumble on.
+VALUES = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    2**200,
+    1e308,
+    -0.0,
+    0.5,
+    "",
+    "a",
+    "NaN",
+    "1e999",
+    [],
+    {},
+    [[]],
+    [0],
+]
+VALUES += [
+    "x" * 3000,
+    "\x00",
+    "\ud800",
+    "../../etc/passwd",
+    {"a": 1},
+    [None] * 40,
+    float("nan"),
+    float("inf"),
+    "é\u202e",
+]
+PIECES = [
+    b"",
+    b"\x00",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b'"',
+    b"'",
+    b",",
+    b"\n",
+    b"\r",
+    b"{",
+    b"[" * 3000,
+    b"}",
+    b"9" * 400,
+]
+PIECES += [
+    b"-1",
+    b"1e999",
+    b"nan",
+    b"null",
+    b"0x1f",
+    b"\xed\xa0\x80",
+    b"PK\x03\x04",
+    b"PAR1",
+    b"\x1f\x8b",
+    b" " * 5000,
+    b"=",
+    b"#",
+]
+
+
+# ------------------------------------------------------------------- changes
+
+
+def blind(data, chosen):
+    """Flip, cut, repeat, move or put in pieces, up to three times."""
+    data = bytearray(data)
+    for _ in range(chosen.choice((1, 1, 2, 3))):
+        at, to = sorted(chosen.randrange(len(data) + 1) for _ in range(2))
+        kind = chosen.randrange(7)
+        if kind == 0 and data:
+            data[at - 1] ^= 1 << chosen.randrange(8)
+        elif kind == 1 and data:
+            data[at - 1] = chosen.randrange(256)
+        elif kind == 2:
+            del data[at : min(to, at + chosen.choice((1, 4, 10**6)))]
+        elif kind == 3:
+            data[at:at] = data[at : min(to, at + 2000)]
+        elif kind == 4:
+            data[at:at] = chosen.choice(PIECES)
+        elif kind == 5:
+            data[at : at + chosen.randrange(1, 9)] = chosen.choice(PIECES)
+        else:
+            del data[at:]
+    return bytes(data)
+
+
+def of_value(value, chosen):
+    """Another JSON value, in one place of a document."""
+    if isinstance(value, (dict, list)) and value and chosen.random() < 0.9:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key, copied = chosen.choice(keys), value.copy()
+        if chosen.random() < 0.1:
+            del copied[key]
+        elif isinstance(copied, dict) and chosen.random() < 0.05:
+            copied[str(chosen.choice(VALUES))[:20]] = copied.pop(key)
+        else:
+            copied[key] = of_value(value[key], chosen)
+        return copied
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{16,}", value) and chosen.random() < 0.5:
+        return value[::-1]
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and chosen.random() < 0.4:
+        return chosen.choice((value + 1, -value, value * 1e9, value / 3, int(value)))
+    return chosen.choice(VALUES)
+
+
+def of_json(data, chosen):
+    said = of_value(json.loads(data), chosen)
+    with contextlib.suppress(Exception):
+        # A forger computes all hashes anew.
+        said["ledger"] = Ledger.of(said["ledger"]["records"]).to_dict()
+    return json.dumps(said).encode()
+
+
+def of_log(data, chosen):
+    """Another record, with a chain that holds."""
+    records = [json.loads(line)["record"] for line in data.splitlines()[1:]]
+    for record in records:
+        del record["number"], record["before"]
+    return encode(data[16:24].strip().decode(), of_value(records, chosen))
+
+
+def of_arrays(data, chosen):
+    """Another array: missing, renamed, of another type, shape or value."""
+    with np.load(io.BytesIO(data)) as file:
+        arrays = {name: file[name] for name in file.files}
+    name = chosen.choice(sorted(arrays))
+    array, kind, out = arrays.pop(name), chosen.randrange(8), io.BytesIO()
+    if kind == 1:
+        arrays[name + "x"] = array
+    elif kind == 2:
+        arrays[name] = array.astype(chosen.choice(("<f4", ">i8", "<u1", "<U5", "?", "<c16")))
+    elif kind == 3:
+        arrays[name] = array.reshape(chosen.choice(((-1,), (1, -1), (-1, 1), (1, 1, -1))))
+    elif kind == 4:
+        arrays[name] = array[: len(array) // 2] if array.ndim else array[None]
+    elif kind == 5:
+        arrays[name] = np.concatenate((array, array)) if array.ndim else np.zeros((0, 3))
+    elif kind >= 6 and array.size:
+        array = array.copy()
+        value = (
+            chosen.choice((0, -1, 2**31, 2**62))
+            if array.dtype.kind in "iu"
+            else chosen.choice((np.nan, np.inf, -1e308))
+        )
+        with contextlib.suppress(Exception):
+            array.reshape(-1)[chosen.randrange(array.size)] = value
+        arrays[name] = array
+    (write_npz if chosen.random() < 0.5 else lambda file, all: np.savez(file, **all))(out, arrays)
+    return out.getvalue()
+
+
+def of_lines(data, chosen):
+    """Another field in a line, a line twice, in another place or not at all."""
+    lines = data.split(b"\n")
+    at, kind = chosen.randrange(len(lines)), chosen.randrange(5)
+    if kind == 0:
+        lines.insert(chosen.randrange(len(lines)), lines[at])
+    elif kind == 1:
+        lines.insert(chosen.randrange(len(lines)), lines.pop(at))
+    elif kind == 2:
+        del lines[at]
+    else:
+        fields = re.split(rb"([ ,:=\t\"])", lines[at])
+        value = json.dumps(chosen.choice(VALUES)).encode() if kind == 3 else chosen.choice(PIECES)
+        fields[chosen.randrange(len(fields))] = value
+        lines[at] = b"".join(fields)
+    return b"\n".join(lines)
+
+
+def of_parquet(data, chosen):
+    """A column of another type, with gaps, or of another name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table, out = pq.read_table(io.BytesIO(data)), io.BytesIO()
+    name = chosen.choice(table.column_names)
+    values = table[name].to_pylist()
+    values[chosen.randrange(len(values))] = None
+    column = chosen.choice(
+        [
+            pa.array(values),
+            pa.array(range(len(values))),
+            pa.array([[one] for one in values]),
+            pa.array([{"a": one} for one in values]),
+            pa.array([None] * len(values)),
+            pa.array([one and one.encode("utf-16") for one in values]),
+            pa.array(values).dictionary_encode(),
+        ]
+    )
+    other = chosen.choice((name, name, "text", ""))
+    pq.write_table(table.set_column(table.column_names.index(name), other, column), out)
+    return out.getvalue()
+
+
+FORMS = {
+    ".json": of_json,
+    ".jsonl": of_log,
+    ".npz": of_arrays,
+    ".parquet": of_parquet,
+    **dict.fromkeys((".csv", ".txt", ".toml", ".docword", ".ldac", ".ndjson"), of_lines),
+}
+LOGS = ("journal", "budget")
+
+
+def changed(name, data, chosen):
+    """A changed file: half of all changes keep its form, if it has one that is known here."""
+    form = of_log if name in LOGS else FORMS.get(Path(name).suffix)
+    if form is not None and chosen.random() < 0.5:
+        with contextlib.suppress(
+            ImportError, KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError
+        ):
+            return form(data, chosen)
+    return blind(data, chosen)
+
+
+# ------------------------------------------------------------------ the files
+
+
+def keys(root):
+    """Write a key of a signature, and its public part."""
+    from cryptography.hazmat.primitives import serialization as s
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (root / "key").write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
+    (root / "key.pub").write_bytes(public)
+
+
+def called(*argv):
+    """Run a command: exit code, and all that it printed."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = main([str(word) for word in argv])
+    return code, out.getvalue()
+
+
+def make(root):
+    """Make a valid file of each kind in a folder."""
+    rng = np.random.default_rng(0)
+    write_notes(root / "notes.csv", 60)
+    rows = [line.split(",") for line in (root / "notes.csv").read_text().splitlines()[1:]]
+    (root / "notes.ndjson").write_text("".join(json.dumps({"patient": p, "note": n}) + "\n" for p, n in rows))
+    with contextlib.suppress(ImportError):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(
+            pa.table({"patient": [p for p, _ in rows], "note": [n for _, n in rows]}), root / "notes.parquet"
+        )
+    counts = sp.csr_array(rng.poisson(0.8, (60, len(WORDS))).astype(np.int32))
+    sp.save_npz(root / "counts.npz", counts)
+    coo = counts.tocoo()
+    entries = [f"{i + 1} {j + 1} {n}" for i, j, n in zip(coo.coords[0], coo.coords[1], coo.data)]
+    (root / "counts.docword").write_text("\n".join(["60", str(len(WORDS)), str(len(entries)), *entries, ""]))
+    ends = counts.indptr
+    texts = [
+        " ".join([str(b - a), *(f"{j}:{n}" for j, n in zip(counts.indices[a:b], counts.data[a:b]))])
+        for a, b in zip(ends[:-1], ends[1:])
+    ]
+    (root / "counts.ldac").write_text("\n".join([*texts, ""]))
+    (root / "words.txt").write_text("\n".join(WORDS) + "\n")
+    (root / "zipped.docword.gz").write_bytes(gzip.compress((root / "counts.docword").read_bytes()))
+    (root / "texts").mkdir()
+    for number, (_, note) in enumerate(rows[:30]):
+        (root / "texts" / f"{number}.txt").write_text(note)
+    (root / "names.txt").write_text("a\nb\nc\n")
+    keys(root)
+    (root / "groups.txt").write_text("".join(f"g{i // 2}\n" for i in range(60)))
+    (root / "vectors.txt").write_text(
+        "".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=4))}\n" for w in WORDS)
+    )
+    (root / "rows.csv").write_text(
+        "age,ill\n" + "".join(f"{a},{'yes' if a > 50 else 'no'}\n" for a in rng.integers(0, 100, 60))
+    )
+    (root / "schema.toml").write_text(SCHEMA)
+    np.save(root / "rows.npy", rng.normal(size=(60, 3)))
+    np.save(root / "labels.npy", np.arange(60) % 2)
+    images = rng.integers(0, 256, (20, 3, 3), dtype=np.uint8)
+    (root / "images.idx").write_bytes(bytes([0, 0, 8, 3]) + np.array(images.shape, ">i4").tobytes() + images.tobytes())
+    plans = [
+        {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
+        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "relation": "add_remove"}, "steps": 2},
+    ]
+    (root / "books").mkdir()
+    (root / "books" / "runs.json").write_text(json.dumps(plans))
+    lda = ["fit", "lda", root / "notes.csv", "--text", "note", "--epsilon", 4, "--delta", 1e-5, "--steps", 2, "--quiet"]
+    lda += ["--topics", 2, "--doc-length", 12, "--anyway", "--seed", 1]
+    job = {str(k): v for k, v in {"text": ["note"], "epsilon": 4, "delta": 1e-5, "steps": 2, "topics": 2}.items()}
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in job.items())
+    text = f'command = "fit lda"\n[options]\ninput = "notes.csv"\nvocab = "words.txt"\nout = "made"\n{lines}'
+    (root / "job.toml").write_text(text)
+    for argv in (
+        [*lda, "--vocab", root / "words.txt", "--out", root / "topics", "--transcript", root / "topics-releases"],
+        [*lda, "--vocab", "private", "--max-share", 1, "--epsilon", 15, "--out", root / "bought", "--person", "patient"]
+        + ["--transcript", root / "bought-releases"],
+        ["fit", "blr", root / "rows.csv", "--schema", root / "schema.toml", "--label", "ill", "--epsilon", 4]
+        + ["--delta", 1e-3, "--steps", 2, "--quiet", "--out", root / "table", "--transcript", root / "table-releases"],
+        ["shard", root / "notes.csv", root / "shards", "--text", "note", "--person", "patient"]
+        + ["--vocab", root / "words.txt"],
+        ["budget", "create", root / "books" / "budget", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
+        ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
+        [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
+        ["sign", root / "table", "--key", root / "key"],
+        ["audit", "lda", "--layers", "A", "--json", root / "audit.json"],
+        ["fit", "blr", root / "rows.npy", "--labels", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
+        + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
+        + ["--transcript", root / "named-releases"],
+    ):
+        code, said = called(*argv)
+        assert code == 0, said
+    shutil.rmtree(root / "other")
+    # A job that was stopped after its second step: its run folder, budget and transcript.
+    stage = Stage(root / "job", root / "notes.csv", root / "words.txt")
+    assert stage.run(*stopped(root, stage)) == -signal.SIGKILL
+    assert run_folder(stage.out).exists()
+
+
+def stopped(root, stage):
+    """A file call in the middle of the job, and the signal before it."""
+    whole = Stage(root / "whole", root / "notes.csv", root / "words.txt")
+    assert whole.run() == 0, whole.said()
+    calls = int((whole.beside / "calls").read_text())
+    for path in (whole.folder, whole.beside):
+        shutil.rmtree(path)
+    return 2 * calls // 3, signal.SIGKILL
+
+
+def targets(root):
+    """Map a name to (the file to change, what has to be copied with it, commands that read it)."""
+    found = {}
+
+    def add(name, file, *commands, copied=None):
+        found[name] = (file, copied or file, commands)
+
+    lda = ["fit", "lda", "--epsilon", 4, "--delta", 1e-5, "--steps", 1, "--topics", 2, "--doc-length", 9, "--quiet"]
+    lda += ["--anyway", "--seed", 1, "--out", "made"]
+    blr = ["fit", "blr", "--epsilon", 4, "--delta", 1e-3, "--steps", 1, "--quiet", "--out", "made"]
+    both = [*blr, root / "rows.npy", "--labels", root / "labels.npy"]
+    words, note = ["--vocab", root / "words.txt"], ["--text", "note"]
+    for name in ("csv", "ndjson", "parquet"):
+        file = root / f"notes.{name}"
+        if file.exists():
+            form = [] if name != "ndjson" else ["--format", "jsonl"]
+            person = ["--person", "patient"]
+            add(
+                f"records {name}",
+                file,
+                [*lda, file, *note, *words, *form],
+                [*lda, file, *note, *words, *form, *person, "--invalid", "drop"],
+                ["transform", root / "topics", file, *note, *form],
+            )
+    for name in ("npz", "docword", "ldac"):
+        file = root / f"counts.{name}"
+        given = ["--format", name]
+        add(f"counts {name}", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
+    add("counts gz", root / "zipped.docword.gz", [*lda, root / "zipped.docword.gz", *words, "--format", "docword"])
+    add("a text of a folder", root / "texts" / "7.txt", [*lda, root / "texts", *words, "--format", "folder"])
+    add("key", root / "key.pub", ["show", root / "table", "--verify-key", root / "key.pub"])
+    add("names", root / "names.txt", [*both, "--names", root / "names.txt"])
+    plain = [*lda, root / "counts.npz"]
+    add("vocabulary", root / "words.txt", [*plain, *words])
+    add("groups", root / "groups.txt", [*plain, *words, "--groups", root / "groups.txt"])
+    add("word vectors", root / "vectors.txt", [*plain, *words, "--word-vectors", root / "vectors.txt"])
+    table = ["--schema", root / "schema.toml", "--label", "ill"]
+    add(
+        "table csv",
+        root / "rows.csv",
+        [*blr, root / "rows.csv", *table],
+        ["predict", root / "table", root / "rows.csv"],
+    )
+    add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", "check", root / "schema.toml"])
+    add("rows npy", root / "rows.npy", both)
+    add("labels npy", root / "labels.npy", both)
+    sbn = ["fit", "sbn", root / "images.idx", "--components", 2, "--epsilon", 4, "--delta", 1e-3, "--steps", 2]
+    add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
+    add(
+        "job file",
+        root / "job.toml",
+        ["config", root / "job.toml"],
+        ["fit", "lda", "--config", root / "job.toml", "--out", "made"],
+    )
+    add("audit", root / "audit.json", ["report", root / "topics", "--out", "page.html", "--audit", root / "audit.json"])
+    budget = root / "books" / "budget"
+    shown = [["budget", "show", budget], ["budget", "check", budget], ["budget", "repair", budget, "--out", "mended"]]
+    add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")
+    runs = root / "books" / "runs.json"
+    add(
+        "declared runs",
+        runs,
+        ["budget", "reserve", root / "books" / "fresh", "--plan", runs, "--name", "n"],
+        copied=root / "books",
+    )
+    given = {"topics": "notes.csv", "bought": "notes.csv", "table": "rows.csv", "named": "rows.npy"}
+    for kind, data in given.items():
+        folder, releases, new = root / kind, root / f"{kind}-releases", "transform" if "notes" in data else "predict"
+        read = [
+            ["show", folder],
+            ["privacy", folder],
+            [new, folder, root / data],
+            ["report", folder, "--out", "page.html"],
+        ]
+        read += [["show", folder, "--verify-key", root / "key.pub"]] if kind == "table" else []
+        verify = ["verify", folder, "--transcript", releases]
+        for file in sorted(path for path in folder.iterdir() if path.is_file()):
+            add(f"{kind} {file.name}", file, *read, verify)
+        for file in sorted(path for path in releases.rglob("*") if path.is_file()):
+            add(f"{kind} transcript {file.name}", file, verify)
+    for file in sorted(path for path in (root / "shards").rglob("*") if path.is_file()):
+        add(f"shards {file.relative_to(root / 'shards')}", file, [*lda, root / "shards"])
+    job = root / "job"
+    line = Stage.__new__(Stage)
+    line.vocab, line.notes, line.folder, line.out = root / "words.txt", root / "notes.csv", job, job / "model"
+    line.budget = type("At", (), {"path": job / "budget"})
+    for file in sorted(path for path in job.rglob("*") if path.is_file() and path.name != "budget.lock"):
+        name = f"job {file.relative_to(job)}"
+        add(name, file, line.line(), ["clean", job / "model"], ["finish", job / "model.run"], copied=job)
+    return found
+
+
+class Waits(Exception):
+    """A reader takes too long."""
+
+
+@contextlib.contextmanager
+def at_once(seconds):
+    """Raise `Waits` if something takes too long."""
+
+    def late(*_):
+        raise Waits
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def unread(root):
+    """List the files that no command takes as they are."""
+    found = []
+    for name, (_, copied, commands) in targets(root).items():
+        with restored(root, copied):
+            if all(called(*command)[0] for command in commands[:1]):
+                found.append(name)
+    return found
+
+
+@contextlib.contextmanager
+def restored(root, copied):
+    """Undo what a command changes or makes."""
+    kept = root / "kept"
+    (shutil.copytree if copied.is_dir() else shutil.copy)(copied, kept)
+    try:
+        yield
+    finally:
+        if copied.is_dir():
+            shutil.rmtree(copied)
+        kept.replace(copied)
+        for made in ("made", "made.run"):
+            shutil.rmtree(made, ignore_errors=True)
+        for made in ("page.html", "mended"):
+            Path(made).unlink(missing_ok=True)
+
+
+def fuzz(root, names, number, seed):
+    """Change files, and run a command on each; returns counts, and (file, seed, fault) of each fault."""
+    known, counts, faults = targets(root), Counter(), []
+    for place in range(number):
+        name = names[place % len(names)]
+        file, copied, commands = known[name]
+        chosen = random.Random(f"{name} {seed} {place}")
+        command, data = chosen.choice(commands), changed(file.name, file.read_bytes(), chosen)
+        with restored(root, copied):
+            file.unlink()
+            file.write_bytes(data)
+            try:
+                with at_once(30):
+                    code, said = called(*command)
+            except BaseException as error:
+                code, said = type(error).__name__, f"{type(error).__name__}: {error}"
+            if code not in (0, 1, 2, 3) or "internal error" in said or "Traceback" in said:
+                (root.parent / f"fault-{seed}-{place}").write_bytes(data)
+                faults.append((name, seed, place, [str(word) for word in command[:2]], said.strip()[-500:]))
+        counts[f"{name}: {'taken' if code == 0 else 'refused'}"] += 1
+    return counts, faults
