@@ -151,7 +151,11 @@ def column_names(source: Any) -> list[str]:
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            return next((row for _, row in _csv_rows(_lines(file, "utf-8", [0]), ",") if row), [])
+            # What follows the header is not looked at.
+            names = next((row for _, row in _csv_rows(_lines(file, "utf-8", [0], drop=True), ",") if row), [])
+            if any(_BAD in name for name in names):
+                raise BadLine(1, "not utf-8 text; expected another encoding")
+            return names
 
 
 @dataclass(frozen=True)
