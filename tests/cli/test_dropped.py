@@ -79,7 +79,9 @@ def ldac(line):
 
 
 def lines(head, good, bad):
-    return b"\n".join([head, *good, b""]).lstrip(b"\n"), b"\n".join([head, *good[:30], bad, *good[30:], b""]).lstrip(b"\n")
+    return b"\n".join([head, *good, b""]).lstrip(b"\n"), b"\n".join([head, *good[:30], bad, *good[30:], b""]).lstrip(
+        b"\n"
+    )
 
 
 CASES = [
