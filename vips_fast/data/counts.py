@@ -101,7 +101,7 @@ def _checked(
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     if not is_sparse:
-        X = dense_matrix(X, name)
+        X = dense_matrix(X, name, drop)
     check_shape(X.shape, n_features, name, owner, least_rows)
     _check_kind(X.dtype, name)
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...checks import check_number
+from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.model import Model
@@ -273,11 +274,14 @@ class ConjugateEstimator(PrivateEstimator):
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
         """What ``records`` makes of X and y, checked: read-only rows of numbers."""
+        drop = self.invalid == "drop"
+        X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
         records = np.asarray(self._functions(None).records(X, y))
         if records.ndim != 2 or records.shape[1] == 0:
             raise ValueError(f"records gives an array of {records.ndim} dimensions: expected (n, d) with d >= 1")
         if _shape(X)[:1] != (len(records),):
             raise ValueError("records: expected one record for each row of X")
+        records = dense_array(records, "records", drop)
         if records.dtype.kind not in "biuf":
             raise ValueError(f"records have dtype {records.dtype}: expected numbers")
         if records.dtype == np.bool_:
