@@ -73,10 +73,10 @@ lock: $(VENV)/.release
 	    --no-emit-find-links --extra test --extra bench --extra lint --output-file requirements.lock pyproject.toml
 	sed -i.bak '/^# WARNING: pip install will/,/^    # via vips_fast/d' requirements.lock && rm requirements.lock.bak
 
-# Ten thousand jobs killed at random moments, signals at every file call, ten thousand changed files; prints what was
-# counted. Half an hour or more.
+# Ten thousand jobs killed at random moments (or KILLS), signals at every file call, ten thousand changed files; prints
+# what was counted. Half an hour or more.
 torture: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow tests/torture
+	VIPS_FAST_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow tests/torture
 
 # Each kernel beside its peers, in one process: bench/results/latest.json, with the machine's description, and a line of
 # bench/history.jsonl.

@@ -13,6 +13,7 @@ from vips_fast import (
     SigmoidBeliefNetwork,
 )
 from vips_fast.audit import Seams, Sizes, audit, conjugate_adapter
+from vips_fast.data import groups
 from vips_fast.models.lda import LdaOptions
 
 # D: mu = 1 is known to +- 0.2 from 1,200 releases a side. E: as in test_mutants.py.
@@ -71,6 +72,13 @@ def test_everything_public_follows_from_the_releases(name):
 @pytest.mark.parametrize("fault", [faults.ClipsRows, faults.SplitsPersons])
 def test_a_person_that_counts_more_than_once(name, fault):
     assert "distance of neighbours" in failed(MODELS[name], "A", model=fault)
+
+
+def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
+    """Labels that are compared as they are: each spelling is a unit of its own."""
+    monkeypatch.setattr(groups, "canonical_label", lambda label: label)
+    (found,) = failed(LOGISTIC, "A")
+    assert found.startswith("distance of")
 
 
 def test_rows_that_are_drawn_one_by_one():

@@ -345,7 +345,9 @@ def test_rows_beyond_the_limits_are_dropped():
         documents(repeated)
 
 
-@pytest.mark.parametrize("X", (np.ones(4, int), np.ones((0, 4), int), np.ones((2, 2), complex), [["a"]], [[1], [1, 2]]))
+@pytest.mark.parametrize(
+    "X", (np.ones(4, int), np.ones((0, 4), int), np.ones((2, 2), complex), np.array([["a"]]), [[1], [1, 2]])
+)
 def test_the_form_is_refused_whatever_is_dropped(X):
     for check in (check_counts, documents):
         with pytest.raises((TypeError, ValueError)):

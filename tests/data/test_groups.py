@@ -1,25 +1,37 @@
-"""Labels of rows: numbers by first appearance, and what is refused."""
+"""Labels of rows: one form for a person on every path, numbers by first appearance, and what is refused."""
 
+import csv
 import datetime
+import decimal
+import json
+import unicodedata
+import uuid
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from vips_fast.data.groups import check_whole, group_codes
+from vips_fast.cli.output import read_labels
+from vips_fast.data import Batch, Records, load_corpus, write_shards
+from vips_fast.data.groups import Numbering, canonical_label, check_whole, group_codes
+from vips_fast.engine.units import KeptRows, UnitRecords
 
 
 @pytest.mark.parametrize(
     "labels",
     [
         [7, 3, 7, 7, -1],
-        ["w", "a", "w", "w", ""],
-        np.array([2.5, 0.0, 2.5, 2.5, np.inf]),
+        ["w", "a", "w", "w", "W"],
+        np.array([2.5, 0.0, 2.5, 2.5, -1.0]),
         np.array(["b", "a", "b", "b", "ab"]),
         np.array([9, 1, 9, 9, 0], dtype=np.uint8),
         [("x", 1), "x", ("x", 1), ("x", 1), 1],
         np.array(["2020-01-02", "2020-01-01", "2020-01-02", "2020-01-02", "1999-01-01"], dtype="datetime64[D]"),
         [datetime.date(2020, 1, 2), "a", datetime.date(2020, 1, 2), datetime.date(2020, 1, 2), 5],
-        [True, 0, True, True, "True"],
+        ["7", 3, 7.0, " 7\t", "3.5"],
+        np.array([2**63, 3, 2**63, 2**63, 0], dtype=np.uint64),
+        [2**70, 3, 2**70, str(2**70), -1],
     ],
 )
 def test_labels_are_numbered_by_first_appearance(labels):
@@ -44,16 +56,260 @@ def test_one_label_for_each_row(labels):
         np.array([1.0, np.nan, 2.0]),
         ["a", float("nan"), "b"],
         np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="datetime64[D]"),
+        ["a", "", "b"],
+        np.array(["a", " \t\u00a0", "b"]),
+        [("a", 1), ("a", None), "b"],
     ],
 )
 def test_missing_labels_are_refused_without_being_shown(labels):
-    with pytest.raises(ValueError, match="^groups: expected a label for each row of X; some are missing$"):
+    with pytest.raises(ValueError, match="^groups: expected a label for each row; some are missing$"):
         group_codes(labels, 3)
+    assert group_codes(labels, 3, "drop").tolist() == [0, -1, 1]
 
 
-def test_labels_must_be_hashable():
-    with pytest.raises(TypeError, match="^groups: expected hashable labels .* of type list$"):
-        group_codes([["secret"], 2, 3], 3)
+@pytest.mark.parametrize(
+    "label",
+    [
+        ["secret"],
+        {"secret": 1},
+        True,
+        np.bool_(False),
+        2.0**53,
+        -(2.0**60),
+        float("inf"),
+        np.float32(2**24),
+        1j,
+        b"".join,
+    ]
+    + [np.float16(2048), decimal.Decimal("1e400"), np.timedelta64(3), ("a", True), object()],
+    ids=str,
+)
+def test_labels_that_tell_no_persons_apart_are_refused(label):
+    with pytest.raises(
+        ValueError, match="^groups: expected labels that are texts, .* got one of type [a-z_0-9A-Z]+$"
+    ) as said:
+        group_codes(["a", label, "b"], 3)
+    assert "secret" not in str(said.value) and "\n" not in str(said.value)
+    assert group_codes(["a", label, "b"], 3, "drop").tolist() == [0, -1, 1]
+
+
+def test_columns_of_booleans_and_of_large_floats_are_refused():
+    for column in (np.array([True, False, True]), np.array([1.0, 2.0**53, 2.0**53 + 2])):
+        with pytest.raises(ValueError, match="^groups: expected labels that are texts"):
+            group_codes(column, 3)
+
+
+#: Spellings of one label each, of any kind that a file or a frame may give.
+PERSONS = [
+    [
+        7,
+        "7",
+        "7 ",
+        "\ufeff7",
+        "\t7\n",
+        7.0,
+        "7.0",
+        "7.",
+        np.int8(7),
+        np.uint64(7),
+        np.float16(7),
+        decimal.Decimal("7.00"),
+        b"7",
+    ],
+    [0, -0.0, "0", "-0.0", np.float32(-0.0), "0.000", decimal.Decimal("-0")],
+    [-70, "-70", -70.0, "-70.00", decimal.Decimal("-7E1")],
+    ["07", " 07", "07.0", b"07"],
+    [2**53 - 1, float(2**53 - 1), str(2**53 - 1)],
+    [2**64, str(2**64), f"{2**64}.0", decimal.Decimal(2**64)],
+    [2.5, "2.5", np.float32(2.5), decimal.Decimal("2.500")],
+    [0.1, np.float32(0.1), "0.1"],
+    ["M\u00fcller", "Mu\u0308ller", " M\u00fcller\u00a0", "M\u00fcller".encode(), np.str_("Mu\u0308ller")],
+    ["m\u00fcller", "mu\u0308ller"],
+    ["a b", "a b\0"],
+    ["a  b"],
+    ["True", "True "],
+    ["true"],
+    ["1e3"],
+    ["nan"],
+    [datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2), np.datetime64("2020-01-02T00:00"), "2020-01-02"],
+    [np.datetime64("2020-01-02T03:04:05.500", "ns"), datetime.datetime(2020, 1, 2, 3, 4, 5, 500_000)],
+    [datetime.datetime(2020, 1, 2, 3, 4, tzinfo=datetime.UTC), "2020-01-02T03:04:00Z"]
+    + [datetime.datetime(2020, 1, 2, 5, 4, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))],
+    [uuid.UUID(int=7), str(uuid.UUID(int=7))],
+    [("ward", 7), (" ward", 7.0), ("ward", "7")],
+    [("ward", ("7", "a")), ("ward", (7, "a"))],
+]
+
+
+def test_a_person_has_one_form_in_every_kind():
+    forms = [{canonical_label(label) for label in spellings} for spellings in PERSONS]
+    assert all(len(some) == 1 for some in forms)
+    assert len(set.union(*forms)) == len(PERSONS)
+    for (form,) in forms:
+        assert canonical_label(form) == form
+    labels = [(number, label) for number, spellings in enumerate(PERSONS) for label in spellings]
+    for order in (labels, labels[::-1]):
+        persons, mixed = zip(*order, strict=True)
+        codes = group_codes(list(mixed), len(mixed))
+        assert len(set(zip(persons, codes.tolist(), strict=True))) == len(PERSONS)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXT)
+def test_the_form_of_a_text_is_its_own_form(text):
+    form = canonical_label(text)
+    assert canonical_label(form) == form and canonical_label(unicodedata.normalize("NFD", f" {text}\t")) == form
+    assert form is None or canonical_label(form.encode()) == form
+
+
+def spelled(draw, number):
+    """One whole number as some kind of label."""
+    forms = [number, str(number), f" {number}\t", f"{number}.0", decimal.Decimal(number), np.int64(number)]
+    return draw(st.sampled_from([*forms, float(number), np.float64(number), np.float32(number)]))
+
+
+@st.composite
+def tables(draw):
+    """Numbers of persons (None: nobody), and a label in some spelling for each."""
+    persons = draw(st.lists(st.one_of(st.integers(-9, 9), st.none()), min_size=1, max_size=12))
+    return persons, [None if person is None else spelled(draw, person) for person in persons]
+
+
+def expected(persons):
+    """Numbers by first appearance; -1 for nobody."""
+    known = list(dict.fromkeys(person for person in persons if person is not None))
+    return [-1 if person is None else known.index(person) for person in persons]
+
+
+def alike(found, persons):
+    """Whether numbers tell the same persons apart; nobody may have a number of its own."""
+    pairs = set(zip(np.asarray(found).tolist(), persons, strict=True))
+    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
+
+
+def plain(label):
+    """As JSON has it."""
+    if isinstance(label, (str, int, type(None))):
+        return label
+    return float(label) if isinstance(label, (float, np.floating)) else int(label)
+
+
+def through(path, name, labels):
+    """Numbers of persons as a source gives them."""
+    texts = ["alpha"] * len(labels)
+    if name == "csv":
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("text", "who"), *zip(texts, labels, strict=True)])
+    elif name == "jsonl":
+        path.write_text("".join(json.dumps({"text": "alpha", "who": plain(label)}) + "\n" for label in labels))
+    elif name == "groups":
+        path.write_text("".join(f"{'' if label is None else str(label).strip()}\n" for label in labels))
+        return group_codes(read_labels(str(path), "drop"), len(labels), "drop")
+    elif name == "shards":
+        batches = [Batch(np.ones((1, 1), int), persons=[label]) for label in labels]
+        corpus = write_shards(path, batches, invalid="drop")
+        # Nobody's rows are empty.
+        assert corpus.take(np.arange(len(labels)))[0].sum() == sum(label is not None for label in labels)
+        return np.diff(corpus.groups.starts)
+    elif name == "blocks":
+        blocks = [[label] for label in labels]
+        numbering = Numbering("drop")
+        return np.concatenate([numbering(block) for block in blocks])
+    else:
+        path = {"table": {"text": texts, "who": labels}, "frame": frame(texts, labels)}[name]
+    corpus = load_corpus(path, ("alpha",), None if name in ("table", "frame") else name, person="who", invalid="drop")
+    assert corpus.counts.sum() == sum(label is not None for label in labels)
+    return corpus.groups
+
+
+def frame(texts, labels):
+    import pandas
+
+    return pandas.DataFrame({"text": texts, "who": pandas.Series(labels, dtype=object)})
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "groups", "table", "frame", "blocks", "shards"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(table=tables())
+def test_no_person_is_split_on_any_path(tmp_path_factory, name, table):
+    persons, labels = table
+    assert group_codes(labels, len(labels), "drop").tolist() == expected(persons)
+    found = through(tmp_path_factory.mktemp("labels") / "file", name, labels)
+    if name == "shards":
+        sizes = {person: persons.count(person) for person in persons}
+        assert sorted(found.tolist()) == sorted(sizes.values())
+    else:
+        assert alike(found, persons)
+
+
+def test_frames_of_every_kind_have_the_persons_of_a_file(tmp_path):
+    import pandas
+    import polars
+    import pyarrow
+
+    path = tmp_path / "t.csv"
+    path.write_text("text,who\na,7\nb, 12 \nc,7.0\nd,\n")
+    (tmp_path / "who.txt").write_text("\ufeff7\n12\n7\n\n")
+    whole = [7, 12, 7, None]
+    columns = [
+        pandas.Series(whole),  # floats
+        pandas.Series(whole, dtype="Int64"),
+        pandas.Series(["7", "12", "7", None], dtype="string"),
+        pandas.Series(["7", "12", "7", None], dtype="category"),
+        pandas.Series(whole, dtype=object),
+        polars.Series(whole),
+        polars.Series(["7", "12", "7", None]),
+        pyarrow.array(whole),
+        pyarrow.chunked_array([[7, 12], [7, None]]),
+        pyarrow.array([decimal.Decimal("7.00"), decimal.Decimal("12.00"), decimal.Decimal("7.00"), None]),
+        pyarrow.array(["7", "12", "7", None]).dictionary_encode(),
+        np.array(["7", "12", "7", ""]),
+        np.array([b"7", b"12", b"7", b""]),
+        read_labels(str(tmp_path / "who.txt"), "drop"),
+    ]
+    for column in columns:
+        assert group_codes(column, 4, "drop").tolist() == [0, 1, 0, -1], type(column)
+        with pytest.raises(ValueError, match="some are missing"):
+            group_codes(column, 4)
+        assert check_whole([["8"], column]) is None
+        with pytest.raises(ValueError, match="all rows of a person in one block"):
+            check_whole([["12"], column])
+    (batch,) = Records(path, "text", "who", invalid="drop").batches()
+    assert batch == (["a", "b", "c", ""], [0, 1, 0, -1])
+
+
+class Rows:
+    """Rows without values."""
+
+    n_rows, usable = 6, None
+
+    def block(self, rows):
+        return rows.tolist()
+
+
+@pytest.mark.parametrize("usable", [None, np.array([True, True, False, True, True, True])])
+def test_rows_of_nobody_are_in_no_unit(usable):
+    rows = Rows()
+    rows.usable = usable
+    labels = ["b", None, "b", "a", "", "a "]
+    records = UnitRecords(rows, labels, invalid="drop")
+    taken = [records.take(np.array([unit]), np.zeros(1, np.uint64))[0] for unit in range(records.n_rows)]
+    assert taken == [[0] if usable is not None else [0, 2], [3, 5], []]
+    with pytest.raises(ValueError, match="some are missing"):
+        UnitRecords(rows, labels)
+    kept = KeptRows(Rows(), labels, 1, "drop")
+    kept.choose(Words(), 0)
+    assert kept.n_rows == 2 and kept.block(np.arange(2)) == [0, 3]
+
+
+class Words:
+    """The words of rows, in their order."""
+
+    def words(self, n, *_):
+        return np.arange(n, dtype=np.uint64)
 
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[s]")
@@ -69,8 +325,8 @@ DAY = np.array(["2020-01-01"], dtype="datetime64[s]")
         (["a\0"], np.array(["a\0"])),
     ],
 )
-def test_blocks_of_labels_that_cannot_be_held_against_each_other(blocks):
-    with pytest.raises(ValueError, match="^groups: expected labels of one kind in all blocks$"):
+def test_a_person_of_two_kinds_in_two_blocks(blocks):
+    with pytest.raises(ValueError, match="^groups: expected all rows of a person in one block$"):
         check_whole(blocks)
 
 
@@ -95,5 +351,4 @@ def test_whole_persons_in_blocks():
     check_whole(([1, 1, 2], [], np.array([3], dtype=np.uint8), [2**63]))
     check_whole((["a", "a"], ["b"]))
     check_whole((DAY, DAY + 1))
-    with pytest.raises(ValueError, match="some are missing"):
-        check_whole((["a", None], ["b"]))
+    check_whole((["a", None], ["b", None]))  # the reader of a block settles what is missing

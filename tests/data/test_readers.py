@@ -314,10 +314,46 @@ def test_documents_with_invalid_values_are_dropped(tmp_path):
         with pytest.raises(ValueError, match=path.name):
             load_corpus(path, vocabulary)
         assert np.array_equal(load_corpus(path, vocabulary, invalid="drop").counts.toarray(), expected)
-    with pytest.raises(ValueError, match="line 4: expected non-negative"):
-        load_corpus(written(docword, GOOD_DOCWORD.replace("1 1 5", "1 1 -5")), invalid="drop")
     with pytest.raises(ValueError, match="invalid='skip'"):
         load_corpus(jsonl, VOCABULARY, invalid="skip")
+
+
+DOCUMENTS = "3\n3\n4\n1 1 5\n2 3 1\n3 2 2\n3 3 4\n"
+#: Broken lines of the second document, or of none.
+BAD_LINES = [b"2 3 -7351", b"2 3", b"2 3 1 7351", b"2 4 1", b"2 0 1", b"2 3 1.5", b"2 3 \xff", b"2 3 " + b"9" * 19]
+BAD_LDAC = [b"1 2", b"2 2:1", b"1 2:1 0:1", b"1 2:-7351", b"1 3:1", b"\xff", b"", b"1:2:1", b"1 2:1:", b"1 2 :1"]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+@pytest.mark.parametrize("line", [*BAD_LINES, b"0 3 1", b"4 3 1", b"x", b""])
+def test_a_broken_line_takes_its_own_document_only(tmp_path, monkeypatch, line, size):
+    real = _files.blocks
+    monkeypatch.setattr("vips_fast.data.readers.blocks", lambda file: real(file, size))
+    path = written(tmp_path / "d.txt", DOCUMENTS.encode().replace(b"2 3 1", line))
+    expected = [[5, 0, 0], [0, 0, 0], [0, 2, 4]]
+    with pytest.raises(ValueError):
+        read_docword(path)
+    assert read_docword(path, invalid="drop").counts.toarray().tolist() == expected
+    # Another line of the document does not save it; a line of another place changes nothing.
+    path = written(path, path.read_bytes() + b"2 1 1\n")
+    second = [0, 0, 0] if line in BAD_LINES else [1, 0, 0]
+    assert read_docword(path, invalid="drop").counts.toarray().tolist() == [expected[0], second, expected[2]]
+
+
+@pytest.mark.parametrize("line", BAD_LDAC)
+def test_a_broken_line_is_an_empty_document(tmp_path, line):
+    path = written(tmp_path / "d.ldac", b"1 0:5\n" + line + b"\n2 1:2 2:4\n")
+    with pytest.raises(ValueError):
+        read_ldac(path, n_features=3)
+    assert read_ldac(path, n_features=3, invalid="drop").counts.toarray().tolist() == [[5, 0, 0], [0, 0, 0], [0, 2, 4]]
+    path = written(path, b"1 0:5\n" + line)  # the last line counts, unless it is blank
+    assert read_ldac(path, n_features=3, invalid="drop").counts.shape == (1 + bool(line), 3)
+
+
+def test_a_broken_header_is_refused_in_any_case(tmp_path):
+    for header in ("3\nx\n3\n", "3 3\n3\n", "3\n3\n"):
+        with pytest.raises(ValueError, match="line|header"):
+            read_docword(written(tmp_path / "d.txt", header), invalid="drop")
 
 
 @pytest.mark.parametrize("name", ("c.txt", "c.ldac", "vocab"))

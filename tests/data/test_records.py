@@ -300,7 +300,7 @@ def test_a_record_without_a_person(tmp_path):
     path = written(tmp_path / "t.csv", f"text,who\nalpha,a\n{SECRET} alpha,\nbeta,\nbeta,a\n")
     broken(lambda: load_corpus(path, VOCABULARY, person="who"), f"^{path}: record 2: no person in column 'who'")
     corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
-    assert corpus.groups.tolist() == [0, 1, 2, 0] and corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0]
+    assert corpus.groups.tolist() == [0, 1, 1, 0] and corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0]
 
 
 def test_a_vocabulary_is_needed(tmp_path):
@@ -317,6 +317,80 @@ def test_cells_have_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("vips_fast.data.records._CHUNK", 100)
     path = written(tmp_path / "t", gzip.compress(b'{"text": "alpha' + b" " * 2000))
     broken(lambda: rows(path, "text"), "t: line 1: more than 1000 characters")
+
+
+GOOD, LAST = b"alpha,x\n", b"beta,y\n"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"alpha",  # a missing cell
+        b"alpha,x,x",
+        b"alpha \xff,x",
+        b"alpha,\xffx",
+        b'"alpha,x',  # a quote that is not closed
+        b'"alpha"alpha,x',
+        b'"alpha\ralpha,x',
+        b"al\rpha,x",
+        b"alpha,",  # nobody's
+        b"alpha, \t",
+        b"alpha" * 300 + b",x",  # beyond the limit of a cell
+    ],
+)
+@pytest.mark.parametrize("kind", ["plain", "quoted", "gzip"])
+def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind):
+    monkeypatch.setattr("vips_fast.data.records._MAX_CELL", 1000)
+    monkeypatch.setattr("vips_fast.data.records._CHUNK", 100)
+    last = b'"beta",y\n' if kind == "quoted" else LAST
+    content = b"text,who\n" + GOOD + record + b"\n" + last + LAST
+    path = written(tmp_path / "t.csv", gzip.compress(content) if kind == "gzip" else content)
+    broken(lambda: load_corpus(path, VOCABULARY, person="who"), r"(line|record) \d")
+    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
+    assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 0], [0, 1], [0, 1]]
+    assert corpus.groups.tolist() == [0, 1, 2, 2]
+    # The last record: nothing closes it.
+    path = written(path, b"text,who\n" + GOOD + LAST + record)
+    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
+    assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 1], [0, 0]] and corpus.groups.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis"])
+def test_bytes_of_another_encoding(tmp_path, encoding):
+    bad = {"utf-8": b"\xc3", "utf-16": b"\x00\xdc", "shift_jis": b"\xfd"}[encoding]
+    lines = ["text,who\n", "alpha,x\n", "alpha#,x\n", "beta,y\n"]
+    coded = [line.encode(encoding.replace("16", "16-le")) for line in lines]
+    coded[2] = coded[2].replace("#".encode(encoding.replace("16", "16-le")), bad)
+    path = written(tmp_path / "t.csv", (b"\xff\xfe" if encoding == "utf-16" else b"") + b"".join(coded))
+    broken(lambda: load_corpus(path, VOCABULARY, text="text", encoding=encoding), "line 3: not utf-?16|line 3: not")
+    corpus = load_corpus(path, VOCABULARY, text="text", encoding=encoding, invalid="drop")
+    assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 0], [0, 1]]
+
+
+def test_parts_of_a_record_go_with_it(tmp_path):
+    """Of a record with one bad cell, the text in the other column does not count either."""
+    lines = '{"a": "alpha", "b": 7351}\n{"a": "alpha", "b": "beta"}\n{"a": "alpha"}\n{"a": "alpha", "b": null}\n'
+    path = written(tmp_path / "t.jsonl", lines)
+    corpus = load_corpus(path, VOCABULARY, text=("a", "b"), invalid="drop")
+    assert corpus.counts.toarray()[:, :2].tolist() == [[0, 0], [1, 1], [0, 0], [1, 0]]
+    path = written(path, b'{"a": "alpha \xff"}\n{"a": "alpha"}\n')
+    assert load_corpus(path, VOCABULARY, text="a", invalid="drop").counts.toarray()[:, 0].tolist() == [0, 1]
+
+
+def test_bytes_that_are_no_text_in_a_parquet_file(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    def column(*cells):
+        binary = pyarrow.array([None if cell is None else cell for cell in cells], pyarrow.binary())
+        return pyarrow.Array.from_buffers(pyarrow.string(), len(binary), binary.buffers())
+
+    path = tmp_path / "t.parquet"
+    table = {"text": column(b"alpha", b"alpha\xff", b"alpha", None), "who": column(b"x", b"x", b"\xff", b"x")}
+    parquet.write_table(pyarrow.table(table), path)
+    broken(lambda: load_corpus(path, VOCABULARY, person="who"), "not UTF-8 text")
+    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
+    assert corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0] and corpus.groups.tolist() == [0, 0, 1, 0]
 
 
 WAYS = {
@@ -361,4 +435,4 @@ def test_200_megabytes_in_200_megabytes(tmp_path, way):
 
 def test_records_can_be_read_twice(tmp_path):
     records = Records(written(tmp_path / "t.csv", "note,who\na,1\nb,2\n"), "note", "who")
-    assert list(records.batches()) == list(records.batches()) == [(["a", "b"], ["1", "2"])]
+    assert list(records.batches()) == list(records.batches()) == [(["a", "b"], [0, 1])]

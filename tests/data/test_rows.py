@@ -58,9 +58,8 @@ def test_dropping_leaves_the_bytes_of_the_caller_alone():
         (np.ones(3), "1 dimension"),
         (np.ones((0, 3)), "0 sample"),
         (np.ones((3, 0)), "0 feature"),
-        ([["a"]], "dtype"),
+        (np.array([["a"]]), "dtype"),
         ([[1j]], "dtype"),
-        ([[None]], "dtype"),
         ([[1], [1, 0]], "rectangular"),
         (np.ma.masked_array([[1]]), "masked"),
     ],
@@ -70,6 +69,18 @@ def test_the_form_is_always_refused(X, message):
         binary_records(X)
     with pytest.raises(ValueError, match=message):
         binary_records(X, invalid="drop")
+
+
+def test_one_cell_does_not_decide_the_dtype():
+    for cell in ("a", None, [1], 10**400):
+        objects = np.zeros((2, 2), object)
+        objects[0, 1] = cell
+        for Y in (objects, objects.tolist()):
+            if cell != [1] or Y is objects:  # a list of lists of other depths has no shape
+                records, usable = binary_records(Y, invalid="drop")
+                assert records.tolist() == [[0, 0], [0, 0]] and usable.tolist() == [False, True]
+                with pytest.raises(ValueError, match="dtype"):
+                    binary_records(Y)
 
 
 def test_other_refusals():

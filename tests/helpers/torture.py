@@ -1,6 +1,7 @@
 """Jobs that are killed at random moments, two at a time on one budget, and the books that this is held against.
 
-A job fits, saves and begins anew, until it is killed; the next one of its place goes on where it stopped. Each process
+A job fits, saves and begins anew, until it is killed; the next one of its place goes on where it stopped. It fits to
+counts, rows, images or shards, by single calls of ``partial_fit``, or to texts whose words it purchases. Each process
 notes its draws of noise keys in a file of its own (`runs.Witness`), and without a key there is no release. So what a
 process has noted is at least what can have reached any file or reader of it.
 """
@@ -20,15 +21,20 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from cases import CASES
+from drill import write_notes
 from runs import Witnessed
 
 from vips_fast.cli import main
+from vips_fast.data import Batch, ShardedCorpus, write_shards
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint, ledger_in
+from vips_fast.jobs.folder import WORDS
 from vips_fast.models import estimator
 from vips_fast.store.atomic import leftovers
 
-KINDS = ("lda", "logistic", "network")
+KINDS = ("lda", "logistic", "network", "shards", "partial")
+#: The cases of other kinds.
+LIKE = {"shards": "lda", "partial": "lda", "purchase": "lda"}
 #: The declared number: steps that a kill may cost.
 EVERY, N_STEPS = 2, 6
 REFUSED, BROKEN = 4, 5
@@ -39,12 +45,20 @@ STAGES = {
     "ample": (100.0, dict(noise_multiplier=60.0)),
     "scarce": (0.25, dict(noise_multiplier=60.0)),
     "rest": (1.0, dict(noise_multiplier=None)),
+    "words": (300.0, dict(noise_multiplier=None)),  # its jobs purchase them
 }
+
+
+def case(kind):
+    """Makes an estimator, and its records, of a kind."""
+    return CASES[LIKE.get(kind, kind)]
 
 
 def write_data(folder):
     """The records of each kind as a file, for the command line."""
     folder.mkdir(parents=True)
+    write_notes(folder / "notes.csv")
+    write_shards(folder / "shards", [Batch(CASES["lda"][1]()[0])], shard_mb=0.002)
     sp.save_npz(folder / "lda.npz", sp.csr_array(CASES["lda"][1]()[0]))
     for name, array in zip(("logistic", "labels"), CASES["logistic"][1]()):
         np.save(folder / f"{name}.npy", array)
@@ -66,7 +80,10 @@ def next_number(place):
 def job(place, kind, stage):
     """Fit and save again and again; ends when the budget refuses."""
     epsilon, settings = STAGES[stage]
-    make, records = CASES[kind]
+    make, records = case(kind)
+    if kind == "shards":
+        corpus = ShardedCorpus(place.parent.parent / "data" / "shards")
+        records = lambda: (corpus,)  # noqa: E731
     while True:
         number, budget = next_number(place), place.parent / "budget"
         if not budget.exists():
@@ -76,6 +93,9 @@ def job(place, kind, stage):
         model = make(n_steps=N_STEPS, n_records=200, n_jobs=1, **{**settings, "random_state": number})
         kept = dict(checkpoint=place / f"run-{number}", resume=True, checkpoint_every=EVERY)
         try:
+            if kind == "partial":
+                step_by_step(make, settings, number, records, place, budget)
+                continue
             model.fit(*records(), **kept, budget=budget)
         except ValueError as error:
             if too_little(stage, str(error), error):
@@ -83,6 +103,20 @@ def job(place, kind, stage):
             raise
         model.save(place / "model")
         os.symlink(str(model.n_steps_), place / f"done-{number}")
+
+
+def step_by_step(make, settings, number, records, place, budget):
+    """A run of calls of ``partial_fit``, saved after each; there is no checkpoint within a call."""
+    model = make(
+        n_records=200, batch_size=200, n_jobs=1, **{**settings, "noise_multiplier": 60.0, "random_state": number}
+    )
+    if (place / "model").exists():
+        saved = type(model).load(place / "model")
+        model = saved if saved.random_state == number else model
+    while getattr(model, "n_steps_", 0) < N_STEPS:
+        model.partial_fit(*records(), budget=budget)
+        model.save(place / "model")
+    os.symlink(str(model.n_steps_), place / f"done-{number}")
 
 
 def too_little(stage, said, error=None):
@@ -103,6 +137,9 @@ def command(data, kind, stage, out, budget, number):
             "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
             "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
             "network": ("sbn", data / "network.npy", "--components", 3),
+            "shards": ("lda", data / "shards", "--topics", 3, "--doc-length", 30, "--anyway"),
+            "purchase": ("lda", data / "notes.csv", "--text", "note", "--person", "patient", "--topics", 2)
+            + ("--max-share", 1, "--anyway", "--epsilon", 8, "--delta", _DELTA),
         }[kind],
         "--out",
         out,
@@ -115,7 +152,7 @@ def command(data, kind, stage, out, budget, number):
         "--steps",
         N_STEPS,
         "--records",
-        200,
+        400 if kind == "purchase" else 200,
         "--budget",
         budget,
         "--seed",
@@ -127,11 +164,12 @@ def command(data, kind, stage, out, budget, number):
 
 def warm(folder):
     """Compilation and the loading of libraries happen here, not in each child."""
-    for kind in KINDS:
-        budget = Budget.create(folder / f"{kind}.budget", 100.0, _DELTA, dataset="ward7")
-        assert command(folder, kind, "ample", folder / kind, budget.path, 0) == 0
-        type(CASES[kind][0]()).load(folder / kind)
-        fitted = CASES[kind][0](n_jobs=1).fit(*CASES[kind][1](), checkpoint=folder / f"{kind}-kept")
+    for kind, stage in (*((kind, "ample") for kind in KINDS if kind != "partial"), ("purchase", "words")):
+        unit = "person" if kind == "purchase" else "record"
+        budget = Budget.create(folder / f"{kind}.budget", 100.0, _DELTA, dataset="ward7", unit=unit)
+        assert command(folder, kind, stage, folder / f"{kind}-fitted", budget.path, 0) == 0
+        type(case(kind)[0]()).load(folder / f"{kind}-fitted")
+        fitted = case(kind)[0](n_jobs=1).fit(*case(kind)[1](), checkpoint=folder / f"{kind}-kept")
         fitted.save(folder / f"{kind}-again")
     assert run("clean", folder) == 0
 
@@ -147,12 +185,24 @@ def command_job(place, kind, stage):
         number, budget = next_number(place), place.parent / "budget"
         if not budget.exists():
             about = ("--epsilon", STAGES[stage][0], "--delta", _DELTA, "--dataset", "ward7", "--filter", "renyi")
+            about += ("--unit", "person") if kind == "purchase" else ()
             assert run("budget", "create", budget, *about) == 0 or budget.exists()
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
         code = command(data, kind, stage, out, budget, number)
         if code:
             os._exit(REFUSED if code == 3 or too_little(stage, (place / "said").read_text()) else BROKEN)
-        os.symlink(str(type(CASES[kind][0]()).load(out).n_steps_), place / f"done-{number}")
+        os.symlink(str(steps_of(type(case(kind)[0]()).load(out))), place / f"done-{number}")
+
+
+def rounds_of(fitted):
+    """Releases of a model's purchase."""
+    prior = (fitted.ledger_.plan or {}).get("prior")
+    return 0 if prior is None else prior["event"]["count"]
+
+
+def steps_of(fitted):
+    """Steps of a model and releases of its purchase."""
+    return fitted.n_steps_ + rounds_of(fitted)
 
 
 def fresh(place, kind, stage, commands):
@@ -204,6 +254,7 @@ class Stage:
         status, counts = os.waitpid(pid, 0)[1], self.counts
         if status == signal.SIGKILL:
             counts["kills"] += 1
+            counts[f"kills: {self.kinds[slot]}, {'shell' if self.commands[slot] else 'Python'}"] += 1
         else:
             self.over = True
             refused = os.waitstatus_to_exitcode(status) == REFUSED
@@ -229,23 +280,25 @@ class Stage:
         place, counts = self.places[slot], self.counts
         drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")
-        ledger, torn = ledger_in(run)
+        (ledger, torn), (words, cut) = ledger_in(run), ledger_in(run / WORDS)
         # A torn end counts when it is read.
-        counted = len(ledger) + torn
-        kept = 0
+        counted, kept = len(ledger) + torn + len(words) + cut, len(words)
         if (run / CHECKPOINT).exists():
             try:
-                kept = Checkpoint.read(run / CHECKPOINT).step
+                kept += Checkpoint.read(run / CHECKPOINT).step
             except ValueError:
                 counts["unreadable checkpoints"] += 1
         elif not counted and (fitted := self.look_at_model(slot)) is not None and fitted.random_state == number:
-            counted, kept = len(fitted.ledger_), fitted.n_steps_  # it is in its place, and its run removed
+            # It is in its place, and its run removed.
+            counted, kept = len(fitted.ledger_) + rounds_of(fitted), steps_of(fitted)
+        if self.kinds[slot] == "partial":
+            return kept  # a call that is killed leaves its release nowhere, and only the budget counts it
         counts["under-counts in a ledger"] += max(0, drawn - counted)
         return kept
 
     def look_at_model(self, slot):
         """It is whole, and its own ledger holds every release of its run, whose number is its seed."""
-        place, kind = self.places[slot], CASES[self.kinds[slot]][0]
+        place, kind = self.places[slot], case(self.kinds[slot])[0]
         model = place / "model"
         if not model.exists():
             self.counts["unreadable models"] += self.read[slot]  # it was there before
@@ -257,7 +310,8 @@ class Stage:
             self.counts["unreadable models"] += 1
             return None
         drawn = sum(path.stat().st_size for path in place.glob(f"{fitted.random_state}-*.drawn"))
-        self.counts["under-counts in a ledger"] += max(0, drawn - len(fitted.ledger_))
+        if self.kinds[slot] != "partial":
+            self.counts["under-counts in a ledger"] += max(0, drawn - len(fitted.ledger_) - rounds_of(fitted))
         return fitted
 
     def charged(self, pid):
@@ -306,10 +360,13 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
     gc.freeze()
     span = 0.1  # within which a job is killed: so long that a few steps are done, however busy the machine is
     for number in itertools.count():
-        kinds = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)]
-        commands = (rng.random(2) < share_commands).tolist()
-        stage = Stage(folder / f"stage-{number}", list(STAGES)[number % len(STAGES)], kinds, commands, counts)
-        for _ in range(60):
+        name = list(STAGES)[number % len(STAGES)]
+        kinds = [KINDS[(number // len(STAGES) + slot) % len(KINDS)] for slot in range(2)]
+        kinds = ["purchase"] * 2 if name == "words" else kinds
+        chances = {"partial": 0.0, "purchase": 1.0}
+        commands = [bool(rng.random() < chances.get(kind, share_commands)) for kind in kinds]
+        stage = Stage(folder / f"stage-{number}", name, kinds, commands, counts)
+        for _ in range(min(60, max(8, kills // 40))):
             new = rng.random() < share_fresh
             pids = [stage.start(slot, new, mutate) for slot in range(2)]
             counts["fresh interpreters"] += 2 * new

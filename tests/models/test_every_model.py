@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from cases import EVERY
 
 from vips_fast.accounting import epsilon
@@ -163,3 +164,20 @@ def test_parameters_are_shown_cloned_and_set_and_keywords_known(name):
         with pytest.raises(TypeError, match="transcrpt"):
             call(*EVERY[name][1](), transcrpt="t")
     assert not hasattr(model, "ledger_")
+
+
+@ALL
+def test_a_cell_that_is_no_number_is_as_good_as_nan(name):
+    """One bad cell makes objects of a list or frame: with invalid="drop" only its record contributes nothing."""
+    make, data = EVERY[name]
+    X, *more = data()
+    rows = X.toarray() if sp.issparse(X) else np.asarray(X)
+    fits = []
+    for bad in (np.nan, "zq7351", None, [1]):
+        cells = rows.astype(float if bad is np.nan else object)
+        cells[5, 1] = bad
+        settings = {"invalid": "drop", "n_records": len(rows), "classes": [0, 1]}
+        known = make()._parameter_names()
+        model = make(**{key: value for key, value in settings.items() if key in known}).set_unsafe(test_key=b"k" * 32)
+        fits.append(model.fit(cells, *more)._fitted().arrays)
+    assert all(np.array_equal(one[key], fits[0][key]) for one in fits for key in one)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateSearch
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateSearch, SigmoidBeliefNetwork
 from vips_fast import accounting as acc
 from vips_fast.accounting.dp_events import export_event
 from vips_fast.engine import sampling
@@ -227,6 +227,106 @@ def test_default_scores(name):
         assert np.dot(each, COUNTS.sum(axis=1)) == pytest.approx(model.score(COUNTS))
         assert low <= scorer(model, np.zeros((1, 8), int), None) <= high
     assert low < min(each) < max(each) < high or name == "labels"
+
+
+# -- bad records --------------------------------------------------------------------------------
+
+
+BITS = RNG.integers(0, 2, size=(60, 6))
+#: An estimator, good rows with labels, and rows that no fit takes.
+BAD = {
+    "logistic": (
+        lambda: logistic(invalid="drop", classes=[0, 1]),
+        X[:60],
+        Y[:60],
+        [[math.nan, 0, 0], [math.inf, 0, 0]],
+    ),
+    "labels": (lambda: logistic(invalid="drop", classes=[0, 1]), X[:60], Y[:60], [[0.0, 0, 0]] * 2),
+    "topics": (
+        lambda: LatentDirichletAllocation(2, doc_length=8, target_epsilon=2.0, n_steps=2, invalid="drop"),
+        COUNTS.astype(float),
+        None,
+        [[-1.0] + [0] * 7, [0.5] + [0] * 7],
+    ),
+    "network": (
+        lambda: SigmoidBeliefNetwork(2, target_epsilon=2.0, n_steps=2, invalid="drop"),
+        BITS.astype(float),
+        None,
+        [[2.0] * 6, [math.nan] * 6],
+    ),
+}
+
+
+@pytest.mark.parametrize("held_out", [0.05, 0.95])
+@pytest.mark.parametrize("name", BAD)
+def test_a_search_drops_bad_records_wherever_they_fall(name, held_out):
+    """Fitted to or held out, and beside good rows of their person or not; a score is of the good rows."""
+    make, rows, labels, bad = BAD[name]
+    rows = np.vstack([rows, bad])
+    if labels is not None:
+        labels = np.append(labels, [math.nan, 7] if name == "labels" else [0, 1])
+    for groups in (None, np.arange(len(rows)) // 3, [None, *range(len(rows) - 2), ""]):
+        whose = {} if groups is None else {"groups": groups}
+        for seed in range(4):
+            key = hashlib.sha256(b"%d" % seed).digest()
+            made = searched([{}], make(), key, held_out=held_out, mean_runs=1.0)
+            assert math.isfinite(made.fit(rows, labels, **whose).best_score_)
+    model = make().set_params(n_records=60).set_unsafe(test_key=KEY).fit(rows, labels)
+    scorer, (low, _) = search.default_scorer(model, rows.shape[1])
+    good = np.arange(len(rows) - 2)
+    both, alone = (
+        scorer(model, rows[at], None if labels is None else labels[at]) for at in (np.arange(len(rows)), good)
+    )
+    assert both == alone or name == "labels"
+    with pytest.raises(ValueError):
+        searched([{}], make().set_params(invalid="raise")).fit(rows, labels)
+
+
+def test_an_error_of_the_scorer_tells_nothing(caplog):
+    """Neither of the rows of one unit nor of all: it is the least score."""
+
+    limits = iter([1.0, -math.inf])
+
+    def scorer(model, rows, labels):
+        if rows[0, 0] > limit:
+            raise ValueError(f"secret {rows[0, 0]}")
+        return "3" if rows[0, 0] > 0 else None
+
+    for limit in limits:
+        base = logistic(target_epsilon=None, noise_multiplier=1.0)
+        found = searched([{}], base, scorer=scorer, score_range=(0.0, 3.0), score_noise=1e-4, held_out=0.5).fit(X, Y)
+        assert (0.1 if limit > 0 else -1e-3) < found.best_score_ < (3.0 if limit > 0 else 1e-3)
+    assert "secret" not in caplog.text
+
+
+def test_a_run_that_fails_is_no_refusal(monkeypatch):
+    """A ValueError would say that nothing is spent, and could quote a record."""
+
+    class Failing(BayesianLogisticRegression):
+        def _fit(self, X, y=None, **how):
+            raise ValueError(f"secret {X[0, 0]}")
+
+    base = Failing(target_epsilon=2.0, n_steps=2, classes=[0, 1])
+    with pytest.raises(
+        search.SearchError, match=r"^a run of the search failed \(ValueError\); its epsilon is spent$"
+    ) as said:
+        searched([{}], base=base).fit(X, Y)
+    assert said.value.__suppress_context__
+
+
+def test_persons_of_a_search_have_one_form():
+    """Two spellings of a person are one unit; rows of nobody are in no share."""
+    judged, kept = [], [None, "1", 1.0, " 1", 2, "2.0", ""] * 10
+
+    def scorer(model, rows, labels):
+        judged.append(tuple(sorted(rows[:, 0])))
+        return 0.5
+
+    rows = np.column_stack([np.arange(70.0), X[:70, :2]])
+    made = searched([{}], logistic(invalid="drop"), scorer=scorer, score_range=(0.0, 1.0), held_out=0.9, mean_runs=1.0)
+    made.fit(rows, Y[:70], groups=kept)
+    persons = {tuple(float(row) for row in range(70) if row % 7 in which) for which in ((1, 2, 3), (4, 5))}
+    assert set(judged) <= persons and judged
 
 
 # -- the budget ---------------------------------------------------------------------------------

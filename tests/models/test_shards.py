@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from ball_mean import Mean
 from cases import CASES, EVERY
 
 from vips_fast import plan, verify
@@ -16,7 +17,7 @@ from vips_fast.accounting import (
     WithoutReplacementEvent,
     epsilon,
 )
-from vips_fast.data import Batch, ShardedCorpus, write_shards
+from vips_fast.data import Batch, ShardedCorpus, shards, write_shards
 from vips_fast.data.groups import Runs
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
@@ -112,6 +113,37 @@ def test_invalid_rows_contribute_nothing(tmp_path):
         sharded(tmp_path / "other", "logistic", (X, y))
     with pytest.raises(ValueError, match="X: expected rows that were all usable"):
         make().fit(corpus)
+
+
+class Logarithms(Mean):
+    """A model that makes its records of the rows, where not all rows have one."""
+
+    limit = np.inf
+
+    def records(self, X, y=None):
+        if (X > self.limit).any():
+            raise ValueError("no record of a row")
+        with np.errstate(all="ignore"):
+            return np.log(X)
+
+
+def test_records_of_ones_own_are_made_before_anything_is_spent(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).uniform(0.1, 1.0, (100, 2))
+    X[[7, 93]] = -1.0, 0.0
+    monkeypatch.setattr(shards, "PIECE", 256)
+    corpus = write_shards(tmp_path / "shards", [Batch(X)], kind="numbers")
+    settings = dict(noise_multiplier=1.0, n_steps=2, n_records=100)
+    models = [Logarithms(invalid="drop", **settings).set_unsafe(test_key=KEY) for _ in range(2)]
+    assert same(models[0].fit(X), models[1].fit(corpus))
+    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="d")
+    for limit, match in ((np.inf, "X, y: expected finite numbers"), (0.9, "no record of a row")):
+        monkeypatch.setattr(Logarithms, "limit", limit)
+        with pytest.raises(ValueError, match=match):
+            Logarithms(**settings).fit(corpus, budget=budget)
+    assert budget.spent == 0
+    bad = write_shards(tmp_path / "bad", [Batch(np.where(X < 0, np.nan, X))], kind="numbers", invalid="drop")
+    with pytest.raises(ValueError, match="X, y: expected finite numbers"):
+        Mean(**settings).fit(bad)
 
 
 @pytest.mark.parametrize(

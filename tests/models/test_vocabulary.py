@@ -376,6 +376,25 @@ def test_no_private_token_leaves(tmp_path, caplog):
     assert set(state) == {"sums", "bytes", "lengths"} and state["sums"].shape == (4, 1 + len(found.vocabulary_))
 
 
+def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
+    """The tokens are those of the texts without them, and counting them does not fail after the purchase."""
+    good = [*texts(), "w0 w1"]
+    bad = [*good, 3, math.nan, b"w0", None, "sesame"]
+    labels = [*range(len(bad) - 1), None]
+    made = PrivateVocabulary(noise_multiplier=2.0, n_records=len(good), invalid="drop").set_unsafe(test_key=b"k" * 32)
+    with pytest.raises(TypeError):
+        made.set_params(invalid="raise").fit(bad)
+    sets = made.set_params(invalid="drop").prepare(bad, groups=labels).records
+    known = made.prepare(good).records
+    assert (
+        sets.names == known.names
+        and sets.block(np.arange(known.n_rows)).ids.tolist() == known.block(np.arange(known.n_rows)).ids.tolist()
+    )
+    assert sets.block(np.arange(known.n_rows, sets.n_rows)).ids.size == 0
+    counted = PrivateCountVectorizer(noise_multiplier=2.0, invalid="drop")
+    assert counted.fit_transform(bad, groups=labels)[len(good) : -1].nnz == 0
+
+
 def test_persons_own_their_texts():
     """A word that one person repeats in every text is one person's."""
     documents, people = [], []

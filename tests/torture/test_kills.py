@@ -25,10 +25,14 @@ def test_sixty_kills(tmp_path, capsys):
     killed(tmp_path, capsys, 60)
 
 
+#: Of the slow test, in all; `make torture KILLS=1000` is shorter.
+KILLS = int(os.environ.get("VIPS_FAST_KILLS") or 10_000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("quarter", range(1, 5))
 def test_ten_thousand_kills(tmp_path, capsys, quarter):
-    killed(tmp_path, capsys, 2500, seed=quarter, share_fresh=0.02)
+    killed(tmp_path, capsys, KILLS // 4, seed=quarter, share_fresh=0.02)
 
 
 # ------------------------------------------------------------------ wrong programs

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.groups import group_codes
 from ..models.stage import Stage
 from .adapter import Adapter
 from .bench import Data
@@ -27,14 +28,18 @@ class Persons(Adapter):
         self.most_canaries = min(rows.most_canaries, 2**16 // min(most, 8))
 
     def data(self, records: Sequence[Any]) -> Data:
-        """The rows of all persons, shuffled into each other: all first rows, all second ones, …; and whose they are."""
+        """The rows of all persons, shuffled into each other: all first rows, all second ones, …; and their labels.
+
+        Each row spells its person's label in another way.
+        """
         places = sorted((place, owner) for owner, person in enumerate(records) for place in range(len(person)))
         stacked = self.rows.data([records[owner][place] for place, owner in places])
-        return {**stacked, "groups": np.array([owner for _, owner in places], dtype=np.int64)}
+        labels = [(owner, str(owner), float(owner), f" {owner}.0")[place % 4] for place, owner in places]
+        return {**stacked, "groups": np.array(labels, dtype=object)}
 
     def take(self, data: Data, units: np.ndarray) -> Data:
         """Data of these persons, each as a person of its own."""
-        groups = data["groups"]
+        groups = group_codes(data["groups"], len(data["groups"]))
         order, counts = np.argsort(groups, kind="stable"), np.bincount(groups)
         starts, sizes = (np.cumsum(counts) - counts)[units], counts[units]
         ends = np.cumsum(sizes)

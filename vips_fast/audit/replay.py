@@ -50,11 +50,12 @@ class _Replay:
 
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
         """What would be noised for the base and further records."""
-        prepared = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
-        self.facts_differ += not overrides and not same_run(prepared, self.prepared)
-        prepared.model.restore(self.state)
-        rows = np.arange(_BASE + len(extra))
-        return self.bench.sums(prepared, rows, self.words[: len(rows)])
+        stage = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
+        self.facts_differ += not overrides and not same_run(stage, self.prepared)
+        stage.model.restore(self.state)
+        # All units that the reader made, more than there are persons if it split one.
+        rows = np.arange(stage.records.n_rows)
+        return self.bench.sums(stage, rows, np.resize(self.words, len(rows)))
 
 
 def same_run(one: Stage, other: Stage) -> bool:

@@ -44,7 +44,7 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
         args.out,
         budget=args.budget,
         transcript=args.transcript,
-        groups=None if args.groups is None else read_labels(args.groups),
+        groups=None if args.groups is None else read_labels(args.groups, model.invalid),
         unit=args.unit,
         resume=args.resume,
         force=args.force,

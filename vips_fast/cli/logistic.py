@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from ..jobs import Material
 from ..models.logistic import BayesianLogisticRegression
 from .fit import run_fit
 from .jobs import ReadBy
-from .output import read_array, read_lines
+from .output import read_array, read_labels, read_lines
 from .records import sharded
 from .rows import column_inputs, read_matrix, read_new_rows, read_table
 from .shard import CLASSES
@@ -26,11 +27,20 @@ def _labels(args: Namespace) -> np.ndarray:
     """The labels in a file of their own."""
     if Path(args.labels).suffix == ".npy":
         return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
-    labels = np.array(read_lines(args.labels))
+    invalid = args.invalid or "raise"
+    labels = read_labels(args.labels, invalid)
+    if args.n_trials is None:
+        return np.array(labels, dtype=object if None in labels else None)
+    return np.array([_number(label, args.labels, invalid) for label in labels], dtype=np.float64)
+
+
+def _number(label: str | None, path: str, invalid: str) -> float:
     try:
-        return labels if args.n_trials is None else labels.astype(np.float64)
+        return math.nan if label is None else float(label)
     except ValueError:
-        raise ValueError(f"{args.labels}: expected numbers with --trials") from None
+        if invalid == "drop":
+            return math.nan
+        raise ValueError(f"{path}: expected numbers with --trials") from None
 
 
 def read_new(args: Namespace, model: Any) -> Any:

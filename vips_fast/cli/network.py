@@ -17,12 +17,12 @@ from .output import output_file, read_array
 from .records import sharded
 
 
-def read_images(path: str, threshold: int) -> np.ndarray:
+def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray:
     """Binary records from a file."""
     images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
-    return binarize(images, threshold)
+    return binarize(images, threshold, invalid)
 
 
 def read_new(args: Namespace, model: Any) -> Any:
@@ -41,7 +41,7 @@ def fit(args: Namespace) -> int:
         shards = sharded(args)
         if shards is not None:
             return Material((shards,), groups=shards.groups)
-        return Material((read_images(args.input, args.threshold),))
+        return Material((read_images(args.input, args.threshold, model.invalid),))
 
     return run_fit(args, SigmoidBeliefNetwork, lambda: ReadBy(args.input, read, args.person))
 

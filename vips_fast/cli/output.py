@@ -78,15 +78,23 @@ def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:
 def read_lines(path: str) -> list[str]:
     """Read the lines of a text file."""
     try:
-        return Path(path).read_text("utf-8").splitlines()
+        return Path(path).read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         # The error's own text quotes bytes of the file.
         raise ValueError(f"{path}: is not UTF-8 text") from None
 
 
-def read_labels(path: str) -> Any:
-    """Read one label for each record: a .npy array, or the lines of a text file."""
-    return read_array(path, "biufUS") if path.endswith(".npy") else read_lines(path)
+def read_labels(path: str, invalid: str) -> Any:
+    """Read one label for each record: a .npy array, or the lines of a text file.
+
+    With ``invalid="drop"`` a line that is not UTF-8 text is None.
+    """
+    if path.endswith(".npy"):
+        return read_array(path, "biufUS")
+    if invalid == "raise":
+        return read_lines(path)
+    lines = Path(path).read_text("utf-8-sig", "replace").splitlines()
+    return [None if "\ufffd" in line else line for line in lines]
 
 
 def read_array(path: str, kinds: str) -> np.ndarray:

@@ -35,7 +35,7 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
     """Read the encoded rows of a table, and the cells of its ``others``, which are no features."""
     kept, parts, n = schema.without(*others), [], 0
     cells: dict[str, list[Any]] = {name: [] for name in others}
-    for batch in read_batches(path, [*kept.names, *others]):
+    for batch in read_batches(path, [*kept.names, *others], invalid="raise" if invalid == "raise" else "drop"):
         rows = len(next(iter(batch.values())))
         lines = range(n + 1, n + rows + 1)
         parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))

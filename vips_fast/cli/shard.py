@@ -25,7 +25,7 @@ def shard(args: Namespace) -> int:
         raise ValueError(f"--label {args.label}: expected with --schema")
     batches, how = (_text_or_counts if args.schema is None else _table)(args)
     if args.groups is not None:
-        labels, given = read_labels(args.groups), batches
+        labels, given = read_labels(args.groups, args.invalid), batches
 
         def grouped() -> Iterator[Batch]:
             first = 0
@@ -70,7 +70,7 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
 
     def batches() -> Iterator[Batch]:
         n = 1
-        for cells in read_batches(args.input, [*kept.names, *others]):
+        for cells in read_batches(args.input, [*kept.names, *others], invalid=args.invalid):
             lines = range(n, n := n + len(next(iter(cells.values()))))
             encoded = kept.encode(
                 cells, invalid="nan" if args.invalid == "drop" else "raise", where=f"{args.input}: record", lines=lines

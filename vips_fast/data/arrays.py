@@ -3,6 +3,7 @@
 Nothing here depends on the values of the entries, so these refusals come whatever is done about invalid values.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,19 +79,34 @@ def check_shape(
         raise ValueError(f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input")
 
 
-def dense_array(X: Any, name: str) -> np.ndarray:
-    """Make an array of any dense input."""
+def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
+    """Make an array of any dense input.
+
+    With ``drop`` the cells of lists and of objects become float64, and NaN if they are no numbers: one such cell
+    decides the dtype of all.
+    """
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
     try:
-        return np.asarray(X)
+        dense = np.asarray(X)
     except ValueError:
         raise ValueError(f"{name} is not a rectangular array of numbers") from None
+    if not drop or dense.dtype.kind not in ("OUS" if isinstance(X, list) else "O"):
+        return dense
+    dense = np.array(X, dtype=object)
+    return np.array([_number(cell) for cell in dense.ravel().tolist()], np.float64).reshape(dense.shape)
 
 
-def dense_matrix(X: Any, name: str) -> np.ndarray:
-    """As `dense_array`; objects become float64."""
-    dense = dense_array(X, name)
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def dense_matrix(X: Any, name: str, drop: bool = False) -> np.ndarray:
+    """Make an array as `dense_array`; objects become float64."""
+    dense = dense_array(X, name, drop)
     if dense.dtype.kind == "O":
         try:
             return dense.astype(np.float64)

@@ -101,19 +101,19 @@ def _checked(
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     if not is_sparse:
-        X = dense_matrix(X, name)
+        X = dense_matrix(X, name, drop)
     check_shape(X.shape, n_features, name, owner, least_rows)
     _check_kind(X.dtype, name)
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
     # The sums of rows come before those of repeated entries, so that neither can overflow.
-    parts = _without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
+    parts = without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
     if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
         parts = _with_dtype(parts, allow_float)
-    parts = _without(parts, _rows_too_long(parts, name, limits.row, drop))
+    parts = without(parts, _rows_too_long(parts, name, limits.row, drop))
     if not is_ascending(*parts[1:]):
         parts = _summed(parts, X.shape)
-        parts = _without(parts, _rows_of_invalid(parts, name, True, limits.entry, drop))
+        parts = without(parts, _rows_of_invalid(parts, name, True, limits.entry, drop))
         parts = _with_dtype(parts, allow_float)
     data, indices, indptr = parts
     if not data.all():
@@ -221,7 +221,7 @@ def _rows_at(found: list[np.ndarray], indptr: np.ndarray) -> np.ndarray:
     return np.unique(np.searchsorted(indptr, np.concatenate(found), side="right") - 1)
 
 
-def _without(parts: Parts, rows: np.ndarray) -> Parts:
+def without(parts: Parts, rows: np.ndarray) -> Parts:
     """Make the given rows of a matrix empty."""
     if not len(rows):
         return parts

@@ -12,7 +12,7 @@ from scipy import sparse
 
 #: What a fit says of a frame some of whose rows have one name, or one value in a column that is called after persons.
 REPEATS = "X's index repeats: rows of one person? give groups="
-COLUMN_REPEATS = "X's column {!r} repeats: rows of one person? give groups="
+COLUMN_REPEATS = "X's column {!r} {}: rows of one person? give groups="
 
 #: What it says of columns that a scaler seems to have changed.
 SCALED = (
@@ -70,14 +70,16 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     raise ValueError("X: expected the columns of fit in the same order")
 
 
-def warn_of_repeats(X: Any) -> None:
-    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
-    if getattr(getattr(X, "index", None), "is_unique", True) is False:
+def warn_of_repeats(X: Any, invalid: str) -> None:
+    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats; with ``invalid="drop"``, by names only."""
+    if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
         warnings.warn(REPEATS, stacklevel=5)
     for name in filter(names_persons, named_columns(X) or ()):
         column = X[name]
-        if repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
-            warnings.warn(COLUMN_REPEATS.format(name), stacklevel=5)
+        if invalid == "drop":
+            warnings.warn(COLUMN_REPEATS.format(name, "looks like a person's"), stacklevel=5)
+        elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
+            warnings.warn(COLUMN_REPEATS.format(name, "repeats"), stacklevel=5)
 
 
 def warn_of_scaling(X: Any) -> None:

@@ -1,13 +1,26 @@
-"""Persons and their rows."""
+"""Persons and their rows.
 
+A label has one canonical form, whatever file or type it comes from, so that no person is split across units.
+"""
+
+import datetime
+import re
+import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Integral
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
-#: How many are missing is a number of private rows, and not said.
-_MISSING = "groups: expected a label for each row of X; some are missing"
+from .arrays import check_invalid
+from .schema import is_null
+
+#: Blanks around a text, with marks that no eye sees; and a whole number with a fraction of zeros.
+_AROUND = re.compile(r"\A[\s\0\ufeff\u200b]+|[\s\0\ufeff\u200b]+\Z")
+_WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
 
 @dataclass(frozen=True)
@@ -17,13 +30,113 @@ class Runs:
     starts: np.ndarray
 
 
-def group_codes(groups: Any, n_rows: int) -> np.ndarray:
+def canonical_label(label: Any) -> Hashable:
+    """Find the canonical form of a person's label.
+
+    A text is in Unicode's form NFC, without blanks around it. A whole number is its decimal digits, whatever its type:
+    7, 7.0, Decimal("7.00"), "7" and " 7.0 " are one person, "07" is another. Other numbers and times are their shortest
+    texts (ISO 8601, in UTC if they have a zone; midnight is the day). Bytes are UTF-8. A tuple has the canonical forms
+    of its parts.
+
+    Returns the form, or None for a missing label: None, NaN, not a time, an empty text, a tuple with such a part.
+    Raises TypeError for labels that do not tell persons apart: booleans, floats so large that their type does not hold
+    every whole number (2**53 for 64 bits), and all other types.
+    """
+    if is_null(label, frozenset()):
+        return None
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", "surrogateescape")
+    if isinstance(label, str):
+        text = _AROUND.sub("", unicodedata.normalize("NFC", str(label)))
+        whole = _WHOLE.fullmatch(text)
+        return (text if whole is None else "0" if whole[1] == "-0" else whole[1]) or None
+    if isinstance(label, (float, np.floating)):
+        if abs(float(label)) < 2.0 ** (np.finfo(type(label)).nmant + 1):
+            return str(int(label)) if label == int(label) else str(label)
+    elif isinstance(label, Integral) and not isinstance(label, (bool, np.timedelta64)):
+        return str(int(label))
+    elif isinstance(label, Decimal) and abs(label.adjusted()) < 100:
+        text = format(label, "f")
+        return canonical_label(text.rstrip("0") if "." in text else text)
+    elif isinstance(label, (datetime.date, np.datetime64)):
+        return _time(label)
+    elif isinstance(label, UUID):
+        return str(label)
+    elif isinstance(label, tuple):
+        parts = tuple(map(canonical_label, label))
+        return None if None in parts else parts
+    kind = type(label).__name__
+    raise TypeError(f"labels that are texts, whole numbers, dates or tuples of them, got one of type {kind}")
+
+
+def _time(label: Any) -> str:
+    if isinstance(label, np.datetime64):
+        label = label.astype("datetime64[s]") if np.datetime_data(label.dtype)[0] in ("h", "m") else label
+        text = str(label)
+    else:
+        zone = getattr(label, "tzinfo", None)
+        text = (label if zone is None else label.astimezone(datetime.UTC).replace(tzinfo=None)).isoformat()
+        text += "" if zone is None else "Z"
+    text = re.sub(r"\.([0-9]*?)0+(?=Z?\Z)", lambda match: f".{match[1]}" if match[1] else "", text)
+    return text.removesuffix("T00:00:00")
+
+
+class Numbering:
+    """Numbers of persons by the first appearance of their canonical labels.
+
+    Give labels as often as you like, such as those of each part of the data. With ``invalid="drop"`` a label that is
+    missing or unusable has the number -1; with "raise" it is an error of `group_codes`, about an argument of this name.
+    """
+
+    def __init__(self, invalid: str = "raise", name: str = "groups") -> None:
+        self._drop, self._name = check_invalid(invalid), name
+        self._known: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __call__(self, labels: Any) -> np.ndarray:
+        """Number some labels: int64, of the same length."""
+        column = _column(labels).reshape(-1)
+        if column.dtype.kind in "OT":
+            return self._numbers(column.tolist())
+        distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        numbers = np.empty(len(distinct), np.int64)
+        numbers[order] = self._numbers(list(distinct[order]))
+        return numbers[places.reshape(-1)]
+
+    def _numbers(self, labels: Sequence[Any]) -> np.ndarray:
+        out, texts = np.empty(len(labels), np.int64), dict[str, int]()
+        for row, label in enumerate(labels):
+            # Only a text equals no label of another type.
+            number = texts.get(label) if type(label) is str else None
+            if number is None:
+                number = self._number(label)
+                if type(label) is str:
+                    texts[label] = number
+            out[row] = number
+        return out
+
+    def _number(self, label: Any) -> int:
+        try:
+            form, error = canonical_label(label), "a label for each row; some are missing"
+        except TypeError as unusable:
+            form, error = None, str(unusable)
+        if form is not None:
+            return self._known.setdefault(form, len(self._known))
+        if not self._drop:
+            # How many there are is a number of private rows, and not said.
+            raise ValueError(f"{self._name}: expected {error}")
+        return -1
+
+
+def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
     """Number the labels of rows by first appearance.
 
-    Labels are `Runs`, integers, texts or any hashable values. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
-    first appearance of labels. Raises ValueError if
-    there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
-    hashable.
+    Labels are `Runs`, or what `canonical_label` takes. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
+    first appearance of persons; with ``invalid="drop"``, -1 for a row of nobody. Raises ValueError if there is not one
+    label for each row, or (with "raise") a label is missing or of another type.
     """
     if isinstance(groups, Runs):
         if len(groups.starts) == 0 or groups.starts[-1] != n_rows:
@@ -32,59 +145,34 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
     labels = _column(groups)
     if labels.shape != (n_rows,):
         raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")
-    return _coded(labels)[0]
+    if labels.dtype.kind not in "iu":
+        return Numbering(invalid)(labels)
+    distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(distinct), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(distinct))
+    return rank[codes.reshape(-1)]
 
 
 def check_whole(blocks: Sequence[Any]) -> None:
     """Refuse a person in two blocks.
 
-    ``blocks`` are labels as for `group_codes`. Raises ValueError if a label is in two of them, or their labels are of
-    different kinds, so that equal ones need not be seen as equal; and as `group_codes` for missing and unhashable ones.
+    ``blocks`` are labels as for `group_codes`. Raises ValueError if a person is in two of them. Labels that are missing
+    or unusable are left to the reader of the block.
     """
-    known = [_distinct(_column(labels).reshape(-1)) for labels in blocks]
-    if len({kind for kind, labels in known if labels}) > 1:
-        raise ValueError("groups: expected labels of one kind in all blocks")
-    if len(set().union(*(labels for _, labels in known))) < sum(len(labels) for _, labels in known):
-        raise ValueError("groups: expected all rows of a person in one block")
-
-
-def _distinct(labels: np.ndarray) -> tuple[str, set[Hashable]]:
-    """Find kind and distinct labels; labels of one kind compare across columns."""
-    dtype = labels.dtype
-    # One time in two units, or one number in two precisions, need not give equal values.
-    kind = "integer" if dtype.kind in "biu" else str(dtype.kind if dtype.kind in "OSTU" else dtype)
-    return kind, set(_coded(labels)[1])
-
-
-def _coded(labels: np.ndarray) -> tuple[np.ndarray, list[Hashable]]:
-    """Code labels by first appearance; give the distinct labels in any order."""
-    if labels.dtype.kind in "fcmM":
-        missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels)
-        if missing.any():
-            raise ValueError(_MISSING)
-    if labels.dtype.kind != "O":
-        distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        return rank[codes.reshape(-1)], distinct.tolist()
-    known: dict[Hashable, int] = {}
-    out = np.empty(len(labels), dtype=np.int64)
-    for row, label in enumerate(labels.tolist()):
-        try:
-            # A value that differs from itself, such as NaN, is a missing one.
-            if label is None or bool(label != label):
-                raise ValueError(_MISSING)
-            out[row] = known.setdefault(label, len(known))
-        except TypeError:
-            kind = type(label).__name__
-            raise TypeError(f"groups: expected hashable labels that are not missing, got one of type {kind}") from None
-    return out, list(known)
+    known, numbering = 0, Numbering("drop")
+    for labels in blocks:
+        numbers = np.unique(numbering(labels))
+        if (len(numbering) - known) < np.count_nonzero(numbers >= 0):
+            raise ValueError("groups: expected all rows of a person in one block")
+        known = len(numbering)
 
 
 def _column(values: Any) -> np.ndarray:
     """Make labels an array; of objects if numpy would change a list."""
-    if not isinstance(values, (list, tuple)) or all(type(value) is int for value in values):
+    if not isinstance(values, (list, tuple)):
         return np.asarray(values)
+    if all(type(value) is int for value in values) and (whole := np.asarray(values)).dtype.kind in "iu":
+        return whole
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._files import naming, open_text
+from .arrays import check_invalid
 
 #: Third byte of the magic number -> big-endian element type.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -50,15 +51,20 @@ def read_idx(path: PathLike) -> np.ndarray:
         return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def binarize(images: Any, least: float = 1) -> np.ndarray:
+def binarize(images: Any, least: float = 1, invalid: str = "raise") -> np.ndarray:
     """Turn images, shape (n, ...), into uint8 records, shape (n, pixels).
 
     A pixel is on if it is at least ``least``, a public threshold: 1 is "above 0" for whole numbers, as in the paper's
-    code; 128 is the upper half of a byte. Raises ValueError if the images hold NaN or have fewer than two dimensions.
+    code; 128 is the upper half of a byte. Raises ValueError if the images have fewer than two dimensions, or hold NaN;
+    with ``invalid="drop"`` all pixels of such an image are 2, which no model takes.
     """
     images = np.asarray(images)
     if images.ndim < 2:
         raise ValueError(f"images has shape {images.shape}: expected (n, ...)")
-    if images.dtype.kind == "f" and np.isnan(images).any():
-        raise ValueError("images holds NaN: expected real numbers")
-    return np.ascontiguousarray((images >= least).reshape(len(images), -1), dtype=np.uint8)
+    drop, rows = check_invalid(invalid), images.reshape(len(images), -1)
+    records = np.ascontiguousarray(rows >= least, dtype=np.uint8)
+    if images.dtype.kind == "f" and (bad := np.isnan(rows).any(axis=1)).any():
+        if not drop:
+            raise ValueError("images holds NaN: expected real numbers")
+        records[bad] = 2
+    return records

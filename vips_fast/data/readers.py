@@ -6,6 +6,7 @@ since they are private. ``vocabulary`` and ``invalid`` mean in every reader what
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from scipy import sparse
 from ..checks import check_choice
 from ..store.npz import read_npz
 from ._files import BadLine, Integers, blocks, naming, open_text, parse
+from .arrays import check_invalid
 from .corpus import Corpus
 from .counts import check_counts
 from .records import RECORD_FORMATS, Records
@@ -27,6 +29,10 @@ COUNT_FORMATS = ("npz", "docword", "ldac")
 FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
 PathLike = str | os.PathLike[str]
+
+#: Numbers that `parse` takes, a count that no check takes, and a line of LDA-C.
+_INTEGER, _TOO_MANY = re.compile(rb"[0-9]{1,18}"), b"9" * 18
+_LDAC = re.compile(rb"[ \t\r]*([0-9]{1,18})((?:[ \t\r]+[0-9]{1,18}:[0-9]{1,18})*)[ \t\r]*")
 
 _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
 
@@ -64,9 +70,10 @@ def load_corpus(
     analyzer, vocabulary_size
         See `vips_fast.data.vocabulary.public_vocabulary`.
     invalid : {"raise", "drop"}
-        What to do about a document that holds an invalid count (see `check_counts`), or a record without a text or a
-        person. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
-        in any case.
+        What to do about a document that holds an invalid count (see `check_counts`), a broken line or a word beyond the
+        last, and about a broken record (see `read_batches`) or one without a person. "drop" makes it a document of no
+        words and says nothing about it. A file that is broken as a whole is refused in any case: one without its
+        header, cut gzip data, an npz matrix whose arrays do not fit together.
 
     Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format
     cannot be told, or the vocabulary is missing or of another length.
@@ -155,7 +162,7 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
     words = _given(vocabulary)
     with naming(path), open_text(path) as file:
         header: list[int] = []
-        counts, rows, columns = _joined(list(_docword_entries(file, header)), np.int32)
+        counts, rows, columns = _joined(list(_docword_entries(file, header, check_invalid(invalid))), np.int32)
         matrix = sparse.coo_array((counts, (rows, columns)), shape=(header[0], header[1]))
         return _corpus(matrix, words, path, invalid)
 
@@ -180,35 +187,73 @@ def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
             held, done = (counts[n:], rows[n:], columns[n:]), last
 
 
-def _docword_entries(file: Any, header: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Counts, documents and words, from 0, of a block of lines at a time; the header's three numbers come first."""
+def _docword_entries(
+    file: Any, header: list[int], drop: bool = False
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Counts, documents and words, from 0, of a block of lines at a time; the header's three numbers come first.
+
+    With ``drop`` the document of a broken line is invalid, if the line names one.
+    """
     next_line, n_entries = 1, 0
     for block in blocks(file):
-        numbers = parse(block, next_line)
-        values, lines = numbers.values, numbers.lines + next_line
-        next_line += numbers.n_lines
-        while len(header) < 3 and len(values):
-            if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
-                raise BadLine(len(header) + 1, "expected one number of the header")
-            header.append(int(values[0]))
-            values, lines = values[1:], lines[1:]
-            if len(header) == 3:
-                _check_header(*header)
-        if len(values):
-            entries = _triples(values, lines)
-            for name, place in (("document", 0), ("word", 1)):
-                bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
-                if bad.any():
-                    what = f"a {name} number that is not from 1 to what line {place + 1} says"
-                    raise BadLine(int(lines[3 * bad.argmax()]), what)
+        before = list(header)
+        try:
+            entries, n_lines = _docword_block(block, next_line, header)
+        except BadLine:
+            if not drop:
+                raise
+            lines, head, header[:] = block.split(b"\n"), 3 - len(before), before
+            _docword_block(b"\n".join([*lines[:head], b""]), next_line, header)
+            block = b"\n".join([*[b""] * head, *(_docword_line(line, header) for line in lines[head:])])
+            entries, n_lines = _docword_block(block, next_line, header)
+        next_line += n_lines
+        if len(entries):
             count_type = np.int32 if entries[:, 2].max() < 2**31 else np.int64
             rows, columns = (entries[:, :2] - 1).astype(np.int32).T
             n_entries += len(entries)
             yield entries[:, 2].astype(count_type), rows, columns
     if len(header) < 3:
         raise ValueError("ends inside its header of three lines")
-    if n_entries != header[2]:
+    if n_entries != header[2] and not drop:
         raise ValueError(f"has {'fewer' if n_entries < header[2] else 'more'} entries than line 3 says")
+
+
+def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np.ndarray, int]:
+    """Entries of a block of lines, shape (n, 3), from 1, and how many lines there are; the header takes its numbers."""
+    numbers = parse(block, first_line)
+    values, lines = numbers.values, numbers.lines + first_line
+    while len(header) < 3 and len(values):
+        if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
+            raise BadLine(len(header) + 1, "expected one number of the header")
+        header.append(int(values[0]))
+        values, lines = values[1:], lines[1:]
+        if len(header) == 3:
+            _check_header(*header)
+    entries = _triples(values, lines)
+    for name, place in (("document", 0), ("word", 1)) if len(entries) else ():
+        bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
+        if bad.any():
+            what = f"a {name} number that is not from 1 to what line {place + 1} says"
+            raise BadLine(int(lines[3 * bad.argmax()]), what)
+    return entries, numbers.n_lines
+
+
+def _docword_line(line: bytes, header: Sequence[int]) -> bytes:
+    """Replace a broken entry: by an invalid count of its document, or by nothing."""
+    fields = line.split()
+    if not fields or not _INTEGER.fullmatch(fields[0]) or not 1 <= int(fields[0]) <= header[0]:
+        return b""
+    good = len(fields) == 3 and all(map(_INTEGER.fullmatch, fields)) and 1 <= int(fields[1]) <= header[1]
+    return line if good else fields[0] + b" 1 " + _TOO_MANY
+
+
+def _ldac_line(line: bytes, n_features: int) -> bytes:
+    """Replace a broken document by an empty one."""
+    found = _LDAC.fullmatch(line)
+    pairs = [] if found is None else found[2].split()
+    if line.strip() and (found is None or len(pairs) != int(found[1])):
+        return b"0"
+    return line if all(int(pair.partition(b":")[0]) < n_features for pair in pairs) else b"0"
 
 
 def count_pieces(
@@ -221,9 +266,10 @@ def count_pieces(
 ) -> tuple[tuple[str, ...] | None, Iterator[Any]]:
     """The words of a file of counts, if any, and its documents, a docword file's some at a time.
 
-    Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read.
+    Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read. With
+    ``invalid="drop"``, which insists on no order, a docword file is read as a whole.
     """
-    if (format or _guess(Path(path))) == "docword":
+    if (format or _guess(Path(path))) == "docword" and invalid == "raise":
         return _given(vocabulary), docword_pieces(path)
     corpus = load_corpus(path, vocabulary, format, n_features=n_features, invalid=invalid)
     return corpus.vocabulary, iter([corpus.counts])
@@ -248,20 +294,26 @@ def read_ldac(
         raise ValueError(f"{path}: {what}")
     if not 1 <= n_features < 2**31:
         raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
+    drop = check_invalid(invalid)
     with naming(path), open_text(path) as file:
         parts, next_line = [], 1
         for block in blocks(file):
-            numbers = parse(block, next_line, colons=True)
-            parts.append(_ldac_lines(numbers, next_line))
-            next_line += numbers.n_lines
+            try:
+                found, n_lines = _ldac_block(block, next_line, n_features)
+            except ValueError:
+                if not drop:
+                    raise
+                block = b"\n".join(_ldac_line(line, n_features) for line in block.split(b"\n"))
+                found, n_lines = _ldac_block(block, next_line, n_features)
+            parts.append(found)
+            next_line += n_lines
         lengths, columns, counts = _joined(parts, np.int64)
         # Blank lines at the end are marked -1; anywhere else they are a fault.
         filled = np.flatnonzero(lengths >= 0)
         n_documents = int(filled[-1]) + 1 if len(filled) else 0
-        if len(filled) < n_documents:
+        if len(filled) < n_documents and not drop:
             raise BadLine(int((lengths < 0).argmax()) + 1, "blank; an empty document is the line 0")
-        if len(columns) and columns.max() >= n_features:
-            raise ValueError(f"has a word number above {n_features - 1}, the last of {n_features} words")
+        lengths = np.maximum(lengths, 0)
         indptr = np.zeros(n_documents + 1, np.int64)
         np.cumsum(lengths[:n_documents], out=indptr[1:])
         matrix = sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
@@ -298,6 +350,17 @@ def _triples(values: np.ndarray, lines: np.ndarray) -> np.ndarray:
     if whole != n:
         raise BadLine(int(lines[whole]), "expected three numbers: document word count")
     return values.reshape(-1, 3)
+
+
+def _ldac_block(
+    block: bytes, first_line: int, n_features: int
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+    """The parts that `_ldac_lines` finds in a block, and how many lines there are."""
+    numbers = parse(block, first_line, colons=True)
+    found = _ldac_lines(numbers, first_line)
+    if len(found[1]) and found[1].max() >= n_features:
+        raise ValueError(f"has a word number above {n_features - 1}, the last of {n_features} words")
+    return found, numbers.n_lines
 
 
 def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -27,6 +28,8 @@ from ..checks import check_choice, missing_package
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
+from .groups import Numbering
+from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 
 RECORD_FORMATS = ("csv", "jsonl", "parquet", "folder")
@@ -35,6 +38,9 @@ BATCH_ROWS, _BATCH_SIZE = 4096, 1 << 20
 #: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
 _MAX_CELL = 1 << 28
 _CHUNK = 1 << 20
+#: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
+_BAD = "\udc80"
+codecs.register_error("vips_fast.bad", lambda error: (_BAD, error.end))  # type: ignore[attr-defined]
 #: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
@@ -79,15 +85,17 @@ def read_batches(
     encoding : str
         Of text files. A mark at the beginning of a file that says UTF-8 or UTF-16 comes first.
     invalid : {"raise", "drop"}
-        What to do about a line of JSON Lines that is no object with the wanted fields, and a cell of ``texts`` that is
-        no string. "drop" makes None of it and says nothing.
+        What to do about a record that is broken in its form: bytes that are not of the encoding, a row of another
+        length than the header, a quote out of place, a cell or line of more than 2**28 characters, a line of JSON Lines
+        that is no object with the wanted fields; and about a record with a cell of ``texts`` that is no string. "drop"
+        says nothing. The cells of a broken record become `vips_fast.data.schema.BROKEN`, its ``texts`` None. A row that
+        is not valid CSV ends with its first line, so that it takes no other record with it.
     progress : function or None
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
         standard input the size is 0, and the bytes are those of its text.
 
     Raises OSError if a file does not open, ImportError if pyarrow is missing, and ValueError if the source has not
-    the columns, is empty, or is broken in its form: bytes that are not of the encoding, rows of other lengths than the
-    header, a quote out of place, a cell of more than 2**28 characters.
+    the columns, is empty, is no whole gzip or Parquet file, or (with "raise") a record is broken.
     """
     drop, columns = check_invalid(invalid), list(columns)
     if format is not None:
@@ -117,10 +125,10 @@ def read_batches(
             if format == "parquet":
                 if source == "-" or file is not raw:
                     raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
-                batches, tell = _parquet(raw, columns, texts, batch_rows, read, size), None
+                batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
-                lines = _lines(file, encoding, read)
-                rows = _csv(lines, columns) if format == "csv" else _jsonl(lines, columns, drop)
+                lines = _lines(file, encoding, read, drop)
+                rows = (_csv if format == "csv" else _jsonl)(lines, columns, drop)
                 batches = _batched(rows, columns, batch_rows)
         for batch in _checked(batches, texts, drop):
             yield batch
@@ -143,7 +151,11 @@ def column_names(source: Any) -> list[str]:
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            return next((row for _, row in _csv_rows(_lines(file, "utf-8", [0]), ",")), [])
+            # What follows the header is not looked at.
+            names = next((row for _, row in _csv_rows(_lines(file, "utf-8", [0], drop=True), ",") if row), [])
+            if any(_BAD in name for name in names):
+                raise BadLine(1, "not utf-8 text; expected another encoding")
+            return names
 
 
 @dataclass(frozen=True)
@@ -151,7 +163,8 @@ class Records:
     """Raw texts and, where a column says so, the persons whose they are.
 
     ``text`` are the columns of the text; several are joined with a line break, and a null is an empty text. ``person``
-    is the column that says whose each record is, or None. All else is as for `read_batches`.
+    is the column of persons' labels (`vips_fast.data.groups.canonical_label`), or None. All else is as for
+    `read_batches`.
     """
 
     source: Any
@@ -167,13 +180,14 @@ class Records:
             object.__setattr__(self, "text", (self.text,))
 
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
-        """Texts and persons' labels, some at a time; from the beginning, where the source can be read again.
+        """Texts and numbers of persons, some at a time; from the beginning, where the source can be read again.
 
-        Raises what `read_batches` raises, and ValueError if there are no records or, with its number, a record has no
-        person; with invalid="drop" it is then an empty one of a person of its own.
+        Numbers are by the first appearance of persons. Raises what `read_batches` raises, and ValueError if there are
+        no records or, with its number, a record has no person; with invalid="drop" it is then an empty one of person
+        -1, nobody.
         """
         columns = [*self.text, *([] if self.person is None else [self.person])]
-        first = 1
+        first, numbering = 1, Numbering("drop")
         for batch in read_batches(
             self.source,
             list(dict.fromkeys(columns)),
@@ -185,14 +199,12 @@ class Records:
         ):
             cells = [[text or "" for text in batch[name]] for name in self.text]
             texts = cells[0] if len(cells) == 1 else list(map("\n".join, zip(*cells, strict=True)))
-            persons = None if self.person is None else batch[self.person]
-            for place, label in enumerate(persons or ()):
-                # A value that differs from itself, such as NaN, is a missing one.
-                if label is None or label == "" or label != label:
-                    if self.invalid == "raise":
-                        what = f"record {first + place}: no person in column {self.person!r}"
-                        raise ValueError(f"{_name(self.source)}: {what}")
-                    texts[place], persons[place] = "", object()  # type: ignore[index]
+            persons = None if self.person is None else numbering(batch[self.person]).tolist()
+            for place in (place for place, number in enumerate(persons or ()) if number < 0):
+                if self.invalid == "raise":
+                    what = f"record {first + place}: no person in column {self.person!r}"
+                    raise ValueError(f"{_name(self.source)}: {what}")
+                texts[place] = ""
             first += len(texts)
             yield texts, persons
         if first == 1:
@@ -205,13 +217,12 @@ class Records:
         `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts only a batch of the records is held.
         """
         words = public_vocabulary(vocabulary, analyzer, size=vocabulary_size)
-        known: dict[Any, int] = {}
         codes: list[np.ndarray] = []
 
         def texts() -> Iterator[list[str]]:
             for some, persons in self.batches():
                 if persons is not None:
-                    codes.append(np.array([known.setdefault(label, len(known)) for label in persons], np.int64))
+                    codes.append(np.array(persons, np.int64))
                 yield some
 
         counts = count_matrix(texts(), words, analyzer)
@@ -233,8 +244,11 @@ def _broken() -> Iterator[None]:
         raise ValueError("the gzip data are broken or cut off") from None
 
 
-def _lines(file: Any, encoding: str, read: list[int]) -> Iterator[str]:
-    """The lines of a text file, with their line breaks; ``read[0]`` takes the bytes that were read."""
+def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
+    """Lines of a text file, with their line breaks; ``read[0]`` takes the bytes that were read.
+
+    With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
+    """
     decoder, rest, done = None, "", 0
     while True:
         raw = file.read(max(_CHUNK, len(rest)))
@@ -243,7 +257,7 @@ def _lines(file: Any, encoding: str, read: list[int]) -> Iterator[str]:
             marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
             try:
-                decoder = codecs.getincrementaldecoder(encoding)()
+                decoder = codecs.getincrementaldecoder(encoding)("vips_fast.bad" if drop else "strict")
             except LookupError:
                 raise ValueError(f"encoding {encoding!r} is not known") from None
         try:
@@ -259,24 +273,49 @@ def _lines(file: Any, encoding: str, read: list[int]) -> Iterator[str]:
             return
         rest = rest[end:]
         if len(rest) > _MAX_CELL:
-            raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
+            if not drop:
+                raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
+            rest = _BAD
 
 
-def _csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Number of the last line of each row, and its cells; blank lines are passed over."""
+def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Iterator[tuple[int, list[str] | None]]:
+    """Number of the last line of each row, and its cells; blank lines are passed over.
+
+    With ``drop`` the cells are None for the first line of a row that is not valid; the next row begins behind it.
+    """
     # The limit is the whole process's: it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except csv.Error:
-        what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
-        raise _BadRow(reader.line_num, what) from None
+    done, again, taken = 0, deque[str](), list[str]()
+
+    def fed() -> Iterator[str]:
+        while (line := again.popleft() if again else next(lines, None)) is not None:
+            taken.append(line)
+            yield line
+
+    reader = csv.reader(fed(), delimiter=delimiter, strict=True)
+    while True:
+        taken.clear()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            if not drop:
+                what = (
+                    f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
+                )
+                raise _BadRow(done + len(taken), what) from None
+            again.extendleft(reversed(taken[1:]))
+            reader = csv.reader(fed(), delimiter=delimiter, strict=True)
+            done += 1
+            yield done, None
+            continue
+        done += len(taken)
+        if row:
+            yield done, row
 
 
-def _csv(lines: Iterator[str], columns: Sequence[str]) -> _Rows:
+def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
     # A header may be quoted over several lines: what the attempts have read is kept for the next.
     read: list[str] = []
 
@@ -287,19 +326,22 @@ def _csv(lines: Iterator[str], columns: Sequence[str]) -> _Rows:
 
     for delimiter in ",;\t|":
         with contextlib.suppress(_BadRow):
-            header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter)), [])
+            header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter) if row), [])
             if set(columns) <= set(header):
                 break
     else:
         delimiter = ","
-        header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter)), [])
+        header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter) if row), [])
     places = _places(columns, header)
-    rows = _csv_rows(chain(read, lines), delimiter)
+    rows = _csv_rows(chain(read, lines), delimiter, drop)
     next(rows)
     for number, row in rows:
-        if len(row) != len(header):
-            raise BadLine(number, f"{len(row)} cells; expected {len(header)}, as in the header")
-        yield number, [row[place] for place in places]
+        if row is not None and len(row) == len(header) and not (drop and any(_BAD in cell for cell in row)):
+            yield number, [row[place] for place in places]
+        elif drop:
+            yield number, [BROKEN] * len(columns)
+        else:
+            raise BadLine(number, f"{len(row or ())} cells; expected {len(header)}, as in the header")
 
 
 def _places(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
@@ -316,12 +358,12 @@ def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads("" if drop and _BAD in line else line)
             cells = [record[name] for name in columns]
         except (ValueError, LookupError, TypeError, RecursionError):
             if not drop:
                 raise BadLine(number, f"expected a JSON object with {', '.join(map(repr, columns))}") from None
-            cells = [None] * len(columns)
+            cells = [BROKEN] * len(columns)
         yield number, cells
 
 
@@ -342,14 +384,10 @@ def _folder(
 ) -> _Rows:
     places = _places(columns, _FOLDER_COLUMNS)
     for number, path in enumerate(paths, 1):
-        text: str | None = None
-        try:
-            with naming(path), open(root / path, "rb") as file:
-                text = "".join(_lines(file, encoding, read))
-        except ValueError:
-            if not drop:
-                raise
-        yield number, [(text, path, path.partition(os.sep)[0])[place] for place in places]
+        with naming(path), open(root / path, "rb") as file:
+            text = "".join(_lines(file, encoding, read, drop))
+        cells = None if drop and _BAD in text else text, path, path.partition(os.sep)[0]
+        yield number, [cells[place] for place in places]
 
 
 def _batched(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
@@ -380,7 +418,8 @@ def _checked(batches: Iterable[tuple[Any, dict[str, list[Any]]]], texts: Sequenc
                     if not drop:
                         what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
                         raise BadLine(numbers[place], what)
-                    batch[name][place] = None
+                    for other in texts:
+                        batch[other][place] = None
         yield batch
 
 
@@ -393,7 +432,7 @@ def _parquet_module() -> Any:
 
 
 def _parquet(
-    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, read: list[int], size: int
+    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, drop: bool, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Batches of rows; ``read[0]`` takes the file's bytes by the share of its rows, as it is read to and fro."""
     parquet = _parquet_module()
@@ -410,7 +449,7 @@ def _parquet(
                 raise ValueError(f"column {name!r} is of type {kind}; expected text")
         # Few rows at a time: a row has no largest size.
         for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
-            batch = {name: part.column(name).to_pylist() for name in columns}
+            batch = {name: _cells(part.column(name), drop) for name in columns}
             rows = range(first, first + part.num_rows)
             first += part.num_rows
             read[0] = size * (first - 1) // table.metadata.num_rows
@@ -419,6 +458,24 @@ def _parquet(
         raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
     except (pyarrow.ArrowException, OSError):
         raise ValueError("not a whole Parquet file") from None
+
+
+def _cells(column: Any, drop: bool) -> list[Any]:
+    """Make a list of a Parquet column; with ``drop``, what is not UTF-8 is `BROKEN`."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        if not drop:
+            raise
+    column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+    return [None if cell is None else _decoded(cell) for cell in column.cast("large_binary").to_pylist()]
+
+
+def _decoded(cell: bytes) -> Any:
+    try:
+        return cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return BROKEN
 
 
 def _names(table: Any) -> list[Any]:

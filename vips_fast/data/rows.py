@@ -30,7 +30,7 @@ def binary_records(
     than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
-    Y = _matrix(Y, n_features, name, owner, least_rows)
+    Y = _matrix(Y, n_features, name, owner, drop, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
@@ -64,7 +64,7 @@ def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise"
     Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
     """
     drop = check_invalid(invalid)
-    X = _matrix(X, n_features, "rows", "the corpus", 0)
+    X = _matrix(X, n_features, "rows", "the corpus", drop, 0)
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse.issparse(X):
         X = np.ascontiguousarray(X, dtype=dtype)
@@ -90,10 +90,10 @@ def _owners(X: Any) -> np.ndarray:
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
+def _matrix(X: Any, n_features: int | None, name: str, owner: str, drop: bool, least_rows: int) -> Any:
     """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
     if not sparse.issparse(X):
-        X = dense_array(X, name)
+        X = dense_array(X, name, drop)
     check_shape(X.shape, n_features, name, owner, least_rows)
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}; expected booleans or numbers")

@@ -53,6 +53,9 @@ from scipy import sparse
 from ._files import naming
 from .arrays import INT32_MAX
 
+#: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
+BROKEN = math.nan + 0.0
+
 KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "flag")
 
 #: What a cell is that has no place among the columns made of it.
@@ -249,6 +252,8 @@ class Schema:
                 dtype = cells[column.name].dtype
                 raise ValueError(f"column {column.name!r} has dtype {dtype}: expected numbers or texts")
             values, here, codes = column.encode(cells[column.name], self.nulls)
+            if isinstance(cells[column.name], list) and BROKEN in cells[column.name]:
+                codes[[cell is BROKEN for cell in cells[column.name]]] = _WRONG
             bad = codes < 0
             if bad.any() and invalid == "raise":
                 row = int(bad.argmax())

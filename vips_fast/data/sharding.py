@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,7 +21,8 @@ from scipy import sparse
 from ..checks import check_choice, check_number
 from ..store.atomic import new_folder, put_in_place, sync_folder, write_file
 from .arrays import INT32_MAX, Parts, check_invalid, rows_of
-from .counts import documents
+from .counts import documents, without
+from .groups import Numbering
 from .rows import binary_records, finite_records
 from .shards import FORMAT, KINDS, MANIFEST, PIECE, VOCABULARY, ShardedCorpus, manifest_digest
 
@@ -30,7 +31,7 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 class Batch(NamedTuple):
     """Some rows on their way into shards: a sparse matrix or array (n, n_features), and where there are some n labels,
-    numbers or strings, and n hashable labels of the persons whose the rows are.
+    numbers or strings, and n labels of persons (`vips_fast.data.groups.canonical_label`).
     """
 
     rows: Any
@@ -83,7 +84,8 @@ def write_shards(
         Draws a bin for each unit (`draw_bins`), a person or a row, and writes the units bin by bin, so that a bin is
         one stretch of the disk. Within a bin, and without bins, they have the order in which they first came.
     invalid : {"raise", "drop"}
-        A row with invalid values ends the writing, or stays as one that contributes nothing.
+        A row with invalid values, or without a person, ends the writing, or stays as one that contributes nothing. Such
+        rows without a person are together one more person.
     vocabulary : sequence of str or None
         The public word of each column.
     files : mapping from name to text, or None
@@ -101,7 +103,7 @@ def write_shards(
     if path.exists():
         raise FileExistsError(17, "exists; expected a new folder for shards", str(path))
     kept = {**(files or {}), **({} if words is None else {VOCABULARY: "\n".join(words) + "\n"})}
-    limit, persons = int(shard_mb * 2**20), _Persons()
+    limit, persons = int(shard_mb * 2**20), _Persons(invalid)
     size = min(PIECE, limit // 4)
     with _folder(path) as folder:
         rows = _rows(batches, kind, invalid, None if words is None else len(words), persons, size)
@@ -133,28 +135,24 @@ def _folder(path: Path) -> Iterator[Path]:
 
 
 class _Persons:
-    """Numbers of persons by their first appearance."""
+    """Numbers of persons by their first appearance; 0 is nobody, if ``invalid="drop"`` met a row without a person."""
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, int] = {}
-        self._parts: list[np.ndarray] = []
+    def __init__(self, invalid: str) -> None:
+        self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
 
     def add(self, labels: Any) -> np.ndarray:
-        """The numbers of some labels; a missing one is a ValueError."""
-        listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        if any(label is None or label != label for label in listed):
-            raise ValueError("persons: expected a label for each row; some are missing")
-        try:
-            numbers = [self._known.setdefault(label, len(self._known)) for label in listed]
-        except TypeError:
-            raise TypeError("persons: expected hashable labels") from None
-        self._parts.append(np.array(numbers, np.int64))
+        """Number some labels, from 1; errors as in `Numbering`."""
+        self._parts.append(self._numbering(labels) + 1)
         return self._parts[-1]
 
     def codes(self) -> np.ndarray | None:
-        """Those of all rows."""
-        self._parts = [np.concatenate(self._parts)] if self._parts else []
-        return self._parts[0] if self._parts else None
+        """Find the numbers of all rows, from 0."""
+        if not self._parts:
+            return None
+        codes = np.concatenate(self._parts)
+        codes -= codes.min(initial=1)
+        self._parts = [codes]
+        return codes
 
 
 @dataclass(frozen=True)
@@ -191,15 +189,16 @@ def _rows(
     form: Any = None
     for batch in batches:
         X, labels, whose = batch
-        body, columns = _checked(X, kind, invalid, width)
+        numbers = None if whose is None else persons.add(whose)
+        body, columns = _checked(X, kind, invalid, width, numbers)
         n = X.shape[0]
         width = X.shape[1]
         if labels is not None:
             columns["labels"] = np.asarray(labels)
             if columns["labels"].dtype.kind not in "biufU":
                 raise TypeError("labels: expected numbers or strings, all of one kind")
-        if whose is not None:
-            columns["persons"] = persons.add(whose)
+        if numbers is not None:
+            columns["persons"] = numbers
         for name, column in columns.items():
             if column.shape != (n,):
                 raise ValueError(f"{name} has shape {column.shape}: expected ({n},), one for each row of the batch")
@@ -212,7 +211,10 @@ def _rows(
             yield rows.part(first, min(first + step, n))
 
 
-def _checked(X: Any, kind: str, invalid: str, width: int | None) -> tuple[Any, dict[str, np.ndarray]]:
+def _checked(
+    X: Any, kind: str, invalid: str, width: int | None, persons: np.ndarray | None
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Check rows; give their body, and which are usable."""
     usable: np.ndarray | None = None
     if kind == "counts":
         X = documents(X, width, name="rows", invalid=invalid, owner="the corpus", least_rows=0)
@@ -221,6 +223,12 @@ def _checked(X: Any, kind: str, invalid: str, width: int | None) -> tuple[Any, d
     else:
         X, usable = finite_records(X, width, invalid)
     body = (X.data, X.indices, X.indptr) if sparse.issparse(X) else X
+    if persons is not None and X.shape[:1] == persons.shape and not persons.all():
+        known = persons > 0
+        if kind == "counts":
+            body = without(body, np.flatnonzero(~known))
+        else:
+            usable = known if usable is None else usable & known
     return body, {} if usable is None else {"usable": usable}
 
 

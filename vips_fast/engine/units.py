@@ -43,26 +43,29 @@ class UnitRecords:
     ``rows`` are the rows, as a model's reader made them. ``groups``, (rows.n_rows,), labels the unit of each row
     (`vips_fast.data.groups.group_codes`, which also raises its errors). It is `Runs`, the first rows of all units, if
     each unit's rows are consecutive. ``limit`` is the most rows of a unit in one visit, or None. If a unit has more
-    rows, its own random word chooses ``limit`` of them, anew at each visit: a function of this unit only.
+    rows, its own random word chooses ``limit`` of them, anew at each visit: a function of this unit only. With
+    ``invalid="drop"`` rows without a label are together one more unit, which contributes nothing.
     """
 
     usable: np.ndarray | None = None
 
-    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None, invalid: str = "raise"):
         self._rows, self._limit = rows, limit
         # None: the rows are in the order of their units.
         self._order: np.ndarray | None = None
         if isinstance(groups, Runs) and rows.usable is None and groups.starts[-1] == rows.n_rows:
             self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
             return
-        codes = group_codes(groups, rows.n_rows)
+        codes = group_codes(groups, rows.n_rows, invalid)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
+        taken = codes >= 0
+        n_units = int(codes.max(initial=-1)) + 1 + (not taken.all())
         if rows.usable is not None:
+            taken &= rows.usable
+        if not taken.all():
             # A row that is not usable belongs to no unit.
-            self._order = self._order[rows.usable[self._order]]
-            counts = np.bincount(codes[rows.usable], minlength=int(codes.max(initial=-1)) + 1)
-        else:
-            counts = np.bincount(codes)
+            self._order = self._order[taken[self._order]]
+        counts = np.bincount(codes[taken], minlength=n_units)
         self.n_rows = len(counts)
         self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
@@ -160,21 +163,23 @@ class Selection:
 class KeptRows(Selection):
     """Rows as independent records, with at most ``limit`` of each unit, as the engine's `Records`.
 
-    ``rows`` and ``groups`` are as for `UnitRecords`. ``limit`` is the most rows of a unit; None takes all. Call
-    `choose` first: it makes the choice.
+    ``rows``, ``groups`` and ``invalid`` are as for `UnitRecords`. ``limit`` is the most rows of a unit; None takes all.
+    Call `choose` first: it makes the choice.
     """
 
-    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
-        self._records, self._codes = rows, group_codes(groups, rows.n_rows)
-        sizes = np.bincount(self._codes)
-        self._places = np.arange(rows.n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None, invalid: str = "raise"):
+        self._records, self._codes = rows, group_codes(groups, rows.n_rows, invalid)
+        self._own = np.flatnonzero(self._codes >= 0)
+        sizes = np.bincount(self._codes[self._own])
+        self._places = np.arange(len(self._own)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._limit = rows.n_rows if limit is None else limit
         self.n_rows = int(np.minimum(sizes, self._limit).sum())
 
     def choose(self, randomness: Randomness, step: int) -> None:
         """Choose each unit's rows for a run: those with its least random words, independent of other units."""
         words = randomness.words(len(self._codes), "rows", step)
-        self._chosen = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
+        order = self._own[np.lexsort((words[self._own], self._codes[self._own]))]
+        self._chosen = np.sort(order[self._places < self._limit])
 
 
 def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

@@ -287,7 +287,7 @@ class Job:
             if groups is None and self.source.person is not None:
                 raise ValueError(f"--person {self.source.person}: this input has no columns; expected --groups FILE")
             if groups is None and model.private:
-                warn_of_persons(self.source.path)
+                warn_of_persons(self.source.path, model.invalid)
             with self.progress() as callback:
                 model.set_params(callback=callback or model.callback).fit(
                     *material.data,
@@ -358,15 +358,21 @@ class Job:
         return there
 
 
-def warn_of_persons(path: str) -> None:
-    """Warn if a column looks like a person identifier and has repeats."""
+def warn_of_persons(path: str, invalid: str) -> None:
+    """Warn if a column looks like a person identifier and has repeats.
+
+    With ``invalid="drop"`` its name decides.
+    """
     if not Path(path).is_file() or Path(path).suffix in (".npy", ".npz"):
         return
     try:
         names = column_names(path)
     except (ValueError, OSError, ImportError):
-        names = list(PERSON_COLUMNS)  # JSON Lines have no header, and counts no names
+        # JSON Lines have no header, and counts no names.
+        names = [] if invalid == "drop" else list(PERSON_COLUMNS)
     for name in filter(names_persons, names):
         with contextlib.suppress(ValueError, OSError, ImportError):
-            if repeats(batch[name] for batch in read_batches(path, [name])):
-                warnings.warn(f"column {name!r} repeats: rows of one person? give --person {name}", stacklevel=2)
+            known = invalid == "drop"
+            if known or repeats(batch[name] for batch in read_batches(path, [name])):
+                said = "looks like a person's" if known else "repeats"
+                warnings.warn(f"column {name!r} {said}: rows of one person? give --person {name}", stacklevel=2)

@@ -24,6 +24,7 @@ from ..data import (
     public_vocabulary,
     stop_words,
 )
+from ..data.groups import group_codes
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
@@ -309,14 +310,16 @@ class _Purchase:
     def _purchased(self, records: Records, run: RunFolder) -> PrivateVocabulary:
         """Purchase the words, or resume their purchase."""
         reading, model, budget = self._reading, self._model, self._budget
-        rows, labels, known = TokenRows(self._analyzer), list[int](), dict[Any, int]()
+        rows, codes = TokenRows(self._analyzer), list[int]()
         for texts, persons in records.batches():
             rows.extend(texts)
-            labels += [known.setdefault(label, len(known)) for label in persons or ()]
-        owners = labels if reading.groups is None else reading.groups
-        owned = self._source.person is not None or reading.groups is not None
-        whose: dict[str, Any] = {"groups": owners, "unit": reading.unit} if owned else {}
-        n_records = model.n_records or max(1, len(set(owners)) if owned else rows.n_rows)
+            codes += range(len(codes), rows.n_rows) if persons is None else persons
+        whose: dict[str, Any] = {}
+        if self._source.person is not None or reading.groups is not None:
+            groups = codes if reading.groups is None else reading.groups
+            codes = group_codes(groups, rows.n_rows, self._source.invalid).tolist()
+            whose = {"groups": groups, "unit": reading.unit}
+        n_records = model.n_records or max(1, len(set(codes)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an empty vocabulary is an error here
             if run.begun:

@@ -245,11 +245,12 @@ class PrivateEstimator(Fitted):
         names = named_columns(X if before is None else self._held(X))
         call["feature_names"] = names or (before and before.public.feature_names)
         if groups is None and self.private:
-            warn_of_repeats(X)
+            warn_of_repeats(X, self.invalid)
         if self._terms.noised and self.invalid == "raise":
             warn_of_scaling(X)
         backend = backend or self._backend()
-        owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
+        kind = KeptRows if self.sampling == "rows" else UnitRecords
+        owned = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
         records, facts = backend.read(self._read, X, y, extra, groups, owned)
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if self._terms.noised and how["purchase"] is None and before is None:

@@ -112,9 +112,9 @@ class Parameters:
     private : bool
         False fits without clipping and noise.
     invalid : {"raise", "drop"}
-        What happens to a record with values that its model cannot take: the fit is refused before anything is spent,
-        or the record contributes nothing, without a word. A refusal says something about that record; unattended
-        jobs drop.
+        What happens to a record with values that its model cannot take, or without a label among ``groups``: the fit is
+        refused before anything is spent, or the record contributes nothing, without a word. A refusal says something
+        about that record; unattended jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
         out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
@@ -207,10 +207,10 @@ class Rows(TypedDict, total=False):
     Attributes
     ----------
     groups : array-like of shape (n_rows,), or None
-        Whose each row is: any hashable labels, private like the rows themselves. The guarantee is then about adding or
-        removing a person with all rows: persons are sampled, and the sum of a person's rows is clipped once, jointly,
-        so that a person with many rows has no more influence than the clip allows. ``n_records`` is the public number
-        of persons. None: each row is a record of its own.
+        Whose each row is: labels of persons (`vips_fast.data.groups.canonical_label`), private like the rows. The
+        guarantee is then about adding or removing a person with all rows: persons are sampled, and the sum of a
+        person's rows is clipped once, jointly, so that a person with many rows has no more influence than the clip
+        allows. ``n_records`` is the public number of persons. None: each row is a record of its own.
     unit : str or None
         What the statement calls them, such as "patient"; None is "person".
     transcript : path or None

@@ -1,7 +1,8 @@
 """Default scores of a private search, one function a family: a scorer, and the public range of its numbers.
 
 A scorer takes (model, X, y) and uses nothing else: a private score may depend on the rows of one unit and on the
-released model only. The range bounds a unit's contribution, so it follows from public numbers.
+released model only. The range bounds a unit's contribution, so it follows from public numbers. Rows that a fit with
+``invalid="drop"`` leaves out do not count.
 """
 
 import math
@@ -9,6 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from ..data.counts import documents
+from ..data.rows import binary_records, finite_records
+from ..data.shards import ShardedCorpus
 
 Scorer = Callable[[Any, Any, Any], float]
 Score = tuple[Scorer, tuple[float, float]]
@@ -27,12 +32,21 @@ def bound_per_word(estimator: Any, n_features: int) -> Score:
 
 def pixel_accuracy(estimator: Any, n_features: int) -> Score:
     """Score binary records by the share of pixels that the network reconstructs, in (0, 1)."""
-    return lambda model, X, y: float(model.pixel_accuracy(X)), (0.0, 1.0)
+    return _pixel_accuracy, (0.0, 1.0)
+
+
+def _pixel_accuracy(model: Any, X: Any, y: Any) -> float:
+    """Compute the share of pixels."""
+    records, usable = binary_records(X, invalid="drop")
+    return float(model.pixel_accuracy(records if usable is None else records[usable]))
 
 
 def _log_likelihood(model: Any, X: Any, y: Any) -> float:
     """Compute the mean log-likelihood; a label that the model does not have counts as unlikely as can be."""
-    p, labels = model.predict_proba(X), np.asarray(y)
+    labels = np.asarray(y)
+    if not isinstance(X, ShardedCorpus) and (usable := finite_records(X, invalid="drop")[1]) is not None:
+        X, labels = X[usable], labels[usable]
+    p = model.predict_proba(X)
     place = np.searchsorted(model.classes_, labels).clip(0, len(model.classes_) - 1)
     known = model.classes_[place] == labels
     return float(np.mean(np.where(known, np.log(np.maximum(p[np.arange(len(p)), place], 1e-300)), -700.0)))
@@ -40,5 +54,6 @@ def _log_likelihood(model: Any, X: Any, y: Any) -> float:
 
 def _bound_per_word(model: Any, X: Any, y: Any) -> float:
     """Compute the bound per word; an empty document gets the middle of the range."""
+    X = documents(X, invalid="drop")
     n_words = float(X.sum())
     return float(model.score(X)) / n_words if n_words else -0.875 * math.log(max(X.shape[1], 2))

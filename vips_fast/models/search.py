@@ -52,6 +52,7 @@ from ..accounting import (
     rounded_up,
 )
 from ..checks import check_choice, check_number
+from ..data.groups import group_codes
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
 from ..data.vocabulary import carried_purchase
@@ -94,8 +95,12 @@ _SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
 E = TypeVar("E", bound=PrivateEstimator)
 
 
-class NoRunError(RuntimeError):
-    """A Poisson number of runs was 0. The search's epsilon is spent."""
+class SearchError(RuntimeError):
+    """A search ended after its charge. The search's epsilon is spent."""
+
+
+class NoRunError(SearchError):
+    """A Poisson number of runs was 0."""
 
 
 class PrivateSearch(Generic[E]):
@@ -120,8 +125,9 @@ class PrivateSearch(Generic[E]):
         Share of held-out units for a private score, in (0, 1).
     scorer : callable(model, X, y) or None
         Gives a number for the rows of one unit (private) or for all rows (public), only from the model and these rows;
-        larger is better. None is the mean log-likelihood of the labels (`BayesianLogisticRegression`), the variational
-        bound per word (`LatentDirichletAllocation`) and the pixel accuracy (`SigmoidBeliefNetwork`).
+        larger is better. An error about a private unit, or anything but a number, counts as the least of the range.
+        None is the mean log-likelihood of the labels (`BayesianLogisticRegression`), the variational bound per word
+        (`LatentDirichletAllocation`) and the pixel accuracy (`SigmoidBeliefNetwork`).
     score_range : (float, float) or None
         Numbers of a private score are cut to this interval, which is public; the narrower, the less noise. None is
         (-2, 0), (-5/4 ln V, -1/2 ln V) for V words, and (0, 1). Needed with a ``scorer``.
@@ -310,7 +316,8 @@ class PrivateSearch(Generic[E]):
         candidate has prospects.
 
         Raises ValueError or TypeError, before anything is spent, if a setting or the data are unusable or the search
-        does not fit the budget. Raises NoRunError, after it, if a Poisson number of runs is 0.
+        does not fit the budget. Raises NoRunError, after it, if a Poisson number of runs is 0, and SearchError if a run
+        failed.
         """
         tried = self.check()
         if isinstance(X, ShardedCorpus):
@@ -322,10 +329,8 @@ class PrivateSearch(Generic[E]):
         base, payer = self.estimator, None if budget is None else Budget.of(budget)
         rows, (n_rows, n_features) = _rows_of(X), _shape(X)
         called = unit_name(groups, unit, base.sampling)
-        codes = np.arange(n_rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        n_units = int(codes.max()) + 1 if n_rows else 0
-        if len(codes) != n_rows:
-            raise ValueError(f"groups: {len(codes)} entries; expected {n_rows}, one for each row of X")
+        codes = np.arange(n_rows) if groups is None else group_codes(groups, n_rows, base.invalid)
+        n_units = int(codes.max(initial=-1)) + 1
         n_records = int(base.n_records or max(n_units, 1))
         n_fitted = max(1, n_records - (round(self.held_out * n_records) if self.score == "private" else 0))
         scorer, (low, high) = self._judged(n_features)
@@ -358,25 +363,30 @@ class PrivateSearch(Generic[E]):
             if self.score == "private":
                 fitted = _division(n_units, self.held_out, sampler.relation, randomness)
             held = _units(codes, ~fitted)
-            inside = np.flatnonzero(fitted[codes])
+            inside = np.flatnonzero(np.append(fitted, False)[codes])  # a row of nobody has the number -1
             common["n_records"] = None if sampler.name == "without_replacement" else n_fitted
             run = {"X": rows(inside), "y": None if y is None else np.asarray(y)[inside], "inputs": inputs}
             if groups is not None:
-                run |= {"groups": np.asarray(groups)[inside], **whose}
+                run |= {"groups": codes[inside], **whose}
 
             def judge(model: PrivateEstimator, number: int) -> float:
                 if self.score == "public":
                     return float(scorer(model, X_public, y_public))
                 labels = None if y is None else np.asarray(y)
-                each = (scorer(model, rows(one), None if labels is None else labels[one]) for one in held)
-                units = ((min(max(float(s), low), high) - low) / (high - low) if s == s else 0.0 for s in each)
+                each = (_scored(scorer, model, rows(one), None if labels is None else labels[one]) for one in held)
+                units = ((min(max(s, low), high) - low) / (high - low) for s in each)
                 # The very event that is charged says how much noise there is.
                 noise = cast(GaussianEvent, cast(ComposedEvent, event.event).events[0]).noise_multiplier
                 total = _noised(units, noise, randomness.noise_key(number))
                 return low + (high - low) * total / (self.held_out * n_records)
 
             with _unheard():
-                found = self._runs(tried, common, run, judge, randomness)
+                try:
+                    found = self._runs(tried, common, run, judge, randomness)
+                except Exception as error:
+                    # Its own text may tell of a private record.
+                    what = f"a run of the search failed ({type(error).__name__}); its epsilon is spent"
+                    raise SearchError(what) from None
         if found is None:
             raise NoRunError("the search drew no run, and publishes nothing; its epsilon is spent")
         model, params, score = found
@@ -489,6 +499,15 @@ def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
     return found
 
 
+def _scored(scorer: Scorer, model: PrivateEstimator, X: Any, y: Any) -> float:
+    """Score a unit; minus infinity if that fails, since an error would tell of a private record."""
+    try:
+        score = float(scorer(model, X, y))
+    except Exception:
+        return -math.inf
+    return score if score == score else -math.inf
+
+
 def _noised(units: Iterator[float], noise_multiplier: float, key: bytes | None) -> float:
     """Sum numbers in [0, 1], exactly on the noise's lattice, with noise."""
     mechanism = GaussianMechanism(noise_multiplier, 1.0, 1.0)
@@ -514,7 +533,8 @@ def _division(n_units: int, held_out: float, relation: str, randomness: Randomne
 def _units(codes: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
     """Rows of each of the chosen units."""
     rows = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(chosen)))
+    rows = rows[np.count_nonzero(codes < 0) :]
+    ends = np.cumsum(np.bincount(codes[codes >= 0], minlength=len(chosen)))
     starts = np.diff(ends, prepend=0)
     return [rows[end - n : end] for end, n, one in zip(ends, starts, chosen, strict=True) if one]
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...checks import check_number
+from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.model import Model
@@ -233,14 +234,21 @@ class ConjugateEstimator(PrivateEstimator):
         array = self._array(X, y)
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
-        usable = _finite_rows(array)
-        if usable is not None and self.invalid == "raise":
-            raise ValueError("X, y: expected finite numbers; invalid='drop' leaves out records that hold others")
+        usable = self._usable(_finite_rows(array))
         shape, n_columns = _shape(X), array.shape[1]
         return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
 
+    def _usable(self, usable: np.ndarray | None) -> np.ndarray | None:
+        """Refuse records that are not usable, or let them be dropped."""
+        if usable is not None and self.invalid == "raise":
+            raise ValueError("X, y: expected finite numbers; invalid='drop' leaves out records that hold others")
+        return usable
+
     def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
-        """As in memory, where ``records`` is called for a block of rows at a time."""
+        """Read as in memory, where ``records`` is called for a block of rows at a time.
+
+        A ``records`` of your own is called for all rows before the fit begins, so that it does not fail in between.
+        """
         if X.sparse:
             raise ValueError("X: shards of sparse rows; expected dense ones")
         columns = None if (labels := X.labels if y is None else y) is None else np.asarray(labels)
@@ -250,17 +258,30 @@ class ConjugateEstimator(PrivateEstimator):
         def made(rows: np.ndarray) -> np.ndarray:
             return self._array(X.matrix(rows), None if columns is None else columns[rows])
 
-        if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, columns):
-            warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=6)
-        return TableShards(X, made), {"n_features": X.n_features, "n_columns": made(np.arange(1)).shape[1]}
+        usable = X.usable
+        if type(self).records is not ConjugateEstimator.records:
+            if self._mixes_rows(X, columns):
+                warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=6)
+            finite = np.ones(X.n_rows, bool) if usable is None else usable
+            for place, piece in X.pieces():
+                found = _finite_rows(self._array(piece, None if columns is None else columns[place]))
+                finite[place] &= True if found is None else found
+            usable = None if finite.all() else finite
+        return TableShards(X, made, self._usable(usable)), {
+            "n_features": X.n_features,
+            "n_columns": made(np.arange(1)).shape[1],
+        }
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
         """What ``records`` makes of X and y, checked: read-only rows of numbers."""
+        drop = self.invalid == "drop"
+        X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
         records = np.asarray(self._functions(None).records(X, y))
         if records.ndim != 2 or records.shape[1] == 0:
             raise ValueError(f"records gives an array of {records.ndim} dimensions: expected (n, d) with d >= 1")
         if _shape(X)[:1] != (len(records),):
             raise ValueError("records: expected one record for each row of X")
+        records = dense_array(records, "records", drop)
         if records.dtype.kind not in "biuf":
             raise ValueError(f"records have dtype {records.dtype}: expected numbers")
         if records.dtype == np.bool_:

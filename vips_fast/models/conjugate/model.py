@@ -49,9 +49,11 @@ def check_bound(name: str, value: Any) -> float:
 class TableShards:
     """A `Table` on disk; ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
 
-    def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
+    def __init__(
+        self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None = None
+    ):
         self._corpus, self._made = corpus, made
-        self.n_rows, self.usable = corpus.n_rows, corpus.usable
+        self.n_rows, self.usable = corpus.n_rows, usable
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of as many records each, which are read ahead from here on."""

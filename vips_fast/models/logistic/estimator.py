@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_choice, check_flag, check_number
+from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
@@ -208,7 +209,11 @@ class BayesianLogisticRegression(Classifier):
 
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
-        matrix = design(X if shards is None else shards.matrix(np.arange(0)), self._constant, self._most_columns)
+        X = X if shards is None else shards.matrix(np.arange(0))
+        drop = self.invalid == "drop"
+        if drop and not sparse.issparse(X):
+            X = dense_array(X, "X", drop)
+        matrix = design(X, self._constant, self._most_columns)
         y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
@@ -220,6 +225,7 @@ class BayesianLogisticRegression(Classifier):
             _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])
+            y, trials = dense_array(y, "y", drop), None if trials is None else dense_array(trials, "trials", drop)
             successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
         else:
             classes, successes, problems = read_labels(y, n, self.invalid, known)

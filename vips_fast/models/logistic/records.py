@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.arrays import rows_of, selected
+from ...data.arrays import dense_array, rows_of, selected
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
 from ...kernels.logistic import MAX_FEATURES, Rows
@@ -180,8 +180,13 @@ def read_labels(
     of them.
     """
     y = _column("y", y, n_rows)
+    drop = invalid == "drop" and known is not None
+    if drop and known is not None and known.dtype.kind in "fiub":
+        y = dense_array(y, "y", drop)
     if y.dtype.kind == "O":
         bad = np.array([label is None or (isinstance(label, float) and label != label) for label in y], dtype=bool)
+        if drop:
+            bad |= [not isinstance(label, str) for label in y]
         if not all(isinstance(label, str) for label in y[~bad]):
             raise TypeError("y: expected labels of one kind, all numbers or all strings")
         y = np.where(bad, "", y).astype(str)

@@ -187,7 +187,7 @@ class PrivateVocabulary(PrivateEstimator):
         if not isinstance(X, TokenRows):
             texts: Iterable[str | None] = X
             X = TokenRows(self.analyzer)
-            for batch in _batches(texts):
+            for batch in _batches(texts, self.invalid):
                 X.extend(batch)
         return X, {"n_features": 1}
 
@@ -206,7 +206,7 @@ class PrivateVocabulary(PrivateEstimator):
         try:
             state = {} if folder is None else folder.state()
             key = state["key"].tobytes() if "key" in state else stage.randomness.key("tokens", 0)
-            sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n))
+            sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n), self.invalid)
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
                 raise ValueError(f"checkpoint {folder}: holds a run on other texts or persons; expected the same")
         except BaseException:
@@ -326,7 +326,8 @@ class PrivateCountVectorizer(PrivateVocabulary):
         names = self._chosen()[0]
         if not names:
             raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
-        return PurchasedCounts.of(count_matrix(_batches(X), names, self.analyzer), self.purchase())
+        counts = count_matrix(_batches(X, self.invalid), names, self.analyzer)
+        return PurchasedCounts.of(counts, self.purchase())
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
         """Run `fit`, then `transform` of the same texts.
@@ -337,9 +338,10 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return self.fit(texts, **call).transform(texts)
 
 
-def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
+def _batches(texts: Iterable[str | None], invalid: str) -> Iterator[list[str | None]]:
+    """Yield some texts at a time; with ``invalid="drop"``, anything else is an empty text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)
     while batch := list(islice(each, _BATCH)):
-        yield batch
+        yield [text if isinstance(text, str) else None for text in batch] if invalid == "drop" else batch

@@ -205,18 +205,21 @@ class TokenRows:
         """Texts so far."""
         return sum(map(len, self._lengths))
 
-    def sets(self, groups: Any, max_tokens: int, words: Callable[[int], np.ndarray]) -> TokenSets:
+    def sets(
+        self, groups: Any, max_tokens: int, words: Callable[[int], np.ndarray], invalid: str = "raise"
+    ) -> TokenSets:
         """Collect each person's distinct tokens, at most ``max_tokens``, in order.
 
-        The order is by the person's first use. ``groups``, (n_rows,), labels each text by its person; errors are as in
-        `vips_fast.data.groups.group_codes`. None: each text is a person's. A person with more tokens keeps
-        ``max_tokens``, chosen by the person's own random word and the places in the person's own order. The choice is
-        a function of this person only, made once for all rounds. ``words(n)`` gives n independent uniform uint64.
+        The order is by the person's first use. ``groups``, (n_rows,), labels each text by its person; ``invalid`` and
+        errors are as in `vips_fast.data.groups.group_codes`. None: each text is a person's. A person with more tokens
+        keeps ``max_tokens``, chosen by the person's own random word and the places in the person's own order. The
+        choice is a function of this person only, made once for all rounds. ``words(n)`` gives n independent uniform
+        uint64.
         """
         names, kept, lengths = list(self._index.columns), _Numbers(), [np.zeros(1, np.int64)]
         held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)
         if groups is not None:
-            codes = group_codes(groups, self.n_rows)
+            codes = group_codes(groups, self.n_rows, invalid)
         drawn = words(int(codes.max(initial=-1)) + 1)
         for first, table in self._of_persons(codes):
             table = _limited(table, max_tokens, drawn[first : first + len(table.ends) - 1])
@@ -230,9 +233,10 @@ class TokenRows:
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
         """Yield some persons at a time: first number, and distinct tokens in order."""
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
-        order = np.argsort(codes, kind="stable")
-        texts = np.concatenate(([0], np.cumsum(np.bincount(codes))))
-        edges = _edges(np.bincount(codes, np.diff(ends)).astype(np.int64)).tolist()
+        order, own = np.argsort(codes, kind="stable"), codes >= 0
+        order = order[np.count_nonzero(~own) :]  # a text of nobody leaves nothing
+        texts = np.concatenate(([0], np.cumsum(np.bincount(codes[own]))))
+        edges = _edges(np.bincount(codes[own], np.diff(ends)[own]).astype(np.int64)).tolist()
         for first, last in zip(edges, edges[1:], strict=False):
             rows = order[texts[first] : texts[last]]
             table = _block(self._ids, ends, rows)

@@ -1,0 +1,207 @@
+"""One bad record in any input: an unattended job ends as it would without it, and an attended one before it spends."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast.engine.budget import Budget
+
+SECRET = "zq7351"
+N = 60
+COUNTS = np.random.default_rng(0).integers(0, 4, (N, 4))
+WORDS = ("red", "green", "blue", "pink")
+TEXTS = [" ".join(word for word, n in zip(WORDS, row, strict=True) for _ in range(n)) for row in COUNTS]
+LDA = ("fit", "lda", "--topics", 2, "--doc-length", 8)
+BLR = ("fit", "blr", "--schema", "s.toml", "--label", "ill")
+VOCAB = ("--vocab", "words", "--stop-words", "none")
+OWN = ("--text", "note", "--person", "patient")
+SCHEMA = """[columns.age]
+kind = "number"
+low = 0
+high = 100
+missing = "zero"
+[columns.work]
+kind = "category"
+values = ["private", "state"]
+unknown = "flag"
+missing = "flag"
+[columns.ill]
+kind = "binary"
+values = ["no", "yes"]
+"""
+
+NOTES = [f"{text},p{k // 2}".encode() for k, text in enumerate(TEXTS)]
+#: Bad lines of notes in CSV, whose header is note,patient.
+BAD_NOTES = [
+    b"zq7351",
+    b"zq7351,p1,red",
+    b"red \xff,p1",
+    b"red,\xffp1",
+    b'"zq7351 red,p1',
+    b'"zq7351"red,p1',
+    b"zq7351\rred,p1",
+    b"zq7351 red,",
+    b"zq7351 red,  ",
+]
+LINES = [json.dumps({"note": text, "patient": k // 2}).encode() for k, text in enumerate(TEXTS)]
+BAD_LINES = [
+    b'{"note": 7351, "patient": 1}',
+    b'{"note": ["zq7351"], "patient": 1}',
+    b'{"note": "zq7351"}',
+    b'{"note": "zq7351", "patient": null}',
+    b'{"note": "zq7351", "patient": ["zq7351"]}',
+    b'{"note": "zq7351", "patient": true}',
+    b'{"note": "zq7351", "patient": 1e300}',
+    b'{"note": "zq7351',
+    b'"zq7351"',
+    b'{"note": "zq7351 \xff", "patient": 1}',
+    b"[" * 5000,
+    b'{"note": "red", "patient": ' + b"9" * 5000 + b"}",
+]
+ROWS = [f"{k % 100},{('private', 'state')[k % 2]},{('no', 'yes')[k % 3 == 0]},{k // 2}".encode() for k in range(N)]
+#: Of a table age,work,ill,home.
+BAD_ROWS = [b"5,state", b"5,state,yes,1,zq7351", b"5,\xff,yes,1", b'"5,state,yes,1', b"zq7351,state,yes,1"]
+BAD_ROWS += [b"inf,state,yes,1", b"5,state,zq7351,1", b"5,state,,1"]
+
+
+def docword(line):
+    entries = [f"{d + 1} {w + 1} {COUNTS[d, w]}".encode() for d, w in zip(*np.nonzero(COUNTS), strict=True)]
+    good = b"\n".join([f"{N}\n4\n{len(entries)}".encode(), *entries, b""])
+    return good, good + line + b"\n"
+
+
+def ldac(line):
+    good = [f"4 0:{a} 1:{b} 2:{c} 3:{d}".encode() for a, b, c, d in COUNTS.tolist()]
+    return b"\n".join([*good, b""]), b"\n".join([*good, line, b""])
+
+
+def lines(head, good, bad):
+    return b"\n".join([head, *good, b""]).lstrip(b"\n"), b"\n".join([head, *good[:30], bad, *good[30:], b""]).lstrip(
+        b"\n"
+    )
+
+
+CASES = [
+    *((("notes.csv", *LDA, *OWN, *VOCAB), lines(b"note,patient", NOTES, bad)) for bad in BAD_NOTES),
+    *((("notes.csv.gz", *LDA, *OWN, *VOCAB), lines(b"note,patient", NOTES, bad)) for bad in BAD_NOTES[3:5]),
+    *((("notes.csv", *LDA, "--text", "note", *VOCAB), lines(b"note,patient", NOTES, bad)) for bad in BAD_NOTES[:7]),
+    *((("notes.jsonl", *LDA, *OWN, *VOCAB), lines(b"", LINES, bad)) for bad in BAD_LINES),
+    *((("docs.txt", *LDA), docword(bad)) for bad in (b"1 1", b"1 9 1", b"99 1 1", b"1 1 -7351", b"zq7351", b"1 1 1 1")),
+    *((("docs.ldac", *LDA, "--features", 4), ldac(bad)) for bad in (b"2 0:1", b"1 9:1", b"1 0:-1", b"zq7351")),
+    *((("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, bad)) for bad in BAD_ROWS),
+    (("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, b"5,state,yes,")),
+    *((("rows.csv", "search", *BLR[1:], "--runs", 1, "--held-out", part, "--try", "row-norm=1,2"),
+       lines(b"age,work,ill,home", ROWS, bad))
+      for bad in BAD_ROWS for part in (0.02, 0.98)),
+    *((("rows.csv", "fit", "mixture", "--kind", "gaussian", "--components", 2, "--schema", "s.toml"),
+       lines(b"age,work,ill,home", ROWS, bad)) for bad in BAD_ROWS[:5]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def outcome(place, run, name, content, command, invalid):
+    """Exit code, standard error, names of files and the charge of a job on one input."""
+    folder = place / f"{invalid}-{len(list(place.iterdir()))}"
+    folder.mkdir()
+    (place / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    budget = Budget.create(folder / "b", 50.0, 1e-5, dataset="d", unit="person" if "--person" in command else "record")
+    more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--invalid", invalid, "--budget", folder / "b"]
+    steps = () if command[0] == "search" else ("--steps", 2)
+    code, _, err = run(*command[:2], place / name, *more, *command[2:], *steps, "--out", folder / "m")
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path != folder / "b")
+    return (code, err, files), budget.spent
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0][0]}-{case[0][1]}")
+def test_a_bad_record(place, run, case):
+    (name, *command), (good, bad) = case
+    known = outcome(place, run, name, good, command, "drop")
+    assert known[0][0] == 0 and known[1] > 0, known
+    assert outcome(place, run, name, bad, command, "drop") == known
+    (code, err, files), spent = outcome(place, run, name, bad, command, "raise")
+    assert (code, files, spent) == (2, [], 0.0) and SECRET not in err and "7351" not in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("bad", BAD_NOTES)
+def test_a_bad_record_and_a_purchase(place, run, bad):
+    """A refusal comes before the words are purchased; with "drop" there is none after it either."""
+    command = (*LDA, *OWN, "--max-share", 1, "--records", 600, "--epsilon", 8)
+    good, bad = lines(b"note,patient", [b"red blue pink %s %d" % (line, k) for k in range(20) for line in NOTES], bad)
+    known = outcome(place, run, "notes.csv", good, command, "drop")
+    assert known[0][:2] == (0, "") and known[1] > 0
+    assert outcome(place, run, "notes.csv", bad, command, "drop") == known
+    (code, err, files), spent = outcome(place, run, "notes.csv", bad, command, "raise")
+    assert (code, files, spent) == (2, [], 0.0) and SECRET not in err
+
+
+def test_a_bad_file_of_a_folder(place, run):
+    for k, text in enumerate(TEXTS):
+        (place / "docs" / f"p{k // 2}").mkdir(parents=True, exist_ok=True)
+        (place / "docs" / f"p{k // 2}" / f"{k}.txt").write_text(text)
+    (place / "docs" / "p1" / "x.txt").write_bytes(b"red \xff")
+    more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--steps", 2, "--quiet", "--person", "folder", *VOCAB]
+    assert run(*LDA[:2], "docs", *LDA[2:], *more, "--out", "m")[0] == 2
+    assert run(*LDA[:2], "docs", *LDA[2:], *more, "--out", "m", "--invalid", "drop")[::2] == (0, "")
+
+
+def test_bad_labels_in_a_file_of_their_own(place, run):
+    """Of persons, of classes and of successes."""
+    sp.save_npz(place / "X.npz", sp.csr_array(COUNTS))
+    np.save(place / "x.npy", COUNTS.astype(float))
+    more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--steps", 2, "--quiet", "--out"]
+    for number, (bad, named) in enumerate([(b"\xff", False), (b"", False), (b" ", False), (b"\xff", True)]):
+        labels = [b"yes" if k % 2 else b"no" for k in range(N)]
+        (place / "who.txt").write_bytes(b"\n".join([*labels[:-1], bad, b""]))
+        if named:
+            argv = ["fit", "blr", "x.npy", "--labels", "who.txt", "--classes", "no", "yes"]
+        else:
+            argv = [*LDA[:2], "X.npz", *LDA[2:], "--groups", "who.txt"]
+        assert run(*argv, *more, f"m{number}")[0] == 2
+        assert run(*argv, *more, f"m{number}", "--invalid", "drop")[::2] == (0, "")
+    for number, bad in enumerate(("zq7351", "nan", "", "-1")):
+        (place / "y.txt").write_text("1\n" * (N - 1) + f"{bad}\n")
+        argv = ["fit", "blr", "x.npy", "--labels", "y.txt", "--trials", 2]
+        code, _, err = run(*argv, *more, f"t{number}")
+        assert code == 2 and SECRET not in err
+        assert run(*argv, *more, f"t{number}", "--invalid", "drop")[::2] == (0, "")
+
+
+def test_bad_images(place, run):
+    images = np.random.default_rng(0).random((N, 6))
+    images[3, 2] = np.nan
+    np.save(place / "x.npy", images)
+    argv = ["fit", "sbn", "x.npy", "--components", 2, "--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet"]
+    argv += ["--threshold", 1, "--steps", 2, "--out", "m"]
+    assert run(*argv)[0] == 2
+    assert run(*argv, "--invalid", "drop")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["notes", "rows"])
+def test_bad_records_in_shards(place, run, kind):
+    """Written without a word, and as rows that contribute nothing."""
+    if kind == "notes":
+        argv = ["shard", "t.csv", "out", *OWN, *VOCAB]
+        cases = [lines(b"note,patient", NOTES, bad)[1] for bad in BAD_NOTES]
+    else:
+        argv = ["shard", "t.csv", "out", "--schema", "s.toml", "--label", "ill", "--person", "home"]
+        cases = [lines(b"age,work,ill,home", ROWS, bad)[1] for bad in [*BAD_ROWS, b"5,state,yes,"]]
+    for number, content in enumerate(cases):
+        (place / "t.csv").write_bytes(content)
+        argv[2] = f"shards{number}"
+        if kind == "notes" or number < 5:
+            assert run(*argv)[0] == 2
+        assert run(*argv, "--invalid", "drop")[::2] == (0, "")
+        fit = LDA if kind == "notes" else ("fit", "blr")
+        more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--steps", 2, "--sampling", "full"]
+        code, _, err = run(*fit[:2], argv[2], *fit[2:], *more, "--invalid", "drop", "--out", f"m{number}")
+        assert (code, err) == (0, "")
