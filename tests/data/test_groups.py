@@ -82,7 +82,7 @@ def test_missing_labels_are_refused_without_being_shown(labels):
         b"".join,
     ]
     + [np.float16(2048), decimal.Decimal("1e400"), np.timedelta64(3), ("a", True), object()],
-    ids=str,
+    ids=lambda label: type(label).__name__,
 )
 def test_labels_that_tell_no_persons_apart_are_refused(label):
     with pytest.raises(

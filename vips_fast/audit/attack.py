@@ -1,4 +1,4 @@
-"""Layers D and E: what an attacker measures, against what the accountant claims.
+"""Layers D and E: an attacker's measurements against the accountant's claim.
 
 The attacker sees every release, knows all records but the one in question, and knows
 neither the minibatches nor the noise.
