@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .models.examples import VectorMixture as VectorMixture
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
+    from .models.lda import PublicPrior as PublicPrior
     from .models.lda import nearest_words as nearest_words
     from .models.lda import plan as plan
     from .models.lda import word_vectors as word_vectors
@@ -38,6 +39,7 @@ _HOMES = exported() | {
     "Plan": "models.lda",
     "Privacy": "engine.statement",
     "PrivateSearch": "models.search",
+    "PublicPrior": "models.lda",
     "nearest_words": "models.lda",
     "plan": "models.lda",
     "verify": "models.rebuild",

@@ -25,6 +25,7 @@ from vips_fast import (
     PrivateCountVectorizer,
     PrivateSearch,
     PrivateVocabulary,
+    PublicPrior,
     SigmoidBeliefNetwork,
     VectorMixture,
     get_include,
@@ -88,6 +89,8 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     vectors = word_vectors(counts, 3)
     assert_type(vectors, Matrix)
     alike = nearest_words(vectors, 2)
+    public = PublicPrior([f"w{v}" for v in range(16)], np.ones((2, 16)), np.ones(2), np.ones(16), "an example")
+    assert_type(public.restricted_to(public.words).topics(), Matrix)
     assert_type(alike, Neighbors)
     helped = LatentDirichletAllocation(2, word_neighbors=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
     assert_type(helped.fit(counts).components_, Matrix)

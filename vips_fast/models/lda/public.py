@@ -1,0 +1,171 @@
+"""Public knowledge of a language: word frequencies, and topics as ratios to them.
+
+Everything here comes from public text. So it costs no privacy, and a model may use it before any release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from ...data.types import Matrix, Vector, WordVectors
+from ...store.npz import read_npz, write_npz
+
+#: The version of the file, and the fields that are arrays of numbers.
+_FORMAT = 1
+_ARRAYS = ("ratios", "weights", "frequencies")
+#: The fewest topics and words: a score of candidates takes so many cells of a release.
+_LEAST_TOPICS, _LEAST_WORDS = 2, 16
+
+
+@dataclass(frozen=True, eq=False)
+class PublicPrior:
+    """Public topics and word frequencies, ``public_prior`` of `LatentDirichletAllocation`.
+
+    Topic k uses word v ``ratios[k, v]`` times as often as the public text as a whole does. So the topics can be applied
+    to another corpus: if its words have the frequencies f_v, topic k has word probabilities in proportion to f_v r_kv.
+
+    Parameters
+    ----------
+    words : sequence of str, length V
+        Different words, in the order of the columns.
+    ratios : array of shape (K, V)
+        Finite and above 0, stored as float32. Each word's mean over topics, weighted by ``weights``, is brought to 1.
+    weights : array of shape (K,)
+        The topics' shares of the public text, above 0; brought to the sum 1.
+    frequencies : array of shape (V,)
+        Word frequencies of the language (not of the text that the topics come from), above 0; brought to the sum 1.
+    name : str
+        The source, as the privacy statement names it.
+    language : str
+        Code of the language, such as "en".
+
+    Raises ValueError for other shapes or numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> words = [f"word{v}" for v in range(20)]
+    >>> prior = PublicPrior(words, np.ones((2, 20)), [0.5, 0.5], np.ones(20), "an example")
+    >>> prior.n_topics, prior.topics().shape, prior.restricted_to(words[:16] + ["other"]).ratios.shape
+    (2, (2, 20), (2, 17))
+    """
+
+    words: Sequence[str]
+    ratios: Matrix | WordVectors
+    weights: Vector
+    frequencies: Vector
+    name: str
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        words = tuple(map(str, self.words))
+        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        n_topics, n_words = len(arrays["weights"]) if arrays["weights"].ndim else 0, len(words)
+        shapes = {"ratios": (n_topics, n_words), "weights": (n_topics,), "frequencies": (n_words,)}
+        if n_topics < _LEAST_TOPICS or n_words < _LEAST_WORDS:
+            raise ValueError(
+                f"public prior of {n_topics} topics and {n_words} words: expected at least {_LEAST_TOPICS} topics and "
+                f"{_LEAST_WORDS} words"
+            )
+        if len(set(words)) < n_words:
+            raise ValueError(f"words: {n_words - len(set(words))} of {n_words} are repeated; give each word once")
+        for name, array in arrays.items():
+            if array.shape != shapes[name] or array.dtype.kind not in "fiu":
+                raise ValueError(
+                    f"{name}: {array.dtype} of shape {array.shape}; expected numbers of shape {shapes[name]}"
+                )
+            if not (np.isfinite(array).all() and (array > 0).all()):
+                raise ValueError(f"{name}: expected finite numbers > 0; give words that a topic lacks a small ratio")
+        weights, frequencies = (np.asarray(arrays[name], np.float64) for name in _ARRAYS[1:])
+        weights, ratios = _brought_to_one(weights, weights.sum()), np.asarray(arrays["ratios"], np.float64)
+        ratios = _brought_to_one(ratios, weights @ ratios).astype(np.float32)
+        frequencies = _brought_to_one(frequencies, frequencies.sum())
+        values = words, ratios, weights, frequencies, str(self.name), str(self.language)
+        for name, value in zip(("words", *_ARRAYS, "name", "language"), values, strict=True):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"PublicPrior({self.name!r}, {self.n_topics} topics, {len(self.words)} words, {self.digest[:12]})"
+
+    @property
+    def n_topics(self) -> int:
+        """Number of topics K."""
+        return len(self.weights)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of words, numbers and language, in hexadecimal digits; the name does not count."""
+        found = hashlib.sha256(f"{_FORMAT}\n{self.language}\n".encode())
+        found.update("\n".join(self.words).encode())
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            found.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+        return found.hexdigest()
+
+    def topics(self) -> Matrix:
+        """Word probabilities of the topics in text with the language's word frequencies, float64 of shape (K, V)."""
+        return word_probabilities(self.ratios * self.frequencies)
+
+    def restricted_to(self, vocabulary: Sequence[str]) -> Self:
+        """Make the prior of a vocabulary, in its order.
+
+        A word that this prior does not know has the ratio 1 in all topics, and half of the least frequency. Raises
+        ValueError if fewer than half of the words are known.
+        """
+        column = {word: v for v, word in enumerate(self.words)}
+        at = np.array([column.get(str(word), -1) for word in vocabulary], dtype=np.int64)
+        if 2 * np.count_nonzero(at >= 0) < len(at):
+            raise ValueError(
+                f"public_prior {self.name!r} knows {np.count_nonzero(at >= 0)} of {len(at)} words: expected half; "
+                "give a prior of the records' language"
+            )
+        known = at >= 0
+        ratios = np.where(known, self.ratios[:, at], np.float32(1.0))
+        frequencies = np.where(known, self.frequencies[at], self.frequencies.min() / 2)
+        return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the prior to an ``.npz`` file, the same bytes for the same prior."""
+        texts = {"words": np.array(self.words), "name": np.array(self.name), "language": np.array(self.language)}
+        numbers = {name: getattr(self, name) for name in _ARRAYS}
+        write_npz(path, {"public_prior": np.array(_FORMAT), **texts, **numbers})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file written by `save`; ValueError with the fault if it is not one, OSError if there is none."""
+        arrays = read_npz(path)
+        wanted = ("words", *_ARRAYS, "name", "language")
+        missing = [name for name in ("public_prior", *wanted) if name not in arrays]
+        if missing:
+            raise ValueError(f"{path}: has no array {missing[0]!r}; expected a file of PublicPrior.save")
+        if arrays["public_prior"].shape != () or arrays["public_prior"] != _FORMAT:
+            raise ValueError(f"{path}: another version of the format; expected {_FORMAT}: build the prior again")
+        if arrays["words"].ndim != 1 or any(arrays[name].ndim for name in ("name", "language")):
+            raise ValueError(f"{path}: words, name or language have another shape; expected a file of PublicPrior.save")
+        try:
+            ratios, weights, frequencies = (arrays[name] for name in _ARRAYS)
+            words, name, language = (arrays[name].tolist() for name in ("words", "name", "language"))
+            return cls(words, ratios, weights, frequencies, name, language)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
+    """Divide values by their sums, unless these are 1: a prior that is read back keeps its bits."""
+    total = np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0)
+    return np.array(values / total)
+
+
+def word_probabilities(weights: np.ndarray) -> Matrix:
+    """Divide each row of (K, V) weights by its sum, as float64."""
+    rows = np.asarray(weights, np.float64)
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
