@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -25,6 +26,7 @@ from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .forecast import HopelessWarning
 from .model import LdaModel
+from .knowing import KnowingLdaModel, PublicSteps
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
 from .planning import (
@@ -40,6 +42,8 @@ from .planning import (
     usual_distinct_words,
     whole_epochs,
 )
+from .public import PublicPrior
+from .public_planning import ALPHAS, public_steps
 from .quality import TopicQuality
 from .records import Documents
 from .start import start_steps
@@ -53,6 +57,7 @@ class PaperParameters(Common, total=False):
 
     topic_word_prior: float | Matrix | None
     word_neighbors: Neighbors | None
+    public_prior: PublicPrior | None
     doc_length: int | None
     clip: float | None
     options: LdaOptions | None
@@ -82,6 +87,11 @@ class LatentDirichletAllocation(TopicQuality):
         Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
         like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it. Not together
         with ``topic_word_prior``.
+    public_prior : PublicPrior or None
+        Public topics and word frequencies (`vips_fast.PublicPrior`) of the K topics and V words of this fit, in the
+        order of its columns. The first releases are a histogram of words and a score of these topics on the records.
+        The score decides whether the rest of the run uses them: `vips_fast.models.lda.knowing`. Not together with an
+        array as ``topic_word_prior``.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -156,6 +166,7 @@ class LatentDirichletAllocation(TopicQuality):
     n_components: int = field(default=10, kw_only=False)
     topic_word_prior: float | Matrix | None = None
     word_neighbors: Neighbors | None = None
+    public_prior: PublicPrior | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
@@ -209,11 +220,35 @@ class LatentDirichletAllocation(TopicQuality):
             if self.topic_word_prior is not None:
                 shown = "an array" if self._informed else self.topic_word_prior
                 raise ValueError(f"topic_word_prior={shown}: expected None with word_neighbors; give one of the two")
+        if self.public_prior is not None:
+            self._check_public_prior(self.public_prior)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         self._check_privacy_parameters()
+
+    def _check_public_prior(self, prior: object) -> None:
+        """Refuse a public prior of another type or number of topics; its words are compared with X later."""
+        if not isinstance(prior, PublicPrior):
+            raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior or None")
+        if self.n_components != prior.n_topics:
+            expected = f"expected {prior.n_topics}, the topics of public_prior"
+            raise ValueError(f"n_components={self.n_components}: {expected}")
+        if self._informed:
+            raise ValueError("topic_word_prior: an array; expected a number or None with public_prior")
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        if self.public_prior is not None:
+            settings["public_prior"] = self.public_prior.to_bytes()
+        return settings
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        if (prior := settings.get("public_prior")) is not None:
+            settings = {**settings, "public_prior": PublicPrior.from_bytes(prior)}
+        return super()._from_settings(settings)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self.invalid, type(self).__name__)
@@ -223,7 +258,22 @@ class LatentDirichletAllocation(TopicQuality):
         return corpus, facts
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        return LdaModel(**self._model_settings(public, schedule))
+        settings, prior = self._model_settings(public, schedule), self.public_prior
+        if prior is None or not (self.private and self.noise_multiplier != 0):
+            return LdaModel(**settings)
+        if len(prior.words) != public.n_features:
+            raise ValueError(f"public_prior has {len(prior.words)} words: expected {public.n_features}, those of X")
+        return KnowingLdaModel(prior=prior, steps=self._public_steps(public, schedule), make=LdaModel, **settings)
+
+    def _public_steps(self, public: Public, schedule: RunSchedule | None) -> PublicSteps:
+        """Decide about the steps of a run with public knowledge, from public numbers."""
+        given = self._options.doc_topic_prior
+        alphas = ALPHAS if given is None else (float(given),)
+        if schedule is None or schedule.noise_multiplier == 0:
+            return PublicSteps(self._steps_of(schedule), alphas, False, 0, 0.0)
+        case = self._case(public, self._terms, n_steps=schedule.horizon)
+        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
+        return public_steps(case, runs, schedule.noise_multiplier, alphas)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         length = int(self._length or public.scale or 1)
@@ -356,7 +406,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """The forecast; none with a prior of public topics, on which it was not fitted, or without noise."""
-        if self._informed or schedule.noise_multiplier == 0:
+        if self._informed or self.public_prior is not None or schedule.noise_multiplier == 0:
             return None
         # A paper's sensitivity below the proven one is not what the forecast was fitted on.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
@@ -430,10 +480,10 @@ class LatentDirichletAllocation(TopicQuality):
         found.flags.writeable = False
         return found
 
-    def _restored(self) -> LdaModel:
+    def _restored(self) -> LdaModel | KnowingLdaModel:
         """The model as the last release left it."""
         result = self._fitted()
-        model = cast(LdaModel, self._as_fitted()._model(result.public))
+        model = cast(LdaModel | KnowingLdaModel, self._as_fitted()._model(result.public))
         model.restore(result.state)
         return model
 
@@ -457,7 +507,8 @@ class LatentDirichletAllocation(TopicQuality):
 
     @kept
     def _fitted_alpha(self) -> float:
-        return self._as_fitted()._alpha
+        restored = None if self.public_prior is None else self._restored()
+        return restored.alpha if isinstance(restored, KnowingLdaModel) else self._as_fitted()._alpha
 
     @kept
     def _fitted_plain(self) -> bool:

@@ -6,11 +6,14 @@ Everything here comes from public text. So it costs no privacy, and a model may 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from pathlib import Path
+from typing import IO, Self
 
 import numpy as np
 
@@ -133,11 +136,27 @@ class PublicPrior:
         frequencies = np.where(known, self.frequencies[at], self.frequencies.min() / 2)
         return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write the prior to an ``.npz`` file, the same bytes for the same prior."""
         texts = {"words": np.array(self.words), "name": np.array(self.name), "language": np.array(self.language)}
         numbers = {name: getattr(self, name) for name in _ARRAYS}
         write_npz(path, {"public_prior": np.array(_FORMAT), **texts, **numbers})
+
+    def to_bytes(self) -> np.ndarray:
+        """Give the bytes of a file, uint8: the form in which settings of a fit hold a prior."""
+        file = io.BytesIO()
+        self.save(file)
+        return np.frombuffer(file.getvalue(), np.uint8)
+
+    @classmethod
+    def from_bytes(cls, content: np.ndarray) -> Self:
+        """Read what `to_bytes` gave; ValueError if it is something else."""
+        if not isinstance(content, np.ndarray) or content.dtype != np.uint8 or content.ndim != 1:
+            raise ValueError("public_prior: expected the bytes of a prior")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "public_prior")
+            Path(path).write_bytes(content.tobytes())
+            return cls.load(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -1,0 +1,131 @@
+"""One noised histogram of words, read out with public topics and word frequencies.
+
+A step that releases masses adds up one number for each word. A unit's word counts are taken to the power 1/2, because
+words come in bursts, and divided by the public scales d_v = (f_v / max f)^(1/4). The result is scaled to the clip, so
+that nearly every unit contributes a direction. All functions of this module but `histogram` are post-processing.
+
+The read-out has three parts. Topic weights a >= 0 are found by least squares of the noised histogram on the public
+topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the base g. The
+masses are c g_v s_v with a prior of s for each band of c g_v over the noise, with mean one. It starts as a log-normal
+distribution and is learned by EM. Where noise hides a word, its mass is that of the base.
+"""
+
+import numpy as np
+
+#: The power of word frequencies in the scales; the norm, in scaled units, from which a unit contributes its direction.
+_SCALE, _NORM = 0.25, 8.0
+#: The ridge of topic weights: their relative standard deviation, times the root of the number of topics.
+_RIDGE, _SWEEPS = 1.0, 200
+#: Points of log s, its standard deviation at the start, the words that the start counts as, and rounds of EM.
+_POINTS, _LOWEST, _HIGHEST, _SD, _START, _ROUNDS = 41, -4.0, 3.5, 0.4, 30.0, 60
+_BANDS = np.arange(-6, 8)
+#: Words that are read at a time.
+_CHUNK = 1024
+#: Room for the rounding of norms, so that no contribution is above the clip.
+_BELOW = 1.0 - 1e-9
+
+
+def histogram_scales(frequencies: np.ndarray) -> np.ndarray:
+    """Compute d, (V,), in (0, 1], from public word frequencies."""
+    return np.asarray((frequencies / frequencies.max()) ** _SCALE)
+
+
+def histogram(owner: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float) -> np.ndarray:
+    """Compute contributions to a histogram: their values, each at least 0.
+
+    Entry i is the count of a word, with scale ``scales[i]``, in unit ``owner[i]``; a unit has each word once. A unit's
+    values are a function of its own entries, in their order, and have an L2 norm of at most ``clip``.
+    """
+    values = np.sqrt(counts) / scales
+    norms = np.sqrt(np.bincount(owner, weights=values * values, minlength=n_units))
+    return np.asarray(values * (clip * _BELOW / np.maximum(norms, _NORM))[owner])
+
+
+def histogram_factor(clip: float) -> float:
+    """Tell how many scaled counts a unit of a contribution is."""
+    return _NORM / (clip * _BELOW)
+
+
+def topic_weights(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Estimate topic weights of a noised histogram, (K,), which sum to 1, and the total c > 0.
+
+    ``x`` and ``sd`` are the histogram and its noise, (V,), ``topics`` word probabilities (K, V), ``weights`` (K,).
+    """
+    total = max(float(x.sum()), float(np.sqrt((sd * sd).sum())))
+    scaled = topics / sd
+    ridge = 1.0 / (_RIDGE**2 * weights / len(weights) * total**2)
+    gram = scaled @ scaled.T
+    gram[np.diag_indices_from(gram)] += ridge
+    aim = scaled @ (x / sd) + ridge * total * weights
+    found, inverse = total * weights, 1.0 / np.diag(gram)
+    slope = gram @ found - aim
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for k in range(len(found)):
+            moved = max(found[k] - slope[k] * inverse[k], 0.0) - found[k]
+            if moved:
+                found[k] += moved
+                slope += moved * gram[k]
+                largest = max(largest, abs(moved))
+        if largest <= 1e-6 * total:
+            break
+    # No topic of weight 0: it could not come back.
+    found = np.maximum(found, 1e-3 * found.sum() * weights)
+    return found / found.sum(), float(found.sum())
+
+
+def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate masses from a noised histogram and the ``base`` that they are expected to be, (V,) each.
+
+    Returns posterior means, (V,) > 0, brought to the sum 1, and the posterior standard deviations of their logarithms.
+    """
+    log = np.linspace(_LOWEST, _HIGHEST, _POINTS)
+    grid = np.exp(log)
+    start = _mean_one(np.exp(-0.5 * ((log + _SD**2 / 2) / _SD) ** 2), log)
+    band = np.digitize(np.log2(base / sd), _BANDS)
+    out, spread = np.empty((2, len(x)))
+    for number in np.unique(band):
+        words = np.flatnonzero(band == number)
+        likelihood = np.empty((len(words), _POINTS))
+        for first in range(0, len(words), _CHUNK):
+            part = words[first : first + _CHUNK]
+            z = -0.5 * ((x[part, None] - base[part, None] * grid) / sd[part, None]) ** 2
+            likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True))
+        prior = start
+        for _ in range(_ROUNDS):
+            share = 1.0 / np.einsum("vg,g->v", likelihood, prior)
+            counts = prior * np.einsum("v,vg->g", share, likelihood)
+            prior = _mean_one(counts + _START * start, log)
+        total, mean, square = (np.einsum("vg,g->v", likelihood, prior * grid**power) for power in range(3))
+        out[words] = base[words] * mean / total
+        spread[words] = np.sqrt(np.log(np.maximum(square * total / mean**2, 1.0)))
+    return out / out.sum(), spread
+
+
+def _mean_one(weights: np.ndarray, log: np.ndarray) -> np.ndarray:
+    """Tilt weights on exp(log) to the mean 1, by a power of it."""
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        tilted = weights * np.exp(middle * log)
+        tilted /= tilted.sum()
+        low, high = (low, middle) if tilted @ np.exp(log) > 1 else (middle, high)
+    return np.asarray(tilted)
+
+
+class HistogramReadOut:
+    """A noised histogram, read with public topics.
+
+    ``x`` and ``sd`` are the histogram and its noise, (V,); ``topics``, (K, V), and ``weights``, (K,), are public.
+    ``masses``, (V,), are the words' shares of all text, with the standard deviations ``spread`` of their logarithms;
+    ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v in proportion to what the public
+    topic does, times the word's mass over the mixture of public topics. So the topics' mixture has the masses.
+    """
+
+    def __init__(self, x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray):
+        mixture, total = topic_weights(x, sd, topics, weights)
+        base = mixture @ topics
+        self.masses, self.spread = word_masses(x, sd, total * base)
+        fitted = topics * (self.masses / base)
+        rows = fitted.sum(axis=1)
+        self.weights, self.topics = mixture * rows, fitted / rows[:, None]
