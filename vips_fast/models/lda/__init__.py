@@ -5,7 +5,7 @@ from .forecast import HopelessWarning
 from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan
-from .public import PublicPrior
+from .prior import PublicPrior
 
 __all__ = [
     "HopelessWarning",

@@ -26,7 +26,6 @@ from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .forecast import HopelessWarning
 from .model import LdaModel
-from .knowing import KnowingLdaModel, PublicSteps
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
 from .planning import (
@@ -42,8 +41,9 @@ from .planning import (
     usual_distinct_words,
     whole_epochs,
 )
-from .public import PublicPrior
-from .public_planning import ALPHAS, public_steps
+from .prior import PublicPrior
+from .prior_model import PriorLdaModel, PriorSteps
+from .prior_planning import ALPHAS, prior_steps
 from .quality import TopicQuality
 from .records import Documents
 from .start import start_steps
@@ -90,8 +90,8 @@ class LatentDirichletAllocation(TopicQuality):
     public_prior : PublicPrior or None
         Public topics and word frequencies (`vips_fast.PublicPrior`) of the K topics and V words of this fit, in the
         order of its columns. The first releases are a histogram of words and a score of these topics on the records.
-        The score decides whether the rest of the run uses them: `vips_fast.models.lda.knowing`. Not together with an
-        array as ``topic_word_prior``.
+        The score decides whether the rest of the run uses them (`vips_fast.models.lda.prior_model`). Not together with
+        an array as ``topic_word_prior``.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -263,17 +263,17 @@ class LatentDirichletAllocation(TopicQuality):
             return LdaModel(**settings)
         if len(prior.words) != public.n_features:
             raise ValueError(f"public_prior has {len(prior.words)} words: expected {public.n_features}, those of X")
-        return KnowingLdaModel(prior=prior, steps=self._public_steps(public, schedule), make=LdaModel, **settings)
+        return PriorLdaModel(prior=prior, steps=self._prior_steps(public, schedule), make=LdaModel, **settings)
 
-    def _public_steps(self, public: Public, schedule: RunSchedule | None) -> PublicSteps:
+    def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
         """Decide about the steps of a run with public knowledge, from public numbers."""
         given = self._options.doc_topic_prior
         alphas = ALPHAS if given is None else (float(given),)
         if schedule is None or schedule.noise_multiplier == 0:
-            return PublicSteps(self._steps_of(schedule), alphas, False, 0, 0.0)
+            return PriorSteps(self._steps_of(schedule), alphas, False, 0, 0.0)
         case = self._case(public, self._terms, n_steps=schedule.horizon)
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
-        return public_steps(case, runs, schedule.noise_multiplier, alphas)
+        return prior_steps(case, runs, schedule.noise_multiplier, alphas)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         length = int(self._length or public.scale or 1)
@@ -315,7 +315,9 @@ class LatentDirichletAllocation(TopicQuality):
         return start_steps(n_steps, int(self.n_components)) if noised and not self._informed else 0
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        return {"components": ArraySpec((int(self.n_components), public.n_features), low=0.0)}
+        # Without the topics of a public prior that records do not confirm, there are fewer.
+        n_topics = int(self.n_components) if self.public_prior is None else -1
+        return {"components": ArraySpec((n_topics, public.n_features), low=0.0)}
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         size, bins, n = self.batch_size, public.n_bins, public.n_records
@@ -480,10 +482,10 @@ class LatentDirichletAllocation(TopicQuality):
         found.flags.writeable = False
         return found
 
-    def _restored(self) -> LdaModel | KnowingLdaModel:
+    def _restored(self) -> LdaModel | PriorLdaModel:
         """The model as the last release left it."""
         result = self._fitted()
-        model = cast(LdaModel | KnowingLdaModel, self._as_fitted()._model(result.public))
+        model = cast(LdaModel | PriorLdaModel, self._as_fitted()._model(result.public))
         model.restore(result.state)
         return model
 
@@ -508,7 +510,7 @@ class LatentDirichletAllocation(TopicQuality):
     @kept
     def _fitted_alpha(self) -> float:
         restored = None if self.public_prior is None else self._restored()
-        return restored.alpha if isinstance(restored, KnowingLdaModel) else self._as_fitted()._alpha
+        return restored.alpha if isinstance(restored, PriorLdaModel) else self._as_fitted()._alpha
 
     @kept
     def _fitted_plain(self) -> bool:

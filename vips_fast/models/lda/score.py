@@ -54,19 +54,19 @@ class HalfPrediction:
         and word.
         """
         n_units = len(words)
-        known = mixed(words[owner] + columns.astype(np.uint64) * GOLDEN) >> np.uint64(63) > 0
-        asked = ~known
-        ends = np.concatenate(([0], np.cumsum(np.bincount(owner[known], minlength=n_units))))
-        asked_owner, asked_counts = owner[asked], counts[asked]
-        total = np.bincount(asked_owner, weights=asked_counts, minlength=n_units)
+        known = halved(counts, mixed(words[owner] + columns.astype(np.uint64) * GOLDEN))
+        asked = counts - known
+        total = np.bincount(owner, weights=asked, minlength=n_units)
+        shown, told = known > 0, asked > 0
+        ends = np.concatenate(([0], np.cumsum(np.bincount(owner[shown], minlength=n_units))))
         # A unit with one half only says nothing.
         both = (np.diff(ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, _WORDS / np.maximum(total, 1.0)), 0.0)
         out = np.zeros((n_units, self.cells))
         for number, alpha in enumerate(self._alphas):
-            theta = self._proportions(ends, columns[known], counts[known], alpha)
-            logs = self._logs(theta, asked_owner, columns[asked])
-            nats = np.bincount(asked_owner, weights=asked_counts * logs, minlength=n_units) * share
+            theta = self._proportions(ends, columns[shown], known[shown], alpha)
+            logs = self._logs(theta, owner[told], columns[told])
+            nats = np.bincount(owner[told], weights=asked[told] * logs, minlength=n_units) * share
             nats = np.clip(nats, -_NATS, _NATS)
             out[:, number], out[:, len(self._alphas) + number] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
         out[:, -1] = _NATS * share * total / _WORDS
@@ -82,7 +82,7 @@ class HalfPrediction:
         native.lda_estep(
             ends, columns, counts, self._table, alphas, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None
         )
-        return (gamma / gamma.sum(axis=1, keepdims=True)).astype(np.float32)
+        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
 
     def _logs(self, theta: np.ndarray, owner: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Logarithms of the words' probabilities over their masses."""
@@ -91,6 +91,14 @@ class HalfPrediction:
             part = slice(first, first + _CHUNK)
             out[part] = np.einsum("nk,nk->n", theta[owner[part]], self._ratios[columns[part]])
         return np.asarray(np.log(np.maximum(out, 1e-30)))
+
+
+def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Draw Binomial(n, 1/2) for counts n, (N,) whole floats, with one uint64 each; of what is above 64, half."""
+    drawn = np.minimum(counts, 64.0)
+    mask = np.uint64(2**64 - 1) >> (64 - drawn).astype(np.uint64)
+    heads = np.bitwise_count(bits & np.where(drawn > 0, mask, np.uint64(0)))
+    return np.asarray(heads + np.floor((counts - drawn) / 2))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@
 """
 
 from .forecast import forecast
-from .knowing import PublicSteps
 from .planning import Minibatches, TopicCase, averaged_noise
+from .prior_model import PriorSteps
 
 #: Priors of a document's proportions.
 ALPHAS = (0.05, 0.15, 1.0)
@@ -21,9 +21,7 @@ PSEUDO = 0.08
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 
 
-def public_steps(
-    case: TopicCase, runs: Minibatches, noise_multiplier: float, alphas: tuple[float, ...]
-) -> PublicSteps:
+def prior_steps(case: TopicCase, runs: Minibatches, noise_multiplier: float, alphas: tuple[float, ...]) -> PriorSteps:
     """Decide about the steps of a run with this noise."""
     decay = case.decay(runs, noise_multiplier)
     expected = case.forecast(runs, noise_multiplier, decay)
@@ -39,7 +37,7 @@ def public_steps(
         word_neighbors=case.word_neighbors,
     )
     pseudo = PSEUDO * case.n_features * case.n_components * averaged_noise(max(runs.n_steps - 2, 1), decay)
-    return PublicSteps(
+    return PriorSteps(
         runs.n_steps,
         alphas,
         refined=expected.signal >= REFINED,

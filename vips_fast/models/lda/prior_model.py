@@ -19,10 +19,10 @@ from ...engine.units import UnitBlock, unpack_block
 from ...mechanisms import GaussianMechanism
 from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
 from .model import LdaModel
-from .public import PublicPrior
+from .prior import PublicPrior
 from .records import DocumentBlock
 from .score import HalfPrediction, Score
-from .start import spread, start_steps
+from .start import start_steps
 
 #: What the steps after the score are for; the first is the choice before it.
 _OPEN, _MASSES, _TOPICS, _PLAIN, _NO_TOPICS = range(5)
@@ -31,7 +31,7 @@ _LEAST_STEPS = 3
 
 
 @dataclass(frozen=True)
-class PublicSteps:
+class PriorSteps:
     """Decisions about a run with public knowledge, made from public numbers before it.
 
     ``n_steps`` of the run; ``alphas`` that the score compares, the middle one without a score; whether topics are
@@ -51,7 +51,7 @@ class PublicSteps:
         return self.n_steps >= _LEAST_STEPS
 
 
-class KnowingLdaModel(Model):
+class PriorLdaModel(Model):
     """Topics, started and judged with public knowledge.
 
     ``topics(**settings)`` makes the model of topics' own steps, of ``n_topics``, with a prior ``eta`` or without.
@@ -80,13 +80,14 @@ class KnowingLdaModel(Model):
     at_root = ("_prior", "_make", "_sum", "_read_out", "_settings")
 
     def __init__(
-        self, *, prior: PublicPrior, steps: PublicSteps, make: Callable[..., LdaModel], **settings: Any
+        self, *, prior: PublicPrior, steps: PriorSteps, make: Callable[..., LdaModel], **settings: Any
     ) -> None:
         self.shape, self.clip = (settings["n_words"], settings["n_topics"]), settings["clip"]
         self.n_topics, self.n_words, self.n_records = prior.n_topics, settings["n_words"], settings["n_records"]
         self._prior, self._steps, self._make, self._settings = prior, steps, make, settings
         self._scales = histogram_scales(prior.frequencies)
-        self._spacing, self._mechanism = 1.0, None
+        self._spacing = 1.0
+        self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._pseudo = 0, _OPEN, 0.0
         self._plain_topics = steps.plain_topics
         self._sum, self._variance, self._histograms = np.zeros(self.n_words), 0.0, 0
@@ -190,7 +191,7 @@ class KnowingLdaModel(Model):
             more: dict[str, Any] = {"eta": np.ascontiguousarray(eta), "informed": True, "alpha": self.alpha}
             return self._make(**{**self._settings, "start_steps": 0, **more})
         number = self._plain_topics
-        more = {"n_topics": number, "alpha": self.alpha * self.n_topics / number}
+        more = {"n_topics": number, "alpha": self.alpha}
         eta = np.broadcast_to(1.0 / number, (self.n_words, number))
         begin = start_steps(self._steps.n_steps - 2, number) if self._settings["start_steps"] else 0
         return self._make(**{**self._settings, **more, "eta": eta, "start_steps": begin})
@@ -213,61 +214,67 @@ class KnowingLdaModel(Model):
 
     @property
     def alpha(self) -> float:
-        """The Dirichlet prior of a document's proportions, for K topics."""
+        """The Dirichlet prior of a document's proportions."""
+        if self._choice == _PLAIN:
+            return self._plain_alpha
         alphas = self._steps.alphas
-        if self._choice == _PLAIN and len(alphas) > 1:
-            # A topic that was fitted without public knowledge is several of the K.
-            return 1.0 / self.n_topics
         return alphas[len(alphas) // 2] if self._score is None else alphas[self._score.best]
 
+    @property
+    def _plain_alpha(self) -> float:
+        """The prior of proportions without public topics: what was given, for all K of them, or the usual one."""
+        alphas = self._steps.alphas
+        return 1.0 / self._plain_topics if len(alphas) > 1 else alphas[0]
+
     def result(self) -> dict[str, np.ndarray]:
-        """``components``: (K, V) Dirichlet parameters."""
+        """``components``: (J, V) Dirichlet parameters, of fewer topics than K where public ones are left out."""
         if self._own is not None:
-            return {"components": self._spread(self._own.result()["components"])}
+            return self._own.result()
         return {"components": self._components()}
 
-    def _spread(self, rows: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(spread(rows.T, self.n_topics).T)
-
     def _components(self) -> np.ndarray:
-        """Parameters from histograms and public topics."""
+        """Parameters from histograms and public topics; without these, of one topic."""
         read, total = self.read_out, float(self.n_records) * float(self._settings["doc_length"] or 1)
-        topics = np.broadcast_to(read.masses, self.shape[::-1]) if self._choice == _NO_TOPICS else read.topics
-        return np.maximum(total * read.weights[:, None] * topics, 1e-12)
+        shares = read.masses[None] if self._choice == _NO_TOPICS else read.weights[:, None] * read.topics
+        return np.asarray(np.maximum(total * shares, 1e-12))
 
     def standard_errors(self) -> np.ndarray:
-        """(K, V) standard deviations that the noise leaves in ``components``, those of public topics taken as given."""
+        """(J, V) standard deviations that the noise leaves in ``components``, those of public topics taken as given."""
         if self._own is not None:
-            return self._spread(self._own.standard_errors())
-        return self._components() * np.sqrt(np.expm1(self.read_out.spread**2))
+            return self._own.standard_errors()
+        return np.asarray(self._components() * np.sqrt(np.expm1(self.read_out.spread**2)))
 
     def intervals(self, level: float) -> np.ndarray:
-        """(K, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
+        """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
         if self._own is not None:
-            found = self._own.intervals(level)
-            return np.stack([self._spread(found[:, :, end]) for end in range(2)], axis=2)
-        ends, spread = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
-        return np.asarray(self._components()[:, :, None] * np.exp(ndtri(ends) * spread - spread**2 / 2))
+            return self._own.intervals(level)
+        ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
+        return np.asarray(self._components()[:, :, None] * np.exp(ndtri(ends) * sd - sd**2 / 2))
 
     # -- state
 
     def state(self) -> dict[str, np.ndarray]:
         """The sum of histograms, the score, the choice that it made, and the state of topics' own steps."""
         numbers = [self._done, self._choice, self._histograms, self._plain_topics, self._pseudo, self._variance]
-        state = {"public_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
+        state = {"prior_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
         if self._score is not None:
             score = self._score
             state["score"] = np.array([*score.nats, score.sd, score.words])
         return state if self._own is None else {**state, **self._own.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        numbers = array_of(state, "public_steps", (6,))
+        numbers = array_of(state, "prior_steps", (6,))
         counts = [int(number) for number in numbers[:4] if 0 <= number < 2**31 and number == int(number)]
         if len(counts) < 4 or counts[1] > _NO_TOPICS or counts[3] > self.n_topics or numbers[4:].min() < 0:
-            raise ValueError("state: 'public_steps' is out of its range")
+            raise ValueError("state: 'prior_steps' is out of its range")
         self._done, self._choice, self._histograms, self._plain_topics = counts
         self._pseudo, self._variance = (float(number) for number in numbers[4:])
-        self._sum, self._read_out, self._own, self._score = array_of(state, "histogram", (self.n_words,)), None, None, None
+        self._sum, self._read_out, self._own, self._score = (
+            array_of(state, "histogram", (self.n_words,)),
+            None,
+            None,
+            None,
+        )
         if "score" in state:
             number = len(self._steps.alphas)
             values = array_of(state, "score", (number + 2,))
