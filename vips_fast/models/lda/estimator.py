@@ -42,8 +42,8 @@ from .planning import (
     whole_epochs,
 )
 from .prior import PublicPrior
-from .prior_model import PriorLdaModel, PriorSteps
-from .prior_planning import ALPHAS, prior_steps
+from .prior_model import PriorLdaModel
+from .prior_planning import ALPHAS, PriorSteps
 from .quality import TopicQuality
 from .records import Documents
 from .start import start_steps
@@ -270,10 +270,10 @@ class LatentDirichletAllocation(TopicQuality):
         given = self._options.doc_topic_prior
         alphas = ALPHAS if given is None else (float(given),)
         if schedule is None or schedule.noise_multiplier == 0:
-            return PriorSteps(self._steps_of(schedule), alphas, False, 0, 0.0)
+            return PriorSteps(self._steps_of(schedule), alphas)
         case = self._case(public, self._terms, n_steps=schedule.horizon)
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
-        return prior_steps(case, runs, schedule.noise_multiplier, alphas)
+        return PriorSteps(runs.n_steps, alphas, case, runs, schedule.noise_multiplier)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         length = int(self._length or public.scale or 1)
@@ -508,7 +508,7 @@ class LatentDirichletAllocation(TopicQuality):
         return scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(dtype))
 
     @kept
-    def _fitted_alpha(self) -> float:
+    def _fitted_alpha(self) -> float | np.ndarray:
         restored = None if self.public_prior is None else self._restored()
         return restored.alpha if isinstance(restored, PriorLdaModel) else self._as_fitted()._alpha
 
@@ -535,7 +535,7 @@ class LatentDirichletAllocation(TopicQuality):
             indptr,
             block_of,
             self._table(str(options.dtype), mean),
-            np.full(elog.shape[0], self._fitted_alpha()),
+            np.full(elog.shape[0], self._fitted_alpha(), np.float64),
             tol=float(cast(float, tol)),
             max_iter=int(options.max_doc_update_iter),
             clip_norm=None,
@@ -577,7 +577,8 @@ class LatentDirichletAllocation(TopicQuality):
             top = s.max(axis=1)
             total += float(corpus.data[first:last] @ (top + np.log(np.exp(s - top[:, None]).sum(axis=1))))
         total += float(((alpha - gamma) * elog_theta + gammaln(gamma) - gammaln(alpha)).sum())
-        total += float((gammaln(n_topics * alpha) - gammaln(gamma.sum(axis=1))).sum())
+        whole = n_topics * alpha if isinstance(alpha, float) else alpha.sum()
+        total += float((gammaln(whole) - gammaln(gamma.sum(axis=1))).sum())
         return total
 
     def perplexity(self, X: Data) -> float:

@@ -6,9 +6,12 @@ that nearly every unit contributes a direction. All functions of this module but
 
 The read-out has three parts. Topic weights a >= 0 are found by least squares of the noised histogram on the public
 topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the base g. The
-masses are c g_v s_v with a prior of s for each band of c g_v over the noise, with mean one. It starts as a log-normal
-distribution and is learned by EM. Where noise hides a word, its mass is that of the base.
+masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal distribution
+with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise hides a word,
+its mass is that of the base.
 """
+
+import math
 
 import numpy as np
 
@@ -17,7 +20,9 @@ _SCALE, _NORM = 0.25, 8.0
 #: The ridge of topic weights: their relative standard deviation, times the root of the number of topics.
 _RIDGE, _SWEEPS = 1.0, 200
 #: Points of log s, its standard deviation at the start, the words that the start counts as, and rounds of EM.
-_POINTS, _LOWEST, _HIGHEST, _SD, _START, _ROUNDS = 41, -4.0, 3.5, 0.4, 30.0, 60
+_POINTS, _LOWEST, _HIGHEST, _SD, _START, _ROUNDS = 61, -4.0, 7.0, 0.4, 30.0, 60
+#: How far the mean of s in a band may be from 1: its standard deviation before the band is looked at.
+_MEAN_SD = 0.3
 _BANDS = np.arange(-6, 8)
 #: Words that are read at a time.
 _CHUNK = 1024
@@ -81,7 +86,7 @@ def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.nda
     """
     log = np.linspace(_LOWEST, _HIGHEST, _POINTS)
     grid = np.exp(log)
-    start = _mean_one(np.exp(-0.5 * ((log + _SD**2 / 2) / _SD) ** 2), log)
+    start = np.exp(-0.5 * ((log + _SD**2 / 2) / _SD) ** 2)
     band = np.digitize(np.log2(base / sd), _BANDS)
     out, spread = np.empty((2, len(x)))
     for number in np.unique(band):
@@ -91,25 +96,32 @@ def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.nda
             part = words[first : first + _CHUNK]
             z = -0.5 * ((x[part, None] - base[part, None] * grid) / sd[part, None]) ** 2
             likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True))
-        prior = start
+        mean = _band_mean(x[words], sd[words], base[words])
+        prior = usual = _with_mean(start, log, mean)
         for _ in range(_ROUNDS):
             share = 1.0 / np.einsum("vg,g->v", likelihood, prior)
             counts = prior * np.einsum("v,vg->g", share, likelihood)
-            prior = _mean_one(counts + _START * start, log)
-        total, mean, square = (np.einsum("vg,g->v", likelihood, prior * grid**power) for power in range(3))
-        out[words] = base[words] * mean / total
-        spread[words] = np.sqrt(np.log(np.maximum(square * total / mean**2, 1.0)))
+            prior = _with_mean(counts + _START * usual, log, mean)
+        total, first_moment, second = (np.einsum("vg,g->v", likelihood, prior * grid**power) for power in range(3))
+        out[words] = base[words] * first_moment / total
+        spread[words] = np.sqrt(np.log(np.maximum(second * total / first_moment**2, 1.0)))
     return out / out.sum(), spread
 
 
-def _mean_one(weights: np.ndarray, log: np.ndarray) -> np.ndarray:
-    """Tilt weights on exp(log) to the mean 1, by a power of it."""
+def _band_mean(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> float:
+    """Estimate the mean of s over words, which is 1 where noise hides it."""
+    known = _MEAN_SD**2 / (_MEAN_SD**2 + float(sd @ sd) / float(base.sum()) ** 2)
+    return min(max(1.0 + known * (float(x.sum() / base.sum()) - 1.0), 0.1), math.exp(_HIGHEST) / 2)
+
+
+def _with_mean(weights: np.ndarray, log: np.ndarray, mean: float) -> np.ndarray:
+    """Tilt weights on exp(log) to a mean, by a power of it."""
     low, high = -20.0, 20.0
     for _ in range(50):
         middle = (low + high) / 2
         tilted = weights * np.exp(middle * log)
         tilted /= tilted.sum()
-        low, high = (low, middle) if tilted @ np.exp(log) > 1 else (middle, high)
+        low, high = (low, middle) if tilted @ np.exp(log) > mean else (middle, high)
     return np.asarray(tilted)
 
 
@@ -125,7 +137,17 @@ class HistogramReadOut:
     def __init__(self, x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray):
         mixture, total = topic_weights(x, sd, topics, weights)
         base = mixture @ topics
+        self._total, self._sd = total, sd
         self.masses, self.spread = word_masses(x, sd, total * base)
         fitted = topics * (self.masses / base)
         rows = fitted.sum(axis=1)
         self.weights, self.topics = mixture * rows, fitted / rows[:, None]
+
+    def loss(self, times: float = 1.0) -> float:
+        """Estimate the nats that a word is worse predicted by the masses than by exact ones, from their posterior.
+
+        ``times`` is how many such histograms there will be.
+        """
+        information = (times - 1.0) * (self._total * self.masses / self._sd) ** 2
+        variance = 1.0 / (1.0 / np.maximum(self.spread**2, 1e-12) + information)
+        return float(self.masses @ variance) / 2

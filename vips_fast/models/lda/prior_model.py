@@ -1,14 +1,15 @@
 """Topics from public knowledge and few releases: a model whose steps are of several kinds.
 
-The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics
-(`vips_fast.models.lda.score`). The score decides about the rest. If public topics predict the records' words, the plan
-goes on with them: with more histograms if topics of one's own would be noise, else with topics that start from them. If
-they do not, topics are fitted as without public knowledge; or, if these would be noise, word frequencies only.
+The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
+these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
+worth more than topics of one's own are expected to be, else steps of these. Public topics then tell only which words
+are used alike. The last step releases a score of the finished topics, which is the verdict on them, and decides between
+them and the public ones.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,42 +20,21 @@ from ...engine.units import UnitBlock, unpack_block
 from ...mechanisms import GaussianMechanism
 from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
 from .model import LdaModel
-from .prior import PublicPrior
+from .neighbors import nearest_words
+from .prior import PublicPrior, word_probabilities
+from .prior_planning import LOSS, OWN_ALPHAS, PriorSteps
 from .records import DocumentBlock
-from .score import HalfPrediction, Score
+from .score import HalfPrediction, Score, proportions_prior
 from .start import start_steps
 
-#: What the steps after the score are for; the first is the choice before it.
-_OPEN, _MASSES, _TOPICS, _PLAIN, _NO_TOPICS = range(5)
-#: Fewest steps of a run with a score.
-_LEAST_STEPS = 3
-
-
-@dataclass(frozen=True)
-class PriorSteps:
-    """Decisions about a run with public knowledge, made from public numbers before it.
-
-    ``n_steps`` of the run; ``alphas`` that the score compares, the middle one without a score; whether topics are
-    ``refined`` by steps of their own; ``plain_topics``, how many are fitted if public topics do not predict, 0 for
-    none; ``pseudo_noise``, the weight of public topics over the noise of a step, in all entries.
-    """
-
-    n_steps: int
-    alphas: tuple[float, ...]
-    refined: bool
-    plain_topics: int
-    pseudo_noise: float
-
-    @property
-    def scored(self) -> bool:
-        """Whether the second step is a score."""
-        return self.n_steps >= _LEAST_STEPS
+#: What the steps between the scores are for; the first is the choice before it.
+_OPEN, _MASSES, _TOPICS = range(3)
 
 
 class PriorLdaModel(Model):
-    """Topics, started and judged with public knowledge.
+    """Topics, judged with public knowledge.
 
-    ``topics(**settings)`` makes the model of topics' own steps, of ``n_topics``, with a prior ``eta`` or without.
+    ``make(**settings)`` makes the model of topics' own steps.
 
     Notes
     -----
@@ -65,14 +45,13 @@ class PriorLdaModel(Model):
     *Masses.* `histogram` gives the first V entries. A unit's values are functions of its own counts and of public
     scales, and are divided by their norm over the clip, or by more. The other entries are 0.
 
-    *Score.* `HalfPrediction.contributions` gives the first entries. Every prior of proportions has one entry for nats
-    that are won and one for nats that are lost, of which at most one is above 0. Each is at most the clip over the root
-    of J + 1, J the number of priors, and so is the entry for words. So the norm is at most the clip. What is compared
-    depends on the histogram that was released, and on public topics; the halves depend on the unit's own random word.
+    *Score.* `HalfPrediction.contributions` gives the first entries. Each of J candidates has one entry for nats that
+    are won and one for nats that are lost, of which at most one is above 0. Each is at most the clip over the root of
+    J + 2, and so are the two entries for words. So the norm is at most the clip. Candidates and masses are functions of
+    earlier releases and of public topics; the halves depend on the unit's own random word.
 
-    *Topics.* They are steps of an `LdaModel`, whose proof holds for any topics and scales that are public when a step
-    begins. The start and the prior are functions of releases and public knowledge. The choice among kinds of steps is a
-    function of the released score; it changes no event.
+    *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
+    among kinds of steps and among finished topics is a function of released scores; it changes no event.
 
     *Lattice.* Contributions are truncated toward zero, which lowers no entry below 0 and raises no norm.
     """
@@ -88,13 +67,19 @@ class PriorLdaModel(Model):
         self._scales = histogram_scales(prior.frequencies)
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
-        self._done, self._choice, self._pseudo = 0, _OPEN, 0.0
-        self._plain_topics = steps.plain_topics
+        self._done, self._choice, self._own_topics = 0, _OPEN, 0
         self._sum, self._variance, self._histograms = np.zeros(self.n_words), 0.0, 0
-        self._score: Score | None = None
+        self._first: Score | None = None
+        self._last: Score | None = None
         self._half: HalfPrediction | None = None
         self._own: LdaModel | None = None
         self._read_out: HistogramReadOut | None = None
+
+    def contributor(self) -> Self:
+        """Make a copy for another process, without what only updates need."""
+        other = super().contributor()
+        other._own = None if self._own is None else self._own.contributor()
+        return other
 
     def sensitivity(self, relation: str) -> float:
         """As for `LdaModel`; see the notes."""
@@ -113,7 +98,7 @@ class PriorLdaModel(Model):
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
         """Add contributions of the kind of this step; see the notes."""
-        if self._own is not None:
+        if self._half is None and self._own is not None:
             self._own.contribute(block, words, self._part(out), scratch)
             return
         owner, columns, counts = _entries(block, words, self.n_words)
@@ -132,42 +117,37 @@ class PriorLdaModel(Model):
 
     def _part(self, array: np.ndarray) -> np.ndarray:
         """The entries of a release that the model of topics' own steps takes, (V, J)."""
-        assert self._own is not None
-        n_topics = self._own.n_topics
-        return np.asarray(array.reshape(-1)[: self.n_words * n_topics].reshape(self.n_words, n_topics))
+        size = self.n_words * self._own_topics
+        return np.asarray(array.reshape(-1)[:size].reshape(self.n_words, self._own_topics))
 
     # -- updates
 
     def update(self, release: Release) -> None:
         """Take a release of this step's kind, and choose the kind of the next."""
         flat = release.units.reshape(-1)
-        if self._own is not None:
-            self._own.update(replace(release, step=self._own_step, units=self._part(release.units)))
-        elif self._half is not None:
-            values = flat[: self._half.cells] * release.scale
-            self._score = Score.read(self._steps.alphas, values, release.noise_sd, self.clip)
-            self._choose()
+        if self._half is not None:
+            score = Score.read(flat[: self._half.cells] * release.scale, release.noise_sd, self.clip)
+            if self._choice == _OPEN:
+                self._first = score
+                self._own_topics = self._steps.own_topics(score.distinct_words, self._expected_gain(score))
+                self._choice = _TOPICS if self._own_topics else _MASSES
+            else:
+                self._last = score
+        elif self._own is not None:
+            # The steps before were a histogram and a score.
+            self._own.update(replace(release, step=self._done - 2, units=self._part(release.units)))
         else:
             factor = histogram_factor(self.clip)
             self._sum += flat[: self.n_words] * (release.scale * factor)
             self._variance += (release.noise_sd * factor) ** 2
             self._histograms, self._read_out = self._histograms + 1, None
-            self._pseudo = self._steps.pseudo_noise * release.noise_sd * self.n_records
         self._done += 1
         self._begin()
 
-    @property
-    def _own_step(self) -> int:
-        """The number of a step among those of the topics."""
-        return self._done - self._histograms - (self._score is not None)
-
-    def _choose(self) -> None:
-        """Choose what the steps after the score are for."""
-        assert self._score is not None
-        if self._score.trusted:
-            self._choice = _TOPICS if self._steps.refined else _MASSES
-        else:
-            self._choice = _PLAIN if self._plain_topics else _NO_TOPICS
+    def _expected_gain(self, score: Score) -> float:
+        """Expect the gain of public topics over exact word frequencies, after more histograms."""
+        loss = LOSS * self.read_out.loss(self._steps.n_steps - 2)
+        return float(1.0 - np.exp(loss - score.nats[score.best(self._usual)] / score.words))
 
     def _begin(self) -> None:
         """Prepare the next step."""
@@ -175,26 +155,66 @@ class PriorLdaModel(Model):
         if self._choice == _OPEN and self._histograms:
             if self._steps.scored:
                 read = self.read_out
-                self._half = HalfPrediction(read.topics, read.masses, self._steps.alphas)
+                self._half = HalfPrediction(self._public_candidates(), read.masses)
             else:
                 self._choice = _MASSES
-        if self._own is None and self._choice in (_TOPICS, _PLAIN):
+        if self._own is None and self._choice == _TOPICS:
             self._own = self._topics_model()
             if self._mechanism is not None:
                 self._own.prepare(*self._mechanism)
+        if self._steps.judged and self._done == self._steps.n_steps - 1:
+            self._half = HalfPrediction(self._candidates(), self.read_out.masses)
 
     def _topics_model(self) -> LdaModel:
-        """Make the model of topics' own steps, from public topics or without them."""
-        if self._choice == _TOPICS:
-            read = self.read_out
-            eta = (read.weights[:, None] * read.topics).T * max(self._pseudo, 1.0)
-            more: dict[str, Any] = {"eta": np.ascontiguousarray(eta), "informed": True, "alpha": self.alpha}
-            return self._make(**{**self._settings, "start_steps": 0, **more})
-        number = self._plain_topics
-        more = {"n_topics": number, "alpha": self.alpha}
-        eta = np.broadcast_to(1.0 / number, (self.n_words, number))
-        begin = start_steps(self._steps.n_steps - 2, number) if self._settings["start_steps"] else 0
-        return self._make(**{**self._settings, **more, "eta": eta, "start_steps": begin})
+        """Make the model of topics' own steps, which knows by public topics which words are used alike."""
+        number = self._own_topics
+        more: dict[str, Any] = {"n_topics": number, "alpha": self._own_alphas[0]}
+        more["eta"] = np.broadcast_to(1.0 / number, (self.n_words, number))
+        more["start_steps"] = start_steps(self._steps.n_steps - 3, number) if self._settings["start_steps"] else 0
+        if self._settings["neighbors"] is None:
+            profiles = np.sqrt(self._prior.ratios.T * self._prior.weights)
+            more["neighbors"] = nearest_words(np.asarray(profiles, np.float32))
+        return self._make(**{**self._settings, **more})
+
+    # -- candidates
+
+    @property
+    def _usual(self) -> int:
+        """The number of the prior of proportions that is taken where the score does not tell."""
+        return len(self._steps.alphas) // 2
+
+    @property
+    def _own_alphas(self) -> tuple[float, ...]:
+        """Priors of proportions for topics of one's own: those of `OWN_ALPHAS`, or the one that was given."""
+        alphas = self._steps.alphas
+        return alphas if len(alphas) == 1 else tuple(alpha / self._own_topics for alpha in OWN_ALPHAS)
+
+    def _public_candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        read = self.read_out
+        return [(read.topics, proportions_prior(alpha, read.weights)) for alpha in self._steps.alphas]
+
+    def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The topics that a score compares, each with a prior of proportions."""
+        public = self._public_candidates()
+        if self._own is None:
+            return public
+        usual = self._usual if self._first is None else self._first.best(self._usual)
+        components = self._own.result()["components"]
+        own, weights = word_probabilities(components), components.sum(axis=1)
+        return [*((own, proportions_prior(alpha, weights)) for alpha in self._own_alphas), public[usual]]
+
+    @property
+    def _taken(self) -> int:
+        """The number of the candidate that the scores say is best."""
+        if self._own is not None:
+            return 0 if self._last is None else self._last.best(0)
+        score = self._last or self._first
+        return self._usual if score is None else score.best(self._usual)
+
+    @property
+    def _is_public(self) -> bool:
+        """Whether the topics are public ones with released masses."""
+        return self._own is None or self._taken == len(self._own_alphas)
 
     # -- results
 
@@ -208,45 +228,36 @@ class PriorLdaModel(Model):
         return self._read_out
 
     @property
-    def score(self) -> Score | None:
-        """The released score, if there is one."""
-        return self._score
+    def found(self) -> tuple[Score, int] | None:
+        """The last score, and the candidate that was taken; None if there is no score."""
+        score = self._last or (self._first if self._own is None else None)
+        return None if score is None else (score, self._taken)
 
     @property
-    def alpha(self) -> float:
-        """The Dirichlet prior of a document's proportions."""
-        if self._choice == _PLAIN:
-            return self._plain_alpha
-        alphas = self._steps.alphas
-        return alphas[len(alphas) // 2] if self._score is None else alphas[self._score.best]
-
-    @property
-    def _plain_alpha(self) -> float:
-        """The prior of proportions without public topics: what was given, for all K of them, or the usual one."""
-        alphas = self._steps.alphas
-        return 1.0 / self._plain_topics if len(alphas) > 1 else alphas[0]
+    def alpha(self) -> np.ndarray:
+        """The Dirichlet prior of a document's proportions, (J,)."""
+        return self._candidates()[self._taken][1]
 
     def result(self) -> dict[str, np.ndarray]:
-        """``components``: (J, V) Dirichlet parameters, of fewer topics than K where public ones are left out."""
-        if self._own is not None:
+        """``components``: (J, V) Dirichlet parameters, of K public topics or of fewer of one's own."""
+        if self._own is not None and not self._is_public:
             return self._own.result()
         return {"components": self._components()}
 
     def _components(self) -> np.ndarray:
-        """Parameters from histograms and public topics; without these, of one topic."""
+        """Parameters from histograms and public topics."""
         read, total = self.read_out, float(self.n_records) * float(self._settings["doc_length"] or 1)
-        shares = read.masses[None] if self._choice == _NO_TOPICS else read.weights[:, None] * read.topics
-        return np.asarray(np.maximum(total * shares, 1e-12))
+        return np.asarray(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
 
     def standard_errors(self) -> np.ndarray:
         """(J, V) standard deviations that the noise leaves in ``components``, those of public topics taken as given."""
-        if self._own is not None:
+        if self._own is not None and not self._is_public:
             return self._own.standard_errors()
         return np.asarray(self._components() * np.sqrt(np.expm1(self.read_out.spread**2)))
 
     def intervals(self, level: float) -> np.ndarray:
         """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
-        if self._own is not None:
+        if self._own is not None and not self._is_public:
             return self._own.intervals(level)
         ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
         return np.asarray(self._components()[:, :, None] * np.exp(ndtri(ends) * sd - sd**2 / 2))
@@ -254,34 +265,35 @@ class PriorLdaModel(Model):
     # -- state
 
     def state(self) -> dict[str, np.ndarray]:
-        """The sum of histograms, the score, the choice that it made, and the state of topics' own steps."""
-        numbers = [self._done, self._choice, self._histograms, self._plain_topics, self._pseudo, self._variance]
+        """The sum of histograms, the scores, the choice that the first made, and the state of topics' own steps."""
+        numbers = [self._done, self._choice, self._histograms, self._own_topics, self._variance]
         state = {"prior_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
-        if self._score is not None:
-            score = self._score
-            state["score"] = np.array([*score.nats, score.sd, score.words])
+        for name, score in (("first_score", self._first), ("last_score", self._last)):
+            if score is not None:
+                state[name] = score.state()
         return state if self._own is None else {**state, **self._own.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        numbers = array_of(state, "prior_steps", (6,))
+        numbers = array_of(state, "prior_steps", (5,))
         counts = [int(number) for number in numbers[:4] if 0 <= number < 2**31 and number == int(number)]
-        if len(counts) < 4 or counts[1] > _NO_TOPICS or counts[3] > self.n_topics or numbers[4:].min() < 0:
+        if len(counts) < 4 or counts[1] > _TOPICS or not 0 <= counts[3] <= self.n_topics or numbers[4] < 0:
             raise ValueError("state: 'prior_steps' is out of its range")
-        self._done, self._choice, self._histograms, self._plain_topics = counts
-        self._pseudo, self._variance = (float(number) for number in numbers[4:])
-        self._sum, self._read_out, self._own, self._score = (
-            array_of(state, "histogram", (self.n_words,)),
-            None,
-            None,
-            None,
-        )
-        if "score" in state:
-            number = len(self._steps.alphas)
-            values = array_of(state, "score", (number + 2,))
-            self._score = Score(self._steps.alphas, values[:number], float(values[-2]), float(values[-1]))
-        self._begin()
-        if self._own is not None:
+        if (counts[1] == _TOPICS) != (counts[3] > 0):
+            raise ValueError("state: 'prior_steps' has no number of topics for its choice")
+        self._done, self._choice, self._histograms, self._own_topics = counts
+        self._variance, self._sum = float(numbers[4]), array_of(state, "histogram", (self.n_words,))
+        self._read_out, self._own, self._first, self._last = None, None, None, None
+        if "first_score" in state:
+            self._first = Score.restore(array_of(state, "first_score", (len(self._steps.alphas) + 3,)))
+        if self._choice == _TOPICS:
+            self._own = self._topics_model()
+            if self._mechanism is not None:
+                self._own.prepare(*self._mechanism)
             self._own.restore(state)
+        if "last_score" in state:
+            number = len(self._steps.alphas) if self._own is None else len(self._own_alphas) + 1
+            self._last = Score.restore(array_of(state, "last_score", (number + 3,)))
+        self._begin()
 
 
 def _entries(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
-"""A score of public topics by the records: how well half of a unit's words is predicted from the other half.
+"""A score of topics by the records: how well half of a unit's words is predicted from the other half.
 
 Statistics that were made with topics look like these topics, so they cannot judge them. A likelihood can. For each unit
 the score has the nats by which the topics predict one half of its words better than word frequencies do, the topic
-proportions being inferred from the other half. It has them for several priors of the proportions.
+proportions being inferred from the other half. It has them for several candidates: topics with a prior of proportions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,7 +18,11 @@ from ...kernels.lda import scaled_table
 #: The bound of a unit's nats; words to which a longer half is brought. Most units lose a little and some gain much, so
 #: a bound of 5 nats would hide the gain; at 20 the mean over the bound is largest on posts.
 _NATS, _WORDS = 20.0, 60.0
-#: A prior of proportions other than the middle one has to be better by so many standard deviations of the noise.
+#: How far the prior of proportions follows the topics' weights, from 0 to 1.
+_BY_WEIGHT = 0.8
+#: Most distinct words of a unit that count.
+_DISTINCT = 256.0
+#: A candidate other than the usual one has to be better by so many standard deviations of the noise.
 _CLEAR = 2.0
 #: Room for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
@@ -27,22 +32,27 @@ _CHUNK = 4096
 
 
 class HalfPrediction:
-    """Contributions to the score, from public topics.
+    """Contributions to a score.
 
-    ``topics``, (K, V), and ``masses``, (V,), are word probabilities, ``alphas`` the Dirichlet priors of a document's
-    proportions that are compared. A contribution has `cells` entries, all at least 0: for each prior the nats won, for
-    each the nats lost, and the number of predicted words.
+    ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
+    proportions, (K,); ``masses``, (V,), are the word frequencies that they are compared with. All are released. A
+    contribution has `cells` entries, all at least 0: for each candidate the nats won, for each the nats lost, the
+    number of predicted words, and that of distinct words.
     """
 
-    def __init__(self, topics: np.ndarray, masses: np.ndarray, alphas: tuple[float, ...]):
-        self._alphas, self._table = alphas, scaled_table(topics, np.float32)
-        self._ratios = np.ascontiguousarray((topics / masses).T, np.float32)
-        self._factor = _BELOW / (_NATS * (len(alphas) + 1) ** 0.5)
+    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray):
+        known = {id(topics): topics for topics, _ in candidates}
+        parts = {
+            key: (scaled_table(topics, np.float32), np.ascontiguousarray((topics / masses).T, np.float32))
+            for key, topics in known.items()
+        }
+        self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
+        self._factor = _BELOW / (_NATS * (len(candidates) + 2) ** 0.5)
 
     @property
     def cells(self) -> int:
         """Number of entries of a contribution."""
-        return 2 * len(self._alphas) + 1
+        return 2 * len(self._candidates) + 2
 
     def contributions(
         self, owner: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, clip: float
@@ -63,34 +73,47 @@ class HalfPrediction:
         both = (np.diff(ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, _WORDS / np.maximum(total, 1.0)), 0.0)
         out = np.zeros((n_units, self.cells))
-        for number, alpha in enumerate(self._alphas):
-            theta = self._proportions(ends, columns[shown], known[shown], alpha)
-            logs = self._logs(theta, owner[told], columns[told])
+        for number, (table, ratios, alpha) in enumerate(self._candidates):
+            theta = _proportions(table, ratios.shape[1], ends, columns[shown], known[shown], alpha)
+            logs = _logs(ratios, theta, owner[told], columns[told])
             nats = np.bincount(owner[told], weights=asked[told] * logs, minlength=n_units) * share
             nats = np.clip(nats, -_NATS, _NATS)
-            out[:, number], out[:, len(self._alphas) + number] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
-        out[:, -1] = _NATS * share * total / _WORDS
+            out[:, number], out[:, len(self._candidates) + number] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
+        distinct = np.bincount(owner, minlength=n_units)
+        out[:, -2] = _NATS * share * total / _WORDS
+        out[:, -1] = _NATS * np.minimum(distinct / _DISTINCT, 1.0)
         out *= clip * self._factor
         return out
 
-    def _proportions(self, ends: np.ndarray, columns: np.ndarray, counts: np.ndarray, alpha: float) -> np.ndarray:
-        n_topics, n_units = self._ratios.shape[1], len(ends) - 1
-        gamma = np.empty((n_units, n_topics))
-        size = native.lda_workspace(n_topics, int(np.diff(ends).max(initial=0)), True)
-        work = np.empty(size // 8 + 1).view(np.uint8)
-        alphas, columns = np.full(n_topics, alpha), columns.astype(np.int32)
-        native.lda_estep(
-            ends, columns, counts, self._table, alphas, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None
-        )
-        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
 
-    def _logs(self, theta: np.ndarray, owner: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Logarithms of the words' probabilities over their masses."""
-        out = np.empty(len(owner))
-        for first in range(0, len(owner), _CHUNK):
-            part = slice(first, first + _CHUNK)
-            out[part] = np.einsum("nk,nk->n", theta[owner[part]], self._ratios[columns[part]])
-        return np.asarray(np.log(np.maximum(out, 1e-30)))
+def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
+    """Make a Dirichlet prior of proportions, (K,) with the mean ``alpha``, from the topics' weights.
+
+    Topics that are rare in all text are rare in a document.
+    """
+    equal = 1.0 / len(weights)
+    return np.asarray(alpha * ((1.0 - _BY_WEIGHT) * equal + _BY_WEIGHT * weights / weights.sum()) / equal)
+
+
+def _proportions(
+    table: np.ndarray, n_topics: int, ends: np.ndarray, columns: np.ndarray, counts: np.ndarray, alpha: np.ndarray
+) -> np.ndarray:
+    """Infer topic proportions of units, (n_units, K) float32."""
+    gamma = np.empty((len(ends) - 1, n_topics))
+    size = native.lda_workspace(n_topics, int(np.diff(ends).max(initial=0)), True)
+    work = np.empty(size // 8 + 1).view(np.uint8)
+    columns = columns.astype(np.int32)
+    native.lda_estep(ends, columns, counts, table, alpha, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None)
+    return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
+
+
+def _logs(ratios: np.ndarray, theta: np.ndarray, owner: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Compute logarithms of the words' probabilities over their masses."""
+    out = np.empty(len(owner))
+    for first in range(0, len(owner), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        out[part] = np.einsum("nk,nk->n", theta[owner[part]], ratios[columns[part]])
+    return np.asarray(np.log(np.maximum(out, 1e-30)))
 
 
 def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
@@ -103,36 +126,46 @@ def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Score:
-    """A released score: for each prior of proportions the mean nats a unit, with one noise, and the mean words.
+    """A released score.
 
-    ``nats`` has a mean for each of ``alphas``, ``sd`` the noise in each, ``words`` the mean number of predicted words.
+    ``nats`` are the mean nats that a unit's predicted words gain over word frequencies, for each candidate, (J,);
+    ``sd`` is the noise in each of them, ``words`` the mean number of predicted words, at most 60 of a unit, and
+    ``distinct_words`` that of different words, at most 256 of a unit.
     """
 
-    alphas: tuple[float, ...]
     nats: np.ndarray
     sd: float
     words: float
+    distinct_words: float
 
     @classmethod
-    def read(cls, alphas: tuple[float, ...], values: np.ndarray, noise_sd: float, clip: float) -> Self:
-        """Read a score from the noised mean of contributions."""
-        number, factor = len(alphas), _NATS * (len(alphas) + 1) ** 0.5 / (clip * _BELOW)
+    def read(cls, values: np.ndarray, noise_sd: float, clip: float) -> Self:
+        """Read a score from the noised mean of contributions, (2J + 2,)."""
+        number = (len(values) - 2) // 2
+        factor = _NATS * (number + 2) ** 0.5 / (clip * _BELOW)
         nats = np.asarray(values) * factor
-        words = nats[2 * number] * _WORDS / _NATS
-        return cls(alphas, nats[:number] - nats[number : 2 * number], noise_sd * factor * 2**0.5, float(words))
+        words, distinct = nats[-2] * _WORDS / _NATS, nats[-1] * _DISTINCT / _NATS
+        nats = nats[:number] - nats[number : 2 * number]
+        return cls(nats, noise_sd * factor * 2**0.5, max(float(words), 1.0), max(float(distinct), 1.0))
 
-    @property
-    def best(self) -> int:
-        """The number of the prior of proportions to take: the middle one, unless another is clearly better."""
-        best, middle = int(np.argmax(self.nats)), len(self.alphas) // 2
-        return best if self.nats[best] - self.nats[middle] > _CLEAR * 2**0.5 * self.sd else middle
+    @classmethod
+    def restore(cls, state: np.ndarray) -> Self:
+        """Restore a score from its `state`."""
+        return cls(state[:-3], *state[-3:].tolist())
 
-    @property
-    def trusted(self) -> bool:
-        """Whether the topics predict better than word frequencies, or the noise hides that they do not."""
-        return bool(self.nats[self.best] > -self.sd)
+    def state(self) -> np.ndarray:
+        """Give the score as an array, (J + 3,)."""
+        return np.array([*self.nats, self.sd, self.words, self.distinct_words])
 
-    def gain(self, deviations: float = 0.0) -> float:
-        """Share of perplexity that the topics save, from the nats shifted by standard deviations of their noise."""
-        nats = self.nats[self.best] + deviations * self.sd
-        return float(1.0 - np.exp(-nats / max(self.words, 1.0)))
+    def best(self, usual: int) -> int:
+        """Choose a candidate: the usual one, unless another is clearly better."""
+        best = int(np.argmax(self.nats))
+        return best if self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd else usual
+
+    def gain(self, candidate: int, deviations: float = 0.0) -> float:
+        """Compute the share of perplexity that a candidate saves.
+
+        ``deviations`` shift the nats by standard deviations of their noise.
+        """
+        nats = self.nats[candidate] + deviations * self.sd
+        return float(1.0 - np.exp(-nats / self.words))
