@@ -2,9 +2,9 @@
 
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
 these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
-worth more than topics of one's own are expected to be, else steps of these. Public topics then tell only which words
-are used alike. The last step releases a score of the finished topics, which is the verdict on them, and decides between
-them and the public ones.
+worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
+(`vips_fast.models.lda.prior_planning`). Of public topics they use only which words are used alike. The last step
+releases a score of the finished topics, which is the verdict on them, and decides between them and the public ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from .masses import HistogramReadOut, histogram, histogram_factor, histogram_sca
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
-from .prior_planning import LOSS, OWN_ALPHAS, PriorSteps
+from .prior_planning import OWN_ALPHAS, TRIED, PriorSteps, own_are_better
 from .records import DocumentBlock
 from .score import HalfPrediction, Score, proportions_prior
 from .start import start_steps
@@ -68,6 +68,7 @@ class PriorLdaModel(Model):
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._own_topics = 0, _OPEN, 0
+        self._trial, self._tried = False, False
         self._sum, self._variance, self._histograms = np.zeros(self.n_words), 0.0, 0
         self._first: Score | None = None
         self._last: Score | None = None
@@ -127,15 +128,9 @@ class PriorLdaModel(Model):
         flat = release.units.reshape(-1)
         if self._half is not None:
             score = Score.read(flat[: self._half.cells] * release.scale, release.noise_sd, self.clip)
-            if self._choice == _OPEN:
-                self._first = score
-                self._own_topics = self._steps.own_topics(score.distinct_words, self._expected_gain(score))
-                self._choice = _TOPICS if self._own_topics else _MASSES
-            else:
-                self._last = score
+            self._take(score)
         elif self._own is not None:
-            # The steps before were a histogram and a score.
-            self._own.update(replace(release, step=self._done - 2, units=self._part(release.units)))
+            self._own.update(replace(release, step=self._own_step, units=self._part(release.units)))
         else:
             factor = histogram_factor(self.clip)
             self._sum += flat[: self.n_words] * (release.scale * factor)
@@ -144,10 +139,28 @@ class PriorLdaModel(Model):
         self._done += 1
         self._begin()
 
-    def _expected_gain(self, score: Score) -> float:
-        """Expect the gain of public topics over exact word frequencies, after more histograms."""
-        loss = LOSS * self.read_out.loss(self._steps.n_steps - 2)
-        return float(1.0 - np.exp(loss - score.nats[score.best(self._usual)] / score.words))
+    @property
+    def _own_step(self) -> int:
+        """The number of a step among those of topics of one's own, after a histogram and one or two scores."""
+        done = self._done - 2
+        return done if self._trial or not self._tried else done - 1
+
+    def _take(self, score: Score) -> None:
+        """Take a score, and choose by it."""
+        if self._choice == _OPEN:
+            self._first = score
+            nats = score.nats[score.best(self._usual)] / score.words
+            self._own_topics, clear = self._steps.own_topics(score.distinct_words, float(nats))
+            self._trial = self._tried = self._own_topics > 0 and not clear
+            self._choice = _TOPICS if self._own_topics else _MASSES
+        elif self._trial:
+            own, public = float(score.nats[:-1].max() / score.words), float(score.nats[-1] / score.words)
+            losses = (self.read_out.loss(times) for times in (1, self._steps.n_steps - self._done - 1))
+            if not own_are_better(own, public, *losses):
+                self._choice, self._own_topics, self._own = _MASSES, 0, None
+            self._trial = False
+        else:
+            self._last = score
 
     def _begin(self) -> None:
         """Prepare the next step."""
@@ -162,7 +175,8 @@ class PriorLdaModel(Model):
             self._own = self._topics_model()
             if self._mechanism is not None:
                 self._own.prepare(*self._mechanism)
-        if self._steps.judged and self._done == self._steps.n_steps - 1:
+        tried = self._trial and self._own_step == TRIED
+        if tried or (self._steps.judged and self._done == self._steps.n_steps - 1):
             self._half = HalfPrediction(self._candidates(), self.read_out.masses)
 
     def _topics_model(self) -> LdaModel:
@@ -170,7 +184,7 @@ class PriorLdaModel(Model):
         number = self._own_topics
         more: dict[str, Any] = {"n_topics": number, "alpha": self._own_alphas[0]}
         more["eta"] = np.broadcast_to(1.0 / number, (self.n_words, number))
-        more["start_steps"] = start_steps(self._steps.n_steps - 3, number) if self._settings["start_steps"] else 0
+        more["start_steps"] = start_steps(self._steps.n_steps - 4, number) if self._settings["start_steps"] else 0
         if self._settings["neighbors"] is None:
             profiles = np.sqrt(self._prior.ratios.T * self._prior.weights)
             more["neighbors"] = nearest_words(np.asarray(profiles, np.float32))
@@ -266,7 +280,8 @@ class PriorLdaModel(Model):
 
     def state(self) -> dict[str, np.ndarray]:
         """The sum of histograms, the scores, the choice that the first made, and the state of topics' own steps."""
-        numbers = [self._done, self._choice, self._histograms, self._own_topics, self._variance]
+        flags = [self._trial, self._tried]
+        numbers = [self._done, self._choice, self._histograms, self._own_topics, *flags, self._variance]
         state = {"prior_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
         for name, score in (("first_score", self._first), ("last_score", self._last)):
             if score is not None:
@@ -274,14 +289,16 @@ class PriorLdaModel(Model):
         return state if self._own is None else {**state, **self._own.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        numbers = array_of(state, "prior_steps", (5,))
-        counts = [int(number) for number in numbers[:4] if 0 <= number < 2**31 and number == int(number)]
-        if len(counts) < 4 or counts[1] > _TOPICS or not 0 <= counts[3] <= self.n_topics or numbers[4] < 0:
+        numbers = array_of(state, "prior_steps", (7,))
+        most = (2**31 - 1, _TOPICS, 2**31 - 1, self.n_topics, 1, 1)
+        counts = [int(number) for number in numbers[:6]]
+        if numbers.min() < 0 or any(a != b or a > c for a, b, c in zip(counts, numbers, most, strict=False)):
             raise ValueError("state: 'prior_steps' is out of its range")
         if (counts[1] == _TOPICS) != (counts[3] > 0):
             raise ValueError("state: 'prior_steps' has no number of topics for its choice")
-        self._done, self._choice, self._histograms, self._own_topics = counts
-        self._variance, self._sum = float(numbers[4]), array_of(state, "histogram", (self.n_words,))
+        self._done, self._choice, self._histograms, self._own_topics = counts[:4]
+        self._trial, self._tried = bool(counts[4]), bool(counts[5])
+        self._variance, self._sum = float(numbers[6]), array_of(state, "histogram", (self.n_words,))
         self._read_out, self._own, self._first, self._last = None, None, None, None
         if "first_score" in state:
             self._first = Score.restore(array_of(state, "first_score", (len(self._steps.alphas) + 3,)))
