@@ -41,7 +41,7 @@ from .planning import (
     usual_distinct_words,
     whole_epochs,
 )
-from .prior import PublicPrior
+from .prior import PublicPrior, check_public_prior
 from .prior_model import PriorLdaModel
 from .prior_planning import ALPHAS, PriorSteps
 from .quality import TopicQuality
@@ -63,6 +63,10 @@ class PaperParameters(Common, total=False):
     options: LdaOptions | None
     sensitivity: str
     update: str
+
+
+#: Where settings name the source of a public prior.
+_SOURCE = "public_prior_source"
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -221,33 +225,24 @@ class LatentDirichletAllocation(TopicQuality):
                 shown = "an array" if self._informed else self.topic_word_prior
                 raise ValueError(f"topic_word_prior={shown}: expected None with word_neighbors; give one of the two")
         if self.public_prior is not None:
-            self._check_public_prior(self.public_prior)
+            check_public_prior(self.public_prior, self.n_components, self._informed)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         self._check_privacy_parameters()
 
-    def _check_public_prior(self, prior: object) -> None:
-        """Refuse a public prior of another type or number of topics; its words are compared with X later."""
-        if not isinstance(prior, PublicPrior):
-            raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior or None")
-        if self.n_components != prior.n_topics:
-            expected = f"expected {prior.n_topics}, the topics of public_prior"
-            raise ValueError(f"n_components={self.n_components}: {expected}")
-        if self._informed:
-            raise ValueError("topic_word_prior: an array; expected a number or None with public_prior")
-
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()
         if self.public_prior is not None:
-            settings["public_prior"] = self.public_prior.to_bytes()
+            settings |= {"public_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
         return settings
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        settings = {name: value for name, value in settings.items() if name != _SOURCE}
         if (prior := settings.get("public_prior")) is not None:
-            settings = {**settings, "public_prior": PublicPrior.from_bytes(prior)}
+            settings["public_prior"] = PublicPrior.from_bytes(prior)
         return super()._from_settings(settings)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
@@ -258,12 +253,19 @@ class LatentDirichletAllocation(TopicQuality):
         return corpus, facts
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        settings, prior = self._model_settings(public, schedule), self.public_prior
-        if prior is None or not (self.private and self.noise_multiplier != 0):
+        settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
+        if prior is None:
             return LdaModel(**settings)
-        if len(prior.words) != public.n_features:
-            raise ValueError(f"public_prior has {len(prior.words)} words: expected {public.n_features}, those of X")
         return PriorLdaModel(prior=prior, steps=self._prior_steps(public, schedule), make=LdaModel, **settings)
+
+    def _prior(self, n_words: int) -> PublicPrior | None:
+        """The public prior of a private fit; ValueError unless its words are those of X."""
+        prior = self.public_prior
+        if prior is None or not (self.private and self.noise_multiplier != 0):
+            return None
+        if len(prior.words) != n_words:
+            raise ValueError(f"public_prior has {len(prior.words)} words: expected {n_words}, those of X")
+        return prior
 
     def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
         """Decide about the steps of a run with public knowledge, from public numbers."""

@@ -114,6 +114,11 @@ class PublicPrior:
             found.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
         return found.hexdigest()
 
+    @property
+    def source(self) -> str:
+        """What a statement names: the source, the language and the first digits of the digest."""
+        return f"{self.name} ({self.language}, sha256 {self.digest[:16]})"
+
     def topics(self) -> Matrix:
         """Word probabilities of the topics in text with the language's word frequencies, float64 of shape (K, V)."""
         return word_probabilities(self.ratios * self.frequencies)
@@ -176,6 +181,16 @@ class PublicPrior:
             return cls(words, ratios, weights, frequencies, name, language)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def check_public_prior(prior: object, n_components: int, informed: bool) -> None:
+    """Refuse a ``public_prior`` of another type or number of topics, or beside an array as ``topic_word_prior``."""
+    if not isinstance(prior, PublicPrior):
+        raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior or None")
+    if n_components != prior.n_topics:
+        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of public_prior")
+    if informed:
+        raise ValueError("topic_word_prior: an array; expected a number or None with public_prior")
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:

@@ -24,7 +24,7 @@ from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
 from .prior_planning import OWN_ALPHAS, TRIED, PriorSteps, own_are_better
 from .records import DocumentBlock
-from .score import HalfPrediction, Score, proportions_prior
+from .score import FoundGain, HalfPrediction, Score, proportions_prior
 from .start import start_steps
 
 #: What the steps between the scores are for; the first is the choice before it.
@@ -242,10 +242,17 @@ class PriorLdaModel(Model):
         return self._read_out
 
     @property
-    def found(self) -> tuple[Score, int] | None:
-        """The last score, and the candidate that was taken; None if there is no score."""
+    def found_gain(self) -> FoundGain | None:
+        """The gain of the topics that the last score found; None if there is no score of them."""
         score = self._last or (self._first if self._own is None else None)
-        return None if score is None else (score, self._taken)
+        return None if score is None else score.found(self._taken)
+
+    @property
+    def from_records(self) -> np.ndarray:
+        """Share of each topic's probability that is not the public topic's, (J,)."""
+        if not self._is_public:
+            return np.ones(self._own_topics)
+        return np.asarray(np.abs(self.read_out.topics - self._prior.topics()).sum(axis=1) / 2)
 
     @property
     def alpha(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a fitted topic model says about its topics: coherence, diversity, intrusion, pictures."""
+"""What a fitted topic model says about its topics: gain, coherence, diversity, intrusion, pictures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from ...data.types import Data, Matrix, Vector
 from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from .model import LdaModel
+from .prior_model import PriorLdaModel
+from .score import FoundGain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +41,32 @@ class TopicQuality(Transformer):
     def _proportions(self, X: Any) -> Matrix:
         """Topic proportions of documents."""
         raise NotImplementedError(f"{type(self).__name__} does not define _proportions")
+
+    def _restored(self) -> LdaModel | PriorLdaModel:
+        """The model as the last release left it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _restored")
+
+    @property
+    def found_gain_(self) -> FoundGain | None:
+        """The gain of the topics over released word frequencies, as the records showed it; None without public_prior.
+
+        A run with ``public_prior`` releases it as its last statistic, for the same epsilon; see
+        `vips_fast.models.lda.score`. None too if the run had too few steps for a score, or no noise.
+        """
+        restored = self._restored()
+        return restored.found_gain if isinstance(restored, PriorLdaModel) else None
+
+    @property
+    def from_records_(self) -> Vector:
+        """The share of each topic's probability that comes from the records and not from ``public_prior``, (K,).
+
+        0 for a topic that is the public one, 1 for one that was fitted without it: half of the sum of the absolute
+        differences from the public topic's probabilities.
+        """
+        restored = self._restored()
+        if isinstance(restored, PriorLdaModel):
+            return restored.from_records
+        return np.ones(len(self.components_))
 
     def coherence(
         self,

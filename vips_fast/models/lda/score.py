@@ -7,7 +7,7 @@ proportions being inferred from the other half. It has them for several candidat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,11 +24,24 @@ _BY_WEIGHT = 0.8
 _DISTINCT = 256.0
 #: A candidate other than the usual one has to be better by so many standard deviations of the noise.
 _CLEAR = 2.0
+#: Standard deviations to either side that hold 90 % of normal noise.
+_NINETY = 1.6449
 #: Room for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 _MAX_ITER, _TOL = 50, 1e-2
 #: Predicted words at a time.
 _CHUNK = 4096
+
+
+class FoundGain(NamedTuple):
+    """The share of perplexity that topics save over released word frequencies, and its 90 % interval.
+
+    Half of a unit's words are predicted from the other half. The interval is about the noise alone.
+    """
+
+    gain: float
+    low: float
+    high: float
 
 
 class HalfPrediction:
@@ -162,10 +175,7 @@ class Score:
         best = int(np.argmax(self.nats))
         return best if self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd else usual
 
-    def gain(self, candidate: int, deviations: float = 0.0) -> float:
-        """Compute the share of perplexity that a candidate saves.
-
-        ``deviations`` shift the nats by standard deviations of their noise.
-        """
-        nats = self.nats[candidate] + deviations * self.sd
-        return float(1.0 - np.exp(-nats / self.words))
+    def found(self, candidate: int) -> FoundGain:
+        """Compute the share of perplexity that a candidate saves."""
+        nats = self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * self.sd
+        return FoundGain(*(1.0 - np.exp(-nats / self.words)).tolist())
