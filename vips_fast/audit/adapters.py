@@ -40,7 +40,10 @@ class LdaAdapter(Adapter):
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         # What a start with fewer topics releases is shared out among their copies: nothing.
-        first = int(prepared.model.state()["start_steps"][0])
+        state = prepared.model.state()
+        if "start_steps" not in state:
+            return  # a histogram, with a public prior: each record of enough words reaches the clip
+        first = int(state["start_steps"][0])
         for step in range(first):
             prepared.model.update(Release(step, empty, 1e9, 0.0))
         prepared.model.update(Release(first, units, 1e9, 0.0))

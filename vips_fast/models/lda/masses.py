@@ -1,4 +1,4 @@
-"""One noised histogram of words, read out with public topics and word frequencies.
+"""A noised histogram of words, read out with public topics.
 
 A step that releases masses adds up one number for each word. A unit's word counts are taken to the power 1/2, because
 words come in bursts, and divided by the public scales d_v = (f_v / max f)^(1/4). The result is scaled to the clip, so
@@ -14,6 +14,8 @@ its mass is that of the base.
 import math
 
 import numpy as np
+
+from ...kernels.psd import one_blas_thread
 
 #: The power of word frequencies in the scales; the norm, in scaled units, from which a unit contributes its direction.
 _SCALE, _NORM = 0.25, 8.0
@@ -52,7 +54,9 @@ def histogram_factor(clip: float) -> float:
 
 
 def topic_weights(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Estimate topic weights of a noised histogram, (K,), which sum to 1, and the total c > 0.
+    """Estimate topic weights of a noised histogram and its total.
+
+    Returns weights, (K,), which sum to 1, and c > 0.
 
     ``x`` and ``sd`` are the histogram and its noise, (V,), ``topics`` word probabilities (K, V), ``weights`` (K,).
     """
@@ -75,12 +79,14 @@ def topic_weights(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np
         if largest <= 1e-6 * total:
             break
     # No topic of weight 0: it could not come back.
-    found = np.maximum(found, 1e-3 * found.sum() * weights)
+    found = np.maximum(found, 1e-3 * max(float(found.sum()), 1e-3 * total) * weights)
     return found / found.sum(), float(found.sum())
 
 
 def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate masses from a noised histogram and the ``base`` that they are expected to be, (V,) each.
+    """Estimate masses from a noised histogram.
+
+    ``base``, (V,), are the masses that are expected.
 
     Returns posterior means, (V,) > 0, brought to the sum 1, and the posterior standard deviations of their logarithms.
     """
@@ -109,7 +115,7 @@ def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.nda
 
 
 def _band_mean(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> float:
-    """Estimate the mean of s over words, which is 1 where noise hides it."""
+    """Estimate the mean of s over words; 1 if noise hides it."""
     known = _MEAN_SD**2 / (_MEAN_SD**2 + float(sd @ sd) / float(base.sum()) ** 2)
     return min(max(1.0 + known * (float(x.sum() / base.sum()) - 1.0), 0.1), math.exp(_HIGHEST) / 2)
 
@@ -135,18 +141,20 @@ class HistogramReadOut:
     """
 
     def __init__(self, x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray):
-        mixture, total = topic_weights(x, sd, topics, weights)
-        base = mixture @ topics
-        self._total, self._sd = total, sd
-        self.masses, self.spread = word_masses(x, sd, total * base)
-        fitted = topics * (self.masses / base)
-        rows = fitted.sum(axis=1)
-        self.weights, self.topics = mixture * rows, fitted / rows[:, None]
+        # Bits are not to hang on how many threads a BLAS takes.
+        with one_blas_thread(0, scipy=False):
+            mixture, total = topic_weights(x, sd, topics, weights)
+            base = mixture @ topics
+            self._total, self._sd = total, sd
+            self.masses, self.spread = word_masses(x, sd, total * base)
+            fitted = topics * (self.masses / base)
+            rows = fitted.sum(axis=1)
+            self.weights, self.topics = mixture * rows, fitted / rows[:, None]
 
     def loss(self, times: float = 1.0) -> float:
-        """Estimate the nats that a word is worse predicted by the masses than by exact ones, from their posterior.
+        """Estimate the nats a word that the masses lose.
 
-        ``times`` is how many such histograms there will be.
+        Exact masses would predict a word better by so much, by the posterior of the masses. ``times`` is how many such histograms there will be.
         """
         information = (times - 1.0) * (self._total * self.masses / self._sd) ** 2
         variance = 1.0 / (1.0 / np.maximum(self.spread**2, 1e-12) + information)

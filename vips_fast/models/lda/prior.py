@@ -106,7 +106,7 @@ class PublicPrior:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of words, numbers and language, in hexadecimal digits; the name does not count."""
+        """SHA-256 of words, numbers and language, without the name."""
         found = hashlib.sha256(f"{_FORMAT}\n{self.language}\n".encode())
         found.update("\n".join(self.words).encode())
         for name in _ARRAYS:
@@ -116,11 +116,11 @@ class PublicPrior:
 
     @property
     def source(self) -> str:
-        """What a statement names: the source, the language and the first digits of the digest."""
+        """The name, language and first digits of the digest, for statements."""
         return f"{self.name} ({self.language}, sha256 {self.digest[:16]})"
 
     def topics(self) -> Matrix:
-        """Word probabilities of the topics in text with the language's word frequencies, float64 of shape (K, V)."""
+        """Compute word probabilities, float64 of shape (K, V), at the language's word frequencies."""
         return word_probabilities(self.ratios * self.frequencies)
 
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
@@ -142,20 +142,20 @@ class PublicPrior:
         return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write the prior to an ``.npz`` file, the same bytes for the same prior."""
+        """Write an ``.npz`` file; equal priors give equal bytes."""
         texts = {"words": np.array(self.words), "name": np.array(self.name), "language": np.array(self.language)}
         numbers = {name: getattr(self, name) for name in _ARRAYS}
         write_npz(path, {"public_prior": np.array(_FORMAT), **texts, **numbers})
 
     def to_bytes(self) -> np.ndarray:
-        """Give the bytes of a file, uint8: the form in which settings of a fit hold a prior."""
+        """Give the bytes of a file, uint8, for the settings of a fit."""
         file = io.BytesIO()
         self.save(file)
         return np.frombuffer(file.getvalue(), np.uint8)
 
     @classmethod
     def from_bytes(cls, content: np.ndarray) -> Self:
-        """Read what `to_bytes` gave; ValueError if it is something else."""
+        """Read the bytes of `to_bytes`; ValueError for others."""
         if not isinstance(content, np.ndarray) or content.dtype != np.uint8 or content.ndim != 1:
             raise ValueError("public_prior: expected the bytes of a prior")
         with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +165,10 @@ class PublicPrior:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file written by `save`; ValueError with the fault if it is not one, OSError if there is none."""
+        """Read a file written by `save`.
+
+        Raises ValueError with the fault of another file, OSError if there is no file.
+        """
         arrays = read_npz(path)
         wanted = ("words", *_ARRAYS, "name", "language")
         missing = [name for name in ("public_prior", *wanted) if name not in arrays]
@@ -184,7 +187,7 @@ class PublicPrior:
 
 
 def check_public_prior(prior: object, n_components: int, informed: bool) -> None:
-    """Refuse a ``public_prior`` of another type or number of topics, or beside an array as ``topic_word_prior``."""
+    """Refuse a ``public_prior`` that does not fit the other parameters."""
     if not isinstance(prior, PublicPrior):
         raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior or None")
     if n_components != prior.n_topics:
@@ -194,7 +197,10 @@ def check_public_prior(prior: object, n_components: int, informed: bool) -> None
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
-    """Divide values by their sums, unless these are 1: a prior that is read back keeps its bits."""
+    """Divide values by their sums.
+
+    Sums of 1 are left, so that a prior that is read back keeps its bits.
+    """
     total = np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0)
     return np.array(values / total)
 

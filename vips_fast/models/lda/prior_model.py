@@ -1,4 +1,4 @@
-"""Topics from public knowledge and few releases: a model whose steps are of several kinds.
+"""Topics from public knowledge and few releases, in steps of several kinds.
 
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
 these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
@@ -83,7 +83,7 @@ class PriorLdaModel(Model):
         return other
 
     def sensitivity(self, relation: str) -> float:
-        """As for `LdaModel`; see the notes."""
+        """Return the bound of `LdaModel`; see the notes."""
         return self.clip * (1.0 if relation == "add_remove" else 2**0.5)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -117,14 +117,14 @@ class PriorLdaModel(Model):
         return np.floor(values / self._spacing).astype(np.int64)
 
     def _part(self, array: np.ndarray) -> np.ndarray:
-        """The entries of a release that the model of topics' own steps takes, (V, J)."""
+        """Select the entries of topics of one's own, (V, J)."""
         size = self.n_words * self._own_topics
         return np.asarray(array.reshape(-1)[:size].reshape(self.n_words, self._own_topics))
 
     # -- updates
 
     def update(self, release: Release) -> None:
-        """Take a release of this step's kind, and choose the kind of the next."""
+        """Take a release, and choose the kind of the next step."""
         flat = release.units.reshape(-1)
         if self._half is not None:
             score = Score.read(flat[: self._half.cells] * release.scale, release.noise_sd, self.clip)
@@ -141,7 +141,7 @@ class PriorLdaModel(Model):
 
     @property
     def _own_step(self) -> int:
-        """The number of a step among those of topics of one's own, after a histogram and one or two scores."""
+        """The number of steps of topics of one's own before this one."""
         done = self._done - 2
         return done if self._trial or not self._tried else done - 1
 
@@ -180,7 +180,10 @@ class PriorLdaModel(Model):
             self._half = HalfPrediction(self._candidates(), self.read_out.masses)
 
     def _topics_model(self) -> LdaModel:
-        """Make the model of topics' own steps, which knows by public topics which words are used alike."""
+        """Make a model of topics of one's own.
+
+        Public topics tell it which words are used alike.
+        """
         number = self._own_topics
         more: dict[str, Any] = {"n_topics": number, "alpha": self._own_alphas[0]}
         more["eta"] = np.broadcast_to(1.0 / number, (self.n_words, number))
@@ -194,12 +197,12 @@ class PriorLdaModel(Model):
 
     @property
     def _usual(self) -> int:
-        """The number of the prior of proportions that is taken where the score does not tell."""
+        """The prior of proportions to take if no score tells."""
         return len(self._steps.alphas) // 2
 
     @property
     def _own_alphas(self) -> tuple[float, ...]:
-        """Priors of proportions for topics of one's own: those of `OWN_ALPHAS`, or the one that was given."""
+        """Priors of proportions for topics of one's own."""
         alphas = self._steps.alphas
         return alphas if len(alphas) == 1 else tuple(alpha / self._own_topics for alpha in OWN_ALPHAS)
 
@@ -208,7 +211,7 @@ class PriorLdaModel(Model):
         return [(read.topics, proportions_prior(alpha, read.weights)) for alpha in self._steps.alphas]
 
     def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The topics that a score compares, each with a prior of proportions."""
+        """List topics for a score, each with a prior of proportions."""
         public = self._public_candidates()
         if self._own is None:
             return public
@@ -234,7 +237,10 @@ class PriorLdaModel(Model):
 
     @property
     def read_out(self) -> HistogramReadOut:
-        """The histograms so far, read with public topics; public topics as they are before there is one."""
+        """The histograms so far, read with public topics.
+
+        Before there is a histogram they are the public topics.
+        """
         if self._read_out is None:
             sd = np.maximum(self._variance, 1e-30) ** 0.5 / max(self._histograms, 1) * self._scales
             x = self._sum / max(self._histograms, 1) * self._scales
@@ -243,7 +249,7 @@ class PriorLdaModel(Model):
 
     @property
     def found_gain(self) -> FoundGain | None:
-        """The gain of the topics that the last score found; None if there is no score of them."""
+        """The gain that the last score found, if there is one."""
         score = self._last or (self._first if self._own is None else None)
         return None if score is None else score.found(self._taken)
 
@@ -260,7 +266,10 @@ class PriorLdaModel(Model):
         return self._candidates()[self._taken][1]
 
     def result(self) -> dict[str, np.ndarray]:
-        """``components``: (J, V) Dirichlet parameters, of K public topics or of fewer of one's own."""
+        """Give ``components``, (J, V) Dirichlet parameters.
+
+        They are of the K public topics, or of fewer of one's own.
+        """
         if self._own is not None and not self._is_public:
             return self._own.result()
         return {"components": self._components()}
@@ -271,7 +280,10 @@ class PriorLdaModel(Model):
         return np.asarray(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
 
     def standard_errors(self) -> np.ndarray:
-        """(J, V) standard deviations that the noise leaves in ``components``, those of public topics taken as given."""
+        """Compute standard deviations that the noise leaves in ``components``, (J, V).
+
+        Public topics are taken as given.
+        """
         if self._own is not None and not self._is_public:
             return self._own.standard_errors()
         return np.asarray(self._components() * np.sqrt(np.expm1(self.read_out.spread**2)))
@@ -286,7 +298,7 @@ class PriorLdaModel(Model):
     # -- state
 
     def state(self) -> dict[str, np.ndarray]:
-        """The sum of histograms, the scores, the choice that the first made, and the state of topics' own steps."""
+        """Give histograms, scores, choices and the state of topics of one's own."""
         flags = [self._trial, self._tried]
         numbers = [self._done, self._choice, self._histograms, self._own_topics, *flags, self._variance]
         state = {"prior_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
@@ -321,7 +333,10 @@ class PriorLdaModel(Model):
 
 
 def _entries(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Word counts of units: the number of the unit, the column and the count of each entry, in ascending order."""
+    """List word counts of units.
+
+    Returns the number of the unit, the column and the count of each entry, in ascending order.
+    """
     (corpus, rows), _, starts = unpack_block(block, words)
     rows, offsets, columns, values = corpus.arrays(rows)
     lengths = offsets[rows + 1] - offsets[rows]

@@ -58,7 +58,7 @@ class PriorSteps:
         return self.n_steps >= _JUDGED
 
     def own_topics(self, distinct_words: float, public_nats: float) -> tuple[int, bool]:
-        """Choose the number of topics to fit in place of public ones, and whether it is clear that they are better.
+        """Choose the number of topics of one's own, and whether that is clear.
 
         Public topics gain ``public_nats`` a word. The number is 0 if they are clearly better, or in a run that is too
         short for a trial.
@@ -89,7 +89,7 @@ class PriorSteps:
 
 
 def own_are_better(own_nats: float, public_nats: float, loss: float, later_loss: float) -> bool:
-    """Tell whether topics of one's own will be better than public ones at the end, from a trial.
+    """Tell from a trial whether topics of one's own will be better.
 
     Nats a word that the topics gain, and nats that the masses of public ones lose, now and at the end.
     """

@@ -1,4 +1,4 @@
-"""What a fitted topic model says about its topics: gain, coherence, diversity, intrusion, pictures."""
+"""Read-outs of topics: gain, coherence, diversity, intrusion, pictures."""
 
 from __future__ import annotations
 
@@ -43,22 +43,23 @@ class TopicQuality(Transformer):
         raise NotImplementedError(f"{type(self).__name__} does not define _proportions")
 
     def _restored(self) -> LdaModel | PriorLdaModel:
-        """The model as the last release left it."""
+        """Restore the model as the last release left it."""
         raise NotImplementedError(f"{type(self).__name__} does not define _restored")
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """The gain of the topics over released word frequencies, as the records showed it; None without public_prior.
+        """The gain of the topics over released word frequencies.
 
-        A run with ``public_prior`` releases it as its last statistic, for the same epsilon; see
-        `vips_fast.models.lda.score`. None too if the run had too few steps for a score, or no noise.
+        It was found on the records. A run with ``public_prior`` releases it as its last statistic, for the same epsilon; see
+        `vips_fast.models.lda.score`. None without ``public_prior``, without noise, or if
+        there were too few steps for a score.
         """
         restored = self._restored()
         return restored.found_gain if isinstance(restored, PriorLdaModel) else None
 
     @property
     def from_records_(self) -> Vector:
-        """The share of each topic's probability that comes from the records and not from ``public_prior``, (K,).
+        """The share of each topic that comes from the records, (K,).
 
         0 for a topic that is the public one, 1 for one that was fitted without it: half of the sum of the absolute
         differences from the public topic's probabilities.

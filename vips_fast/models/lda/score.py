@@ -1,4 +1,4 @@
-"""A score of topics by the records: how well half of a unit's words is predicted from the other half.
+"""A score of topics: how well half of a unit predicts the other.
 
 Statistics that were made with topics look like these topics, so they cannot judge them. A likelihood can. For each unit
 the score has the nats by which the topics predict one half of its words better than word frequencies do, the topic
@@ -34,9 +34,9 @@ _CHUNK = 4096
 
 
 class FoundGain(NamedTuple):
-    """The share of perplexity that topics save over released word frequencies, and its 90 % interval.
+    """The share of perplexity that topics save, and its 90 % interval.
 
-    Half of a unit's words are predicted from the other half. The interval is about the noise alone.
+    It is measured against released word frequencies. Half of a unit's words are predicted from the other half. The interval is about the noise alone.
     """
 
     gain: float
@@ -100,9 +100,9 @@ class HalfPrediction:
 
 
 def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
-    """Make a Dirichlet prior of proportions, (K,) with the mean ``alpha``, from the topics' weights.
+    """Make a Dirichlet prior of proportions from the topics' weights.
 
-    Topics that are rare in all text are rare in a document.
+    Its parameters, (K,), have the mean ``alpha``. Topics that are rare in all text are rare in a document.
     """
     equal = 1.0 / len(weights)
     return np.asarray(alpha * ((1.0 - _BY_WEIGHT) * equal + _BY_WEIGHT * weights / weights.sum()) / equal)
@@ -130,7 +130,10 @@ def _logs(ratios: np.ndarray, theta: np.ndarray, owner: np.ndarray, columns: np.
 
 
 def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Draw Binomial(n, 1/2) for counts n, (N,) whole floats, with one uint64 each; of what is above 64, half."""
+    """Draw Binomial(n, 1/2) for counts n, with a uint64 each.
+
+    Counts, (N,), are whole floats; the part of a count above 64 is divided evenly.
+    """
     drawn = np.minimum(counts, 64.0)
     mask = np.uint64(2**64 - 1) >> (64 - drawn).astype(np.uint64)
     heads = np.bitwise_count(bits & np.where(drawn > 0, mask, np.uint64(0)))

@@ -1,0 +1,252 @@
+"""Fits with a public prior: histograms, scores, the choice that they make, and what may be told of the result."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from priors import documents, prior_of
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.assumptions import assess
+from vips_fast.engine.model import Release
+from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
+from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
+from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
+
+V, K = 64, 4
+
+
+def fitted(X=None, prior=None, **parameters):
+    common = dict(noise_multiplier=30.0, sampling="full", n_records=2000, random_state=0, n_jobs=1)
+    model = LatentDirichletAllocation(K, public_prior=prior or prior_of(V), **{**common, **parameters})
+    return model.fit(documents(2000, V) if X is None else X)
+
+
+# -- contributions
+
+
+units = st.lists(
+    st.dictionaries(st.integers(0, V - 1), st.sampled_from([1, 2, 63, 64, 65, 1000, 2**20]), max_size=V),
+    min_size=1,
+    max_size=5,
+)
+
+
+def entries(rows):
+    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int64)
+    counts = np.array([row[v] for row in rows for v in sorted(row)], dtype=np.float64)
+    return owner, columns, counts
+
+
+@given(units)
+def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows):
+    owner, columns, counts = entries(rows)
+    values = histogram(owner, counts, histogram_scales(prior_of(V).frequencies)[columns], len(rows), 3.0)
+    norms = np.sqrt(np.bincount(owner, weights=values**2, minlength=len(rows)))
+    assert (norms <= 3.0).all() and (values >= 0).all()
+
+
+def halves():
+    prior = prior_of(V)
+    masses = prior.frequencies
+    sharp = np.full((K, V), 1e-9)
+    sharp[np.arange(V) % K, np.arange(V)] = 1.0
+    sharp /= sharp.sum(axis=1, keepdims=True)
+    alphas = proportions_prior(0.1, prior.weights)
+    return HalfPrediction([(prior.topics(), alphas), (sharp, alphas), (sharp, 10 * alphas)], masses)
+
+
+@given(units, st.integers(0, 2**32))
+def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed):
+    half, (owner, columns, counts) = halves(), entries(rows)
+    words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
+    out = half.contributions(owner, columns, counts, words, 3.0)
+    assert out.shape == (len(rows), half.cells) and (out >= 0).all()
+    assert (np.sqrt((out * out).sum(axis=1)) <= 3.0).all()
+    for unit, row in enumerate(rows):
+        alone = half.contributions(*entries([row]), words[unit : unit + 1], 3.0)
+        np.testing.assert_array_equal(alone[0], out[unit])
+
+
+def test_a_unit_can_reach_the_clip_of_a_score():
+    """Words of one sharp topic: all candidates win as much as may be."""
+    row = {v: 1000 for v in range(0, V, K)}
+    out = halves().contributions(*entries([row]), np.array([7], dtype=np.uint64), 3.0)
+    assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0
+
+
+def test_halves_are_binomial():
+    bits = np.random.default_rng(0).integers(0, 2**64, 40_000, dtype=np.uint64)
+    for n in (0, 1, 5, 64):
+        heads = halved(np.full(len(bits), float(n)), bits)
+        assert heads.min() >= 0 and heads.max() <= n
+        assert abs(heads.mean() - n / 2) < 5 * np.sqrt(n / 4 / len(bits)) + 1e-9
+        assert heads.var() == pytest.approx(n / 4, rel=0.05)
+    # What is above 64 is divided evenly.
+    assert (halved(np.full(2, 1064.0), np.array([0, 2**64 - 1], dtype=np.uint64)) == [500.0, 564.0]).all()
+    assert (halved(np.full(2, 3.0), np.array([0, 5], dtype=np.uint64)) == [0.0, 2.0]).all()
+
+
+# -- read-outs
+
+
+def test_masses_follow_a_clear_histogram_and_the_base_where_noise_hides_it():
+    rng = np.random.default_rng(0)
+    base = rng.dirichlet(np.full(400, 0.5)) * 1e4 + 1.0
+    truth = base * np.exp(rng.normal(0, 0.5, 400))
+    clear, spread = word_masses(truth, np.full(400, 1e-3 * base.min()), base)
+    np.testing.assert_allclose(clear, truth / truth.sum(), rtol=0.15)
+    assert spread.max() < 0.2
+    hidden, spread = word_masses(truth + rng.normal(0, 1e7, 400), np.full(400, 1e7), base)
+    np.testing.assert_allclose(hidden, base / base.sum(), rtol=0.3)
+    assert spread.min() > 0.2
+
+
+def test_a_base_that_is_wrong_by_far_is_left():
+    """Words that the public text hardly has, among frequent ones."""
+    base = np.full(500, 10.0)
+    base[:20] = 0.1
+    truth = np.full(500, 10.0)
+    truth[:20] = 100.0
+    masses, _ = word_masses(truth, np.full(500, 1.0), base)
+    assert masses[:20].min() > 5 * masses[20:].max()
+
+
+def test_weights_of_topics_are_found_in_a_histogram():
+    prior = prior_of(V)
+    truth = np.array([0.6, 0.2, 0.15, 0.05])
+    x = 1e4 * truth @ prior.topics()
+    found, total = topic_weights(x, np.full(V, 1.0), prior.topics(), prior.weights)
+    np.testing.assert_allclose(found, truth, atol=0.01)
+    assert total == pytest.approx(1e4, rel=0.01)
+    found, _ = topic_weights(x, np.full(V, 1e8), prior.topics(), prior.weights)
+    np.testing.assert_allclose(found, prior.weights, atol=0.03)
+
+
+def test_topics_of_a_read_out_mix_to_its_masses():
+    prior = prior_of(V)
+    x = 1e3 * prior.frequencies + np.random.default_rng(0).normal(0, 2.0, V)
+    read = HistogramReadOut(x, np.full(V, 2.0), prior.topics(), prior.weights)
+    np.testing.assert_allclose(read.weights @ read.topics, read.masses, rtol=1e-9)
+    np.testing.assert_allclose(read.topics.sum(axis=1), 1.0)
+    assert 0 < read.loss(10) < read.loss() < 1
+
+
+# -- decisions
+
+
+def test_a_trial_is_judged_by_what_is_found_then_and_expected_later():
+    assert own_are_better(0.3, 0.2, 0.0, 0.0) and own_are_better(0.1, 0.2, 0.0, 0.0)
+    assert not own_are_better(0.0, 0.2, 0.0, 0.0) and not own_are_better(0.1, 0.2, 0.1, 0.0)
+
+
+def test_without_noise_no_topics_of_ones_own_are_planned():
+    assert PriorSteps(20, (0.1,)).own_topics(50.0, 0.0) == (0, True)
+
+
+def test_a_good_prior_is_used_and_a_wrong_one_is_left():
+    X, test = documents(2000, V), documents(300, V, seed=9)
+    none = LatentDirichletAllocation(
+        K, noise_multiplier=3.0, sampling="full", n_records=2000, random_state=0, n_jobs=1
+    ).fit(X)
+    good, wrong = (fitted(X, prior_of(V, shuffled=s), noise_multiplier=3.0) for s in (False, True))
+    noisy = fitted(X)
+    assert noisy.found_gain_.low > 0.1 and noisy.components_.shape == (K, V)
+    assert noisy.perplexity(test) < none.perplexity(test) < 1.25 * good.perplexity(test)
+    assert (wrong.from_records_ == 1.0).all()
+    assert wrong.perplexity(test) < 1.05 * none.perplexity(test)
+    assert (noisy.from_records_ < 0.5).all()
+
+
+# -- state
+
+
+@pytest.mark.parametrize("noise, nats", [(30.0, 5.0), (3.0, -5.0), (3.0, 1.0)])
+def test_a_run_goes_on_from_any_step_with_the_same_bits(noise, nats):
+    """Public topics, topics of one's own, a trial."""
+    estimator = LatentDirichletAllocation(
+        K, public_prior=prior_of(V), noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_steps=20
+    )
+    stage = estimator.prepare(documents(2000, V))
+    model = stage.model
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for step in range(20):
+        again = estimator.prepare(documents(2000, V)).model
+        again.restore(model.state())
+        for name, array in again.state().items():
+            np.testing.assert_array_equal(array, model.state()[name])
+        units = rng.integers(0, 1000, model.shape)
+        if model._half is not None:
+            units.reshape(-1)[: model._half.cells] = int((20 + nats) * 50)
+            units.reshape(-1)[model._half.cells // 2 - 1 : model._half.cells - 2] = 20 * 50
+        kinds.add((model._choice, model._trial))
+        for one in (model, again):
+            one.update(Release(step, units, 1e-3, noise / 2000))
+        for name, array in again.result().items():
+            np.testing.assert_array_equal(array, model.result()[name])
+    assert len(kinds) >= 2
+
+
+def test_a_state_that_is_none_is_refused():
+    estimator = LatentDirichletAllocation(K, public_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
+    model = estimator.prepare(documents(50, V)).model
+    state = model.state()
+    for place, value in ((0, -1.0), (1, 3.0), (3, K + 1.0), (1, 0.5), (6, -1.0)):
+        numbers = state["prior_steps"].copy()
+        numbers[place] = value
+        with pytest.raises(ValueError, match="prior_steps"):
+            model.restore({**state, "prior_steps": numbers})
+    with pytest.raises(ValueError, match="for its choice"):
+        model.restore({**state, "prior_steps": np.array([2, 2, 1, 0, 0, 0, 1.0])})
+
+
+# -- the estimator
+
+
+def test_a_saved_model_says_and_tells_the_same(tmp_path):
+    model = fitted()
+    model.save(tmp_path / "m")
+    again = LatentDirichletAllocation.load(tmp_path / "m")
+    test = documents(20, V, seed=5)
+    np.testing.assert_array_equal(again.transform(test), model.transform(test))
+    np.testing.assert_array_equal(again.components_interval(), model.components_interval())
+    assert again.found_gain_ == model.found_gain_ and again.perplexity(test) == model.perplexity(test)
+    assert again.public_prior.digest == model.public_prior.digest
+    told = [one.why for one in assess(again._fitted())]
+    assert any(f"Public knowledge used: {again.public_prior.source}." in one for one in told)
+    assert again.public_prior.source.startswith("a test (en, sha256 ")
+
+
+def test_documents_are_read_out_with_the_topics_that_were_taken():
+    model = fitted()
+    empty = model.transform(np.zeros((1, V), dtype=np.int32))[0]
+    # A document without words has the prior's proportions, which follow the topics' weights.
+    weights = model.components_.sum(axis=1) / model.components_.sum()
+    np.testing.assert_allclose(empty, 0.2 / K + 0.8 * weights, rtol=1e-6)
+    test = documents(50, V, seed=3)
+    assert np.isfinite(model.perplexity(test)) and model.components_sd_.shape == (K, V)
+    low, high = np.moveaxis(model.components_interval(0.5), 2, 0)
+    assert (low < high).all() and (model.components_ > low).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        (dict(public_prior="en"), "public_prior: str; expected a PublicPrior or None"),
+        (dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
+        (dict(topic_word_prior=np.ones((K, V))), "topic_word_prior: an array"),
+        (dict(public_prior=prior_of(V + 1)), "public_prior has 65 words: expected 64, those of X"),
+    ],
+)
+def test_a_prior_that_does_not_fit_is_refused(parameters, message):
+    model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(documents(30, V))
+
+
+def test_few_steps_give_histograms_or_one_score():
+    for n_steps, gain in ((1, None), (2, None), (3, True), (8, True)):
+        model = fitted(documents(100, V), n_steps=n_steps, n_records=100)
+        assert (model.found_gain_ is None) == (gain is None) and model.components_.shape == (K, V)
