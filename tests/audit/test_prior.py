@@ -82,7 +82,7 @@ def test_persons():
 # ----------------------------------------------------------------------------------------------------------- mutants
 
 
-def unbounded(owner, counts, scales, n_units, clip):
+def unbounded(unit, counts, scales, n_units, clip):
     """A histogram whose long units are not brought to the clip."""
     return np.sqrt(counts) / scales * (clip / masses._NORM)
 
@@ -100,8 +100,8 @@ def test_a_histogram_without_a_clip_is_seen(monkeypatch):
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
     honest = masses.histogram
 
-    def shared(owner, counts, scales, n_units, clip):
-        return honest(owner, counts, scales, n_units, clip) * (1.0 - 1e-6 * n_units)
+    def shared(unit, counts, scales, n_units, clip):
+        return honest(unit, counts, scales, n_units, clip) * (1.0 - 1e-6 * n_units)
 
     monkeypatch.setattr(prior_model, "histogram", shared)
     assert failed(Stepped, "B")

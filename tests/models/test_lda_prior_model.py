@@ -18,7 +18,7 @@ V, K = 64, 4
 
 def fitted(X=None, prior=None, **parameters):
     common = dict(noise_multiplier=30.0, sampling="full", n_records=2000, random_state=0, n_jobs=1)
-    model = LatentDirichletAllocation(K, public_prior=prior or prior_of(V), **{**common, **parameters})
+    model = LatentDirichletAllocation(K, topic_word_prior=prior or prior_of(V), **{**common, **parameters})
     return model.fit(documents(2000, V) if X is None else X)
 
 
@@ -33,17 +33,17 @@ units = st.lists(
 
 
 def entries(rows):
-    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    unit = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int64)
     counts = np.array([row[v] for row in rows for v in sorted(row)], dtype=np.float64)
-    return owner, columns, counts
+    return unit, columns, counts
 
 
 @given(units)
 def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows):
-    owner, columns, counts = entries(rows)
-    values = histogram(owner, counts, histogram_scales(prior_of(V).frequencies)[columns], len(rows), 3.0)
-    norms = np.sqrt(np.bincount(owner, weights=values**2, minlength=len(rows)))
+    unit, columns, counts = entries(rows)
+    values = histogram(unit, counts, histogram_scales(prior_of(V).frequencies)[columns], len(rows), 3.0)
+    norms = np.sqrt(np.bincount(unit, weights=values**2, minlength=len(rows)))
     assert (norms <= 3.0).all() and (values >= 0).all()
 
 
@@ -59,9 +59,9 @@ def halves():
 
 @given(units, st.integers(0, 2**32))
 def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed):
-    half, (owner, columns, counts) = halves(), entries(rows)
+    half, (unit, columns, counts) = halves(), entries(rows)
     words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
-    out = half.contributions(owner, columns, counts, words, 3.0)
+    out = half.contributions(unit, columns, counts, words, 3.0)
     assert out.shape == (len(rows), half.cells) and (out >= 0).all()
     assert (np.sqrt((out * out).sum(axis=1)) <= 3.0).all()
     for unit, row in enumerate(rows):
@@ -166,7 +166,13 @@ def test_a_good_prior_is_used_and_a_wrong_one_is_left():
 def test_a_run_goes_on_from_any_step_with_the_same_bits(noise, nats):
     """Public topics, topics of one's own, a trial."""
     estimator = LatentDirichletAllocation(
-        K, public_prior=prior_of(V), noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_steps=20
+        K,
+        topic_word_prior=prior_of(V),
+        noise_multiplier=noise,
+        sampling="full",
+        n_records=2000,
+        random_state=0,
+        n_steps=20,
     )
     stage = estimator.prepare(documents(2000, V))
     model = stage.model
@@ -190,7 +196,7 @@ def test_a_run_goes_on_from_any_step_with_the_same_bits(noise, nats):
 
 
 def test_a_state_that_is_none_is_refused():
-    estimator = LatentDirichletAllocation(K, public_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
+    estimator = LatentDirichletAllocation(K, topic_word_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
     model = estimator.prepare(documents(50, V)).model
     state = model.state()
     for place, value in ((0, -1.0), (1, 3.0), (3, K + 1.0), (1, 0.5), (6, -1.0)):
@@ -234,14 +240,12 @@ def test_documents_are_read_out_with_the_topics_that_were_taken():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        (dict(public_prior="en"), "public_prior: str; expected a PublicPrior or None"),
-        (dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
-        (dict(topic_word_prior=np.ones((K, V))), "topic_word_prior: an array"),
-        (dict(public_prior=prior_of(V + 1)), "public_prior has 65 words: expected 64, those of X"),
+        (dict(n_components=5), "n_components=5: expected 4, the topics of topic_word_prior"),
+        (dict(topic_word_prior=prior_of(V + 1)), "topic_word_prior has 65 words: expected 64, those of X"),
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused(parameters, message):
-    model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
+    model = LatentDirichletAllocation(K, topic_word_prior=prior_of(V), n_records=30).set_params(**parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(documents(30, V))
 

@@ -41,7 +41,7 @@ from .planning import (
     usual_distinct_words,
     whole_epochs,
 )
-from .prior import PublicPrior, check_public_prior
+from .prior import PublicPrior, check_topics
 from .prior_model import PriorLdaModel
 from .prior_planning import ALPHAS, PriorSteps
 from .quality import TopicQuality
@@ -55,9 +55,8 @@ if TYPE_CHECKING:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
-    topic_word_prior: float | Matrix | None
+    topic_word_prior: float | Matrix | PublicPrior | None
     word_neighbors: Neighbors | None
-    public_prior: PublicPrior | None
     doc_length: int | None
     clip: float | None
     options: LdaOptions | None
@@ -82,20 +81,18 @@ class LatentDirichletAllocation(TopicQuality):
     ----------
     n_components : int
         Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
-    topic_word_prior : float, float64 array of shape (K, V) or None
+    topic_word_prior : float, PublicPrior, float64 array of shape (K, V) or None
         Dirichlet prior η of the topics; None is 1/K. An array is an informative prior: words counted in public
         documents, such as the ``components_`` of a model fitted to them without noise and with the same
         ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
         records.
+        A `vips_fast.PublicPrior` holds K public topics of the V words, in the order of the columns. The first releases
+        are then a histogram of words and a score of these topics on the records. The score decides whether the rest of
+        the run uses them (`vips_fast.models.lda.prior_model`).
     word_neighbors : int array of shape (V, k) or None
         Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
         like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it. Not together
         with ``topic_word_prior``.
-    public_prior : PublicPrior or None
-        Public topics and word frequencies (`vips_fast.PublicPrior`) of the K topics and V words of this fit, in the
-        order of its columns. The first releases are a histogram of words and a score of these topics on the records.
-        The score decides whether the rest of the run uses them (`vips_fast.models.lda.prior_model`). Not together with
-        an array as ``topic_word_prior``.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -168,9 +165,8 @@ class LatentDirichletAllocation(TopicQuality):
     _options_type: ClassVar[type] = LdaOptions
 
     n_components: int = field(default=10, kw_only=False)
-    topic_word_prior: float | Matrix | None = None
+    topic_word_prior: float | Matrix | PublicPrior | None = None
     word_neighbors: Neighbors | None = None
-    public_prior: PublicPrior | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
@@ -209,23 +205,28 @@ class LatentDirichletAllocation(TopicQuality):
         return self.fit(X, **call).transform(X)
 
     @property
+    def public_prior(self) -> PublicPrior | None:
+        """``topic_word_prior``, if it is a `vips_fast.PublicPrior`."""
+        return self.topic_word_prior if isinstance(self.topic_word_prior, PublicPrior) else None
+
+    @property
     def _informed(self) -> bool:
         """Whether the topics' prior is an array, of words counted in public documents."""
-        return np.ndim(cast(Any, self.topic_word_prior)) > 0
+        return self.public_prior is None and np.ndim(cast(Any, self.topic_word_prior)) > 0
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        if self._informed:
+        if self.public_prior is not None:
+            check_topics(self.public_prior, int(self.n_components))
+        elif self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
         else:
             check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
         if self.word_neighbors is not None:
             check_neighbors(self.word_neighbors)
-            if self.topic_word_prior is not None:
+            if self.topic_word_prior is not None and self.public_prior is None:
                 shown = "an array" if self._informed else self.topic_word_prior
                 raise ValueError(f"topic_word_prior={shown}: expected None with word_neighbors; give one of the two")
-        if self.public_prior is not None:
-            check_public_prior(self.public_prior, self.n_components, self._informed)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
@@ -235,15 +236,15 @@ class LatentDirichletAllocation(TopicQuality):
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()
         if self.public_prior is not None:
-            settings |= {"public_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
+            settings |= {"topic_word_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
         return settings
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        settings = {name: value for name, value in settings.items() if name != _SOURCE}
-        if (prior := settings.get("public_prior")) is not None:
-            settings["public_prior"] = PublicPrior.from_bytes(prior)
-        return super()._from_settings(settings)
+        known = dict(settings)
+        if known.pop(_SOURCE, None) is not None:
+            known["topic_word_prior"] = PublicPrior.from_bytes(known["topic_word_prior"])
+        return super()._from_settings(known)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self.invalid, type(self).__name__)
@@ -259,13 +260,10 @@ class LatentDirichletAllocation(TopicQuality):
         return PriorLdaModel(prior=prior, steps=self._prior_steps(public, schedule), make=LdaModel, **settings)
 
     def _prior(self, n_words: int) -> PublicPrior | None:
-        """The public prior of a private fit; ValueError unless its words are those of X."""
-        prior = self.public_prior
-        if prior is None or not (self.private and self.noise_multiplier != 0):
+        """The public prior of a private fit."""
+        if self.public_prior is None or not (self.private and self.noise_multiplier != 0):
             return None
-        if len(prior.words) != n_words:
-            raise ValueError(f"public_prior has {len(prior.words)} words: expected {n_words}, those of X")
-        return prior
+        return self.public_prior.of_width(n_words)
 
     def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
         """Decide about the steps of a run with public knowledge, from public numbers."""
@@ -445,8 +443,8 @@ class LatentDirichletAllocation(TopicQuality):
     def _eta(self, n_words: int) -> np.ndarray:
         """The prior as a (V, K) array, which takes no memory where it is one number."""
         if not self._informed:
-            given = self.topic_word_prior
-            eta = 1.0 / self.n_components if given is None else float(np.asarray(given))
+            given = None if self.public_prior is not None else cast(float | None, self.topic_word_prior)
+            eta = 1.0 / self.n_components if given is None else float(given)
             return np.broadcast_to(eta, (n_words, int(self.n_components)))
         prior = np.asarray(self.topic_word_prior, dtype=np.float64)
         if prior.shape[1] != n_words:

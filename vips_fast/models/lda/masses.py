@@ -37,15 +37,15 @@ def histogram_scales(frequencies: np.ndarray) -> np.ndarray:
     return np.asarray((frequencies / frequencies.max()) ** _SCALE)
 
 
-def histogram(owner: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float) -> np.ndarray:
+def histogram(unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float) -> np.ndarray:
     """Compute contributions to a histogram: their values, each at least 0.
 
-    Entry i is the count of a word, with scale ``scales[i]``, in unit ``owner[i]``; a unit has each word once. A unit's
+    Entry i is the count of a word, with scale ``scales[i]``, in unit ``unit[i]``; a unit has each word once. A unit's
     values are a function of its own entries, in their order, and have an L2 norm of at most ``clip``.
     """
     values = np.sqrt(counts) / scales
-    norms = np.sqrt(np.bincount(owner, weights=values * values, minlength=n_units))
-    return np.asarray(values * (clip * _BELOW / np.maximum(norms, _NORM))[owner])
+    norms = np.sqrt(np.bincount(unit, weights=values * values, minlength=n_units))
+    return np.asarray(values * (clip * _BELOW / np.maximum(norms, _NORM))[unit])
 
 
 def histogram_factor(clip: float) -> float:
@@ -154,7 +154,8 @@ class HistogramReadOut:
     def loss(self, times: float = 1.0) -> float:
         """Estimate the nats a word that the masses lose.
 
-        Exact masses would predict a word better by so much, by the posterior of the masses. ``times`` is how many such histograms there will be.
+        Exact masses would predict a word better by so much, by the posterior of the masses. ``times`` is how many such
+        histograms there will be.
         """
         information = (times - 1.0) * (self._total * self.masses / self._sd) ** 2
         variance = 1.0 / (1.0 / np.maximum(self.spread**2, 1e-12) + information)

@@ -29,7 +29,7 @@ _LEAST_TOPICS, _LEAST_WORDS = 2, 16
 
 @dataclass(frozen=True, eq=False)
 class PublicPrior:
-    """Public topics and word frequencies, ``public_prior`` of `LatentDirichletAllocation`.
+    """Public topics and word frequencies, ``topic_word_prior`` of `LatentDirichletAllocation`.
 
     Topic k uses word v ``ratios[k, v]`` times as often as the public text as a whole does. So the topics can be applied
     to another corpus: if its words have the frequencies f_v, topic k has word probabilities in proportion to f_v r_kv.
@@ -123,6 +123,12 @@ class PublicPrior:
         """Compute word probabilities, float64 of shape (K, V), at the language's word frequencies."""
         return word_probabilities(self.ratios * self.frequencies)
 
+    def of_width(self, n_words: int) -> Self:
+        """Return the prior, or raise ValueError if X has another number of columns."""
+        if len(self.words) != n_words:
+            raise ValueError(f"topic_word_prior has {len(self.words)} words: expected {n_words}, those of X")
+        return self
+
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
         """Make the prior of a vocabulary, in its order.
 
@@ -186,14 +192,10 @@ class PublicPrior:
             raise ValueError(f"{path}: {error}") from None
 
 
-def check_public_prior(prior: object, n_components: int, informed: bool) -> None:
-    """Refuse a ``public_prior`` that does not fit the other parameters."""
-    if not isinstance(prior, PublicPrior):
-        raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior or None")
+def check_topics(prior: PublicPrior, n_components: int) -> None:
+    """Refuse a prior of another number of topics."""
     if n_components != prior.n_topics:
-        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of public_prior")
-    if informed:
-        raise ValueError("topic_word_prior: an array; expected a number or None with public_prior")
+        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of topic_word_prior")
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:

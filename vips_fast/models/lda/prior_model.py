@@ -3,7 +3,7 @@
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
 these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
 worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
-(`vips_fast.models.lda.prior_planning`). Of public topics they use only which words are used alike. The last step
+(`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors only. The last step
 releases a score of the finished topics, which is the verdict on them, and decides between them and the public ones.
 """
 
@@ -102,13 +102,13 @@ class PriorLdaModel(Model):
         if self._half is None and self._own is not None:
             self._own.contribute(block, words, self._part(out), scratch)
             return
-        owner, columns, counts = _entries(block, words, self.n_words)
+        unit, columns, counts = _entries(block, words, self.n_words)
         flat = out.reshape(-1)
         if self._half is None:
-            values = histogram(owner, counts, self._scales[columns], len(words), self.clip)
+            values = histogram(unit, counts, self._scales[columns], len(words), self.clip)
             np.add.at(flat, columns, self._truncated(values))
         else:
-            rows = self._half.contributions(owner, columns, counts, words, self.clip)
+            rows = self._half.contributions(unit, columns, counts, words, self.clip)
             flat[: self._half.cells] += self._truncated(rows).sum(axis=0)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=0, norm_sum=0)
@@ -182,7 +182,7 @@ class PriorLdaModel(Model):
     def _topics_model(self) -> LdaModel:
         """Make a model of topics of one's own.
 
-        Public topics tell it which words are used alike.
+        Public topics give it word neighbors.
         """
         number = self._own_topics
         more: dict[str, Any] = {"n_topics": number, "alpha": self._own_alphas[0]}

@@ -50,9 +50,8 @@ class TopicQuality(Transformer):
     def found_gain_(self) -> FoundGain | None:
         """The gain of the topics over released word frequencies.
 
-        It was found on the records. A run with ``public_prior`` releases it as its last statistic, for the same epsilon; see
-        `vips_fast.models.lda.score`. None without ``public_prior``, without noise, or if
-        there were too few steps for a score.
+        It was found on the records: a run with a `PublicPrior` releases it as its last statistic, for the same epsilon
+        (`vips_fast.models.lda.score`). None without a `PublicPrior`, without noise, or with too few steps for a score.
         """
         restored = self._restored()
         return restored.found_gain if isinstance(restored, PriorLdaModel) else None

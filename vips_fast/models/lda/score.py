@@ -36,7 +36,8 @@ _CHUNK = 4096
 class FoundGain(NamedTuple):
     """The share of perplexity that topics save, and its 90 % interval.
 
-    It is measured against released word frequencies. Half of a unit's words are predicted from the other half. The interval is about the noise alone.
+    It is measured against released word frequencies. Half of a unit's words are predicted from the other half. The
+    interval is about the noise.
     """
 
     gain: float
@@ -68,31 +69,31 @@ class HalfPrediction:
         return 2 * len(self._candidates) + 2
 
     def contributions(
-        self, owner: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, clip: float
+        self, unit: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, clip: float
     ) -> np.ndarray:
         """Compute (n_units, cells) contributions with an L2 norm of at most ``clip``.
 
-        Entry i is the count of word ``columns[i]`` in unit ``owner[i]``; owners ascend. ``words``, (n_units,) uint64,
+        Entry i is the count of word ``columns[i]`` in unit ``unit[i]``; units ascend. ``words``, (n_units,) uint64,
         are the units' random words, which divide their words in halves. A unit's row is a function of its own entries
         and word.
         """
         n_units = len(words)
-        known = halved(counts, mixed(words[owner] + columns.astype(np.uint64) * GOLDEN))
+        known = halved(counts, mixed(words[unit] + columns.astype(np.uint64) * GOLDEN))
         asked = counts - known
-        total = np.bincount(owner, weights=asked, minlength=n_units)
+        total = np.bincount(unit, weights=asked, minlength=n_units)
         shown, told = known > 0, asked > 0
-        ends = np.concatenate(([0], np.cumsum(np.bincount(owner[shown], minlength=n_units))))
+        ends = np.concatenate(([0], np.cumsum(np.bincount(unit[shown], minlength=n_units))))
         # A unit with one half only says nothing.
         both = (np.diff(ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, _WORDS / np.maximum(total, 1.0)), 0.0)
         out = np.zeros((n_units, self.cells))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
             theta = _proportions(table, ratios.shape[1], ends, columns[shown], known[shown], alpha)
-            logs = _logs(ratios, theta, owner[told], columns[told])
-            nats = np.bincount(owner[told], weights=asked[told] * logs, minlength=n_units) * share
+            logs = _logs(ratios, theta, unit[told], columns[told])
+            nats = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
             nats = np.clip(nats, -_NATS, _NATS)
             out[:, number], out[:, len(self._candidates) + number] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
-        distinct = np.bincount(owner, minlength=n_units)
+        distinct = np.bincount(unit, minlength=n_units)
         out[:, -2] = _NATS * share * total / _WORDS
         out[:, -1] = _NATS * np.minimum(distinct / _DISTINCT, 1.0)
         out *= clip * self._factor
@@ -120,12 +121,12 @@ def _proportions(
     return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
 
 
-def _logs(ratios: np.ndarray, theta: np.ndarray, owner: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _logs(ratios: np.ndarray, theta: np.ndarray, unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Compute logarithms of the words' probabilities over their masses."""
-    out = np.empty(len(owner))
-    for first in range(0, len(owner), _CHUNK):
+    out = np.empty(len(unit))
+    for first in range(0, len(unit), _CHUNK):
         part = slice(first, first + _CHUNK)
-        out[part] = np.einsum("nk,nk->n", theta[owner[part]], ratios[columns[part]])
+        out[part] = np.einsum("nk,nk->n", theta[unit[part]], ratios[columns[part]])
     return np.asarray(np.log(np.maximum(out, 1e-30)))
 
 
