@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
     from .models.lda import PublicPrior as PublicPrior
+    from .models.lda import load_prior as load_prior
     from .models.lda import nearest_words as nearest_words
     from .models.lda import plan as plan
+    from .models.lda import prior_from_documents as prior_from_documents
+    from .models.lda import prior_from_vectors as prior_from_vectors
     from .models.lda import word_vectors as word_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
@@ -40,8 +43,11 @@ _HOMES = exported() | {
     "Privacy": "engine.statement",
     "PrivateSearch": "models.search",
     "PublicPrior": "models.lda",
+    "load_prior": "models.lda",
     "nearest_words": "models.lda",
     "plan": "models.lda",
+    "prior_from_documents": "models.lda",
+    "prior_from_vectors": "models.lda",
     "verify": "models.rebuild",
     "word_vectors": "models.lda",
 }

@@ -29,8 +29,11 @@ from vips_fast import (
     SigmoidBeliefNetwork,
     VectorMixture,
     get_include,
+    load_prior,
     nearest_words,
     plan,
+    prior_from_documents,
+    prior_from_vectors,
     runtime_info,
     verify,
     word_vectors,
@@ -91,6 +94,11 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     alike = nearest_words(vectors, 2)
     public = PublicPrior([f"w{v}" for v in range(16)], np.ones((2, 16)), np.ones(2), np.ones(16), "an example")
     assert_type(public.restricted_to(public.words).topics(), Matrix)
+    public.save(folder / "prior.npz")
+    assert_type(load_prior(folder / "prior.npz"), PublicPrior)
+    texts: Matrix = np.ones((16, 16))
+    assert_type(prior_from_documents(texts, public.words, 2, language=""), PublicPrior)
+    assert_type(prior_from_vectors(texts, [f"{v}" for v in range(16)], 2), PublicPrior)
     assert_type(alike, Neighbors)
     helped = LatentDirichletAllocation(2, word_neighbors=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
     assert_type(helped.fit(counts).components_, Matrix)

@@ -11,7 +11,8 @@ from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
 from .tokens import Analyzer, TokenIndex
 from .vectors import load_word_vectors, save_word_vectors
-from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words
+from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words, word_frequencies
+from .wordpieces import packaged_model, wordpiece_vectors
 
 __all__ = [
     "FORMATS",
@@ -33,6 +34,7 @@ __all__ = [
     "load_corpus",
     "load_vocabulary",
     "load_word_vectors",
+    "packaged_model",
     "public_vocabulary",
     "read_batches",
     "read_docword",
@@ -42,5 +44,7 @@ __all__ = [
     "save_word_vectors",
     "split",
     "stop_words",
+    "word_frequencies",
+    "wordpiece_vectors",
     "write_shards",
 ]

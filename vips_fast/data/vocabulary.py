@@ -67,11 +67,8 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
     """
     if isinstance(vocabulary, str) and vocabulary.startswith(_PUBLIC):
         check_number("vocabulary size", size, 1, 10**6, integer=True)
-        wordfreq, language = _package("wordfreq"), vocabulary.removeprefix(_PUBLIC)
-        # For other languages the package would take the nearest that it has.
-        if language not in wordfreq.available_languages():
-            raise ValueError(f"{vocabulary}: the package wordfreq has no words of this language")
-        listed = wordfreq.top_n_list(language, 10**7)
+        language = vocabulary.removeprefix(_PUBLIC)
+        listed = _wordfreq(language, vocabulary).top_n_list(language, 10**7)
         tokens, found = as_analyzer(analyzer), dict[str, None]()
         for word in listed:
             # n-grams of a list of words are none of the language's.
@@ -87,6 +84,30 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
     if not all(isinstance(word, str) for word in words):
         raise TypeError("vocabulary must hold strings only")
     return words
+
+
+def word_frequencies(words: Sequence[str], language: str) -> np.ndarray:
+    """Look up the frequencies of words in a language.
+
+    The package `wordfreq` (the extra "text") has them. Returns float64 of shape (V,), above 0: a word that the package
+    does not know has half of the least frequency. Raises ValueError if it does not know the language or any of the
+    words, and ImportError if it is missing.
+    """
+    wordfreq = _wordfreq(language, f"language {language!r}")
+    found = np.array([wordfreq.word_frequency(word, language) for word in words], dtype=np.float64)
+    if not found.any():
+        raise ValueError(f"language {language!r}: the package wordfreq knows none of the {len(words)} words")
+    found[found == 0] = found[found > 0].min() / 2
+    return found
+
+
+def _wordfreq(language: str, given: str) -> Any:
+    """Import the package of word lists; ValueError if it does not have a language."""
+    wordfreq = _package("wordfreq")
+    # For other languages the package would take the nearest that it has.
+    if language not in wordfreq.available_languages():
+        raise ValueError(f"{given}: the package wordfreq has no words of this language")
+    return wordfreq
 
 
 def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:

