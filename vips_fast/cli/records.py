@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from ..data import Corpus, ShardedCorpus, load_corpus
+from ..data import Corpus, ShardedCorpus, holds_records, load_corpus
 from ..data.shards import is_sharded
 from ..jobs import TextFile
-from ..jobs.text import read_settings
+from ..jobs.text import PRIVATE, read_settings
 from .progress import ReadingLine
 
 
@@ -26,6 +26,26 @@ def text_file(args: Namespace, **more: Any) -> TextFile:
         **given,
         **more,
     )
+
+
+def read_public(args: Namespace) -> Corpus:
+    """Read public documents with the words of their columns."""
+    raw = holds_records(args.input, args.format, args.text, None)
+    if raw and args.vocab in (None, PRIVATE):
+        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
+    source = text_file(args)
+    corpus = load_corpus(
+        args.input,
+        source.public_words(),
+        args.format,
+        n_features=args.features,
+        text=args.text,
+        analyzer=source.words_analyzer() if raw else None,
+        encoding=args.encoding,
+    )
+    if corpus.vocabulary is None:
+        raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
+    return corpus
 
 
 def sharded(args: Namespace) -> ShardedCorpus | None:

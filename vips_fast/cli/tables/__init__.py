@@ -7,7 +7,7 @@ A new option is one entry here. The parser, the job file, the help, the manual p
 from ..options import Option, command, switch
 from .fits import FIT, SEARCH
 from .models import CLEAN, COHERENCE, COMPARE, FINISH, PLOT, PREDICT, REPORT, SHOW, SIGN, TOPICS, TRANSFORM, VERIFY
-from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIVACY, SCHEMA, SHARD, VECTORS
+from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, VECTORS
 
 VERSION = Option("--version", "print the version", const=True)
 
@@ -24,7 +24,7 @@ PROGRAM = command(
         "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
     inner=(
-        *(DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PREDICT, TRANSFORM),
-        *(PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
+        *(DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PRIOR, PREDICT),
+        *(TRANSFORM, PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
     ),
 )

