@@ -125,7 +125,7 @@ OWN = {
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }
-ELSE = {"epsilon", "non_private", "prior_model", "scheduler", "word_vectors"}
+ELSE = {"epsilon", "non_private", "prior_model", "public_prior", "scheduler", "word_vectors"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -161,6 +161,8 @@ def test_the_command_line_comes_first(job):
         assert (given["target_epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--prior-model", "p")
     assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
+    given = parsed(*start, "--public-prior", "p")
+    assert (given["n_components"], given["prior_source"]) == (None, "p")
     given = parsed(*start, "--word-vectors", "w")
     assert (given["topic_word_prior"], given["word_vectors"]) == (None, "w")
     path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
@@ -392,9 +394,10 @@ def test_without_the_number_of_records(run, plan, refused):
     assert code == 0 and "NOT PRIVATE: no noise is added" in out
 
 
-@pytest.mark.parametrize("name", ["input", "vocab", "prior_model", "word_vectors"])
+@pytest.mark.parametrize("name", ["input", "vocab", "prior_model", "word_vectors", "public_prior"])
 def test_files_that_must_exist(refused, plan, files, name):
-    said = refused("config", plan(**{name: "nowhere"}), "--check")
+    change = {name: "nowhere", **({"topics": None} if name == "public_prior" else {})}
+    said = refused("config", plan(**change), "--check")
     assert said == f"{files.folder}/nowhere: No such file or directory"
 
 

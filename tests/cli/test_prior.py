@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vips_fast import load_prior
+from vips_fast import LatentDirichletAllocation, load_prior
 from vips_fast.data import packaged_model, public_vocabulary
 
 GROUPS = "red green blue pink grey black", "cat dog cow horse pig fox", "bed sofa door lamp desk table"
@@ -56,6 +56,54 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
     assert "expected a code such as en" in refused(*build, "--language", "../en")
     assert "no prior of this language is stored" in refused("prior", "show", "public:fr")
+
+
+def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
+    words, out = tmp_path / "words.txt", tmp_path / "prior.npz"
+    build = "prior", "build", public, "--text", "note", "--vocab", words, "--topics", 3, "--seed", 1
+    assert run(*build, "--out", out)[0] == run(*build)[0] == 0
+    fit = [
+        "fit",
+        "lda",
+        public,
+        "--text",
+        "note",
+        "--doc-length",
+        20,
+        "--delta",
+        1e-4,
+        "--quiet",
+        "--out",
+        tmp_path / "m",
+    ]
+    for source, more in ((out, []), ("public:en", ["--force"])):
+        code, _, err = run(*fit, "--vocab", words, "--public-prior", source, "--epsilon", 8, *more)
+        assert code == 0, err
+        model = LatentDirichletAllocation.load(tmp_path / "m")
+        assert model.n_components == 3 and model.public_prior.digest == load_prior(out).digest
+    # A vocabulary in another order, of which the prior knows all.
+    few = tmp_path / "few.txt"
+    few.write_text("\n".join(" ".join(GROUPS).split()[::-1][:16]) + "\n")
+    assert run(*fit, "--vocab", few, "--public-prior", out, "--epsilon", 8, "--force")[0] == 0
+    found = LatentDirichletAllocation.load(tmp_path / "m").public_prior
+    assert (
+        found.words == tuple(few.read_text().split())
+        and found.digest == load_prior(out).restricted_to(found.words).digest
+    )
+    assert run("transform", tmp_path / "m", public)[0] == 0
+    few.write_text("\n".join(f"mot{v}" for v in range(20)) + "\n")
+    fit += ["--epsilon", 8, "--force", "--vocab", words]
+    assert "knows 0 of 20 words" in refused(*fit, "--vocab", few, "--public-prior", out)
+    assert "not allowed with argument" in refused(*fit, "--public-prior", out, "--topics", 3)
+    assert "one of the arguments --topics --public-prior is required" in refused(*fit)
+    assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
+    assert "expected without --prior-model" in refused(*fit, "--public-prior", out, "--prior-model", tmp_path / "m")
+    assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
+    assert "expected a file of PublicPrior.save" in refused(*fit, "--public-prior", tmp_path / "m" / "model.npz")
+    searched = "search", *fit[1:], "--try", "clip=.1,.2"
+    assert "--public-prior: expected without it in a search" in refused(*searched, "--public-prior", out)
+    (tmp_path / "job.toml").write_text(f'command = "fit lda"\n[options]\ninput = "{public}"\nout = "m"\n')
+    assert "are required: --topics or --public-prior" in refused("fit", "lda", "--config", tmp_path / "job.toml")
 
 
 def combinations(group):

@@ -43,7 +43,7 @@ def _refusal(why: str) -> ValueError:
 
 def forecast_rows(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
     """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
-    if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model:
+    if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model or args.prior_source:
         return []
     if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
         return []

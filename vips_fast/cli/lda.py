@@ -13,7 +13,7 @@ from ..accounting import rounded_up
 from ..data import Corpus, load_vocabulary
 from ..demo import docstrings_corpus, language_reference_words
 from ..models.inputs import column_names
-from ..models.lda import LatentDirichletAllocation, Plan
+from ..models.lda import LatentDirichletAllocation, Plan, load_prior
 from ..models.lda import plan as make_plan
 from ..report import paragraph, table, topics_table
 from . import records
@@ -69,6 +69,10 @@ def fit(args: Namespace) -> int:
     """Fit a topic model."""
     if args.word_vectors is not None and args.paper:
         raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
+    if args.prior_source is not None:
+        if args.paper:
+            raise ValueError("--public-prior: not with --paper, which has no public topics")
+        args.n_components = load_prior(args.prior_source).n_topics
     sharded(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words, corpus=corpus))

@@ -56,9 +56,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         found = f"{path}: command = {job.command.words!r}"
         raise ValueError(f"{found}: expected {command.words!r}, the command that it is given to")
     known = job.beside(given)
-    missing = [option for option in command.options if option.required and option.dest not in known]
+    missing = [
+        option.value if option.positional else option.flags
+        for option in command.options
+        if option.required and option.dest not in known
+    ]
+    for one in command.alternatives:
+        if one.required and not any(option.dest in known for option in one.options):
+            missing.append(" or ".join(option.flags for option in one.options))
     if missing:
-        names = ", ".join(option.value if option.positional else option.flags for option in missing)
+        names = ", ".join(missing)
         parser = Parser(command.prog)
         parser.error(f"the following arguments are required: {names}: expected here or in {path}")
     defaults = {one.dest: one.default for one in (*PROGRAM.options, *command.options) if one is not VERSION}

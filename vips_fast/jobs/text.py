@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..accounting import SelfComposedEvent
@@ -31,7 +32,7 @@ from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
 from ..engine.result import Public
 from ..models.family import READING, VOCABULARY, family_of
 from ..models.inputs import column_names, listed
-from ..models.lda import nearest_words, plan
+from ..models.lda import PublicPrior, load_prior, nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
 from .folder import MODEL
@@ -69,6 +70,9 @@ class TextFile:
         Whether invalid records are refused or contribute nothing.
     prior_model, prior_weight, word_vectors
         A model of public documents, and the weight of its counts; a file of public word vectors.
+    prior_source : path, "public:LANGUAGE" or None
+        The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
+        topics.
     n_words : int
         Words that are shown of a topic.
     verify : bool
@@ -98,6 +102,7 @@ class TextFile:
     prior_model: str | None = None
     prior_weight: float | None = None
     word_vectors: str | None = None
+    prior_source: str | None = None
     n_words: int = 10
     verify: bool = True
     corpus: Callable[[], Corpus | None] = lambda: None
@@ -109,11 +114,19 @@ class TextFile:
             raise ValueError("--prior-weight: expected with --prior-model only")
         if self.word_vectors is not None:
             load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
+        if self.prior is not None and self.prior_model is not None:
+            raise ValueError(f"--public-prior {self.prior_source}: expected without --prior-model")
+
+    @cached_property
+    def prior(self) -> PublicPrior | None:
+        """The public prior, for all its words."""
+        return None if self.prior_source is None else load_prior(self.prior_source)
 
     @property
     def sets(self) -> frozenset[str]:
-        """The settings that public files make: the topics' prior, word neighbors."""
+        """The settings that public files make."""
         made = {"topic_word_prior": self.prior_model, "word_neighbors": self.word_vectors}
+        made["public_prior"] = self.prior_source
         return frozenset(name for name, file in made.items() if file is not None)
 
     @property
@@ -142,6 +155,9 @@ class TextFile:
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
+        if self.prior is not None and reading.model.n_components != self.prior.n_topics:
+            topics = f"n_components={reading.model.n_components}: expected {self.prior.n_topics}"
+            raise ValueError(f"{topics}, the number of topics of {self.prior_source}")
         given = self.corpus()
         corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
         if self.prior_model is not None:
@@ -151,6 +167,8 @@ class TextFile:
                 raise ValueError(f"--word-vectors {self.word_vectors}: the columns have no words; expected --vocab")
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
+        if self.prior is not None:
+            reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary
         return Material(
             (getattr(corpus, "counts", corpus),),
@@ -189,6 +207,18 @@ class TextFile:
                 progress=line,
             )
         return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
+
+    def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
+        """Restrict the public prior to the columns; None, with a warning, if it does not know purchased words."""
+        if columns is None:
+            raise ValueError(f"--public-prior {self.prior_source}: the columns have no words; expected --vocab")
+        try:
+            return prior.restricted_to(columns)
+        except ValueError as error:
+            if not purchased:
+                raise
+            warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
+            return None
 
     def _prior(self, model: Any, corpus: Corpus | ShardedCorpus) -> Any:
         """Load pseudo-counts from a model with the same topics and words."""

@@ -12,6 +12,7 @@ from ..options import (
     Entry,
     Group,
     Kind,
+    OneOf,
     Option,
     command,
     file,
@@ -115,7 +116,20 @@ LDA = _fit(
     "a topic model and write it to a folder",
     "lda:fit",
     *documents(learns=True),
-    model=(setting("--topics", "number of topics", WHOLE, dest="n_components", required=True), TOPIC_WORDS),
+    model=(
+        one_of(
+            setting("--topics", "number of topics", WHOLE, dest="n_components"),
+            source(
+                "--public-prior",
+                "topics and word frequencies of PUBLIC sources by vips-fast prior build: FILE, or public:LANGUAGE",
+                words=("public:",),
+                dest="prior_source",
+                searched=False,
+            ),
+            required=True,
+        ),
+        TOPIC_WORDS,
+    ),
     privacy=(setting("--clip", "L2 bound, as a share of the length", POSITIVE),),
     more=(
         setting("--doc-length", "words that each document is brought to", WHOLE),
@@ -134,6 +148,7 @@ LDA = _fit(
         "counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
         "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
+        "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
     ),
 )
 
@@ -244,6 +259,8 @@ def _search(fit: Command, *examples: str) -> Command:
     def free(entry: Entry) -> Entry:
         if isinstance(entry, Group):
             return group(entry.title, *map(free, entry.entries))
+        if isinstance(entry, OneOf):
+            return one_of(*entry.options)
         return replace(entry, required=False) if isinstance(entry, Option) and entry.setting else entry
 
     words, entries = fit.words.replace("fit", "search"), (*map(free, fit.entries), _SEARCH)
