@@ -27,6 +27,7 @@ NAMES = (
     "networks",
     "own_model",
     "persons",
+    "priors",
     "private_search",
     "records",
     "report",

@@ -209,7 +209,10 @@ class TextFile:
         return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
 
     def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
-        """Restrict the public prior to the columns; None, with a warning, if it does not know purchased words."""
+        """Restrict the public prior to the columns.
+
+        Returns None, with a warning, if it does not know purchased words.
+        """
         if columns is None:
             raise ValueError(f"--public-prior {self.prior_source}: the columns have no words; expected --vocab")
         try:
