@@ -112,9 +112,9 @@ def combinations(group):
 
 
 def test_words_of_the_language(run, public, cache):
-    assert run("prior", "build", public, "--text", "note", "--vocab-size", 5000, "--topics", 3, "--seed", 1)[0] == 0
+    assert run("prior", "build", public, "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0] == 0
     prior = load_prior("public:en")
-    assert len(prior.words) == 5000
+    assert len(prior.words) == 9000
     known = prior.restricted_to([w for group in GROUPS for w in group.split() if w in prior.words])
     assert grouped(known) == {frozenset(w for w in group.split() if w in prior.words) for group in GROUPS}
 

@@ -118,3 +118,23 @@ def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
             prior_file(language)
     with pytest.raises(FileNotFoundError):
         load_prior(tmp_path / "nowhere.npz")
+
+
+def test_stop_words_make_no_topic():
+    """They take no part in topics or weights, and their ratios follow the documents, or the vectors, all the same."""
+    stop = ["bed", "sofa", "one"]
+    groups = np.where(np.isin(WORDS, [*stop, "six"]), -1, GROUP)
+    more = corpus()
+    more[:, WORDS.index("one")] = 20  # equally often in all documents
+    prior = prior_from_documents(more, WORDS, 3, stop_words=stop, random_state=1)
+    check_topics(prior, groups)
+    furniture = prior.ratios[:, WORDS.index("lamp")].argmax()
+    assert prior.ratios[furniture, [WORDS.index("bed"), WORDS.index("sofa")]].min() > 1.5
+    np.testing.assert_allclose(prior.ratios[:, WORDS.index("one")] * prior.weights, 1 / 3, atol=0.05)
+    # The word "one" is the commonest by far, and would have most of the weight.
+    found, plain = (prior_from_vectors(vectors(), WORDS, 3, stop_words=some, random_state=1) for some in (stop, ()))
+    check_topics(found, groups)
+    numbers = found.ratios[:, WORDS.index("two")].argmax()
+    assert found.ratios[numbers, WORDS.index("one")] > 1.1 and found.weights[numbers] < plain.weights.max()
+    with pytest.raises(ValueError, match="of 1 words; expected at least 2"):
+        prior_from_vectors(vectors(), WORDS, 2, stop_words=WORDS[1:])

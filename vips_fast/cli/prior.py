@@ -1,10 +1,12 @@
 """``prior``: topics and word frequencies from public sources, for ``fit lda --public-prior``."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import holds_records, load_word_vectors, packaged_model, wordpiece_vectors
+from ..data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ..data.wordpieces import PACKAGE
+from ..jobs.text import NONE
 from ..models.lda import PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
 from ..report import table, topics_table
 from .messages import width
@@ -22,7 +24,10 @@ def build(args: Namespace) -> int:
     if args.input is None or holds_records(args.input, args.format, args.text, None):
         args.vocab = args.vocab or f"public:{args.language}"
         args.vocab_size = args.vocab_size or _WORDS
-    prior = _of_vectors(args) if args.input is None else _of_documents(args)
+    # A fit may count words that others drop: all are read, and stop words do not make topics.
+    listed, args.stop_words = args.stop_words or f"public:{args.language}", NONE
+    dropped = () if listed == NONE else stop_words(listed)
+    prior = (_of_vectors if args.input is None else _of_documents)(args, dropped)
     if args.out is None:
         out.parent.mkdir(parents=True, exist_ok=True)
     prior.save(out)
@@ -32,7 +37,7 @@ def build(args: Namespace) -> int:
     return 0
 
 
-def _of_documents(args: Namespace) -> PublicPrior:
+def _of_documents(args: Namespace, dropped: Sequence[str]) -> PublicPrior:
     for option, value in (("--word-vectors", args.word_vectors), ("--model", args.model)):
         if value is not None:
             raise ValueError(f"{option} {value}: expected without INPUT")
@@ -42,6 +47,7 @@ def _of_documents(args: Namespace) -> PublicPrior:
         corpus.counts,
         corpus.vocabulary or (),
         args.topics,
+        stop_words=dropped,
         language=args.language,
         name=name,
         random_state=args.seed,
@@ -49,7 +55,7 @@ def _of_documents(args: Namespace) -> PublicPrior:
     )
 
 
-def _of_vectors(args: Namespace) -> PublicPrior:
+def _of_vectors(args: Namespace, dropped: Sequence[str]) -> PublicPrior:
     words = text_file(args).public_words() or ()
     if args.word_vectors is not None:
         name, vectors = Path(args.word_vectors).name, load_word_vectors(args.word_vectors, words)
@@ -62,7 +68,7 @@ def _of_vectors(args: Namespace) -> PublicPrior:
             "INPUT: expected public documents, --word-vectors FILE or --model DIR; for English, the installed package "
             f"{PACKAGE} is enough"
         )
-    more = {"language": args.language, "name": args.name or name, "random_state": args.seed}
+    more = {"stop_words": dropped, "language": args.language, "name": args.name or name, "random_state": args.seed}
     return prior_from_vectors(vectors, words, args.topics, **more)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from ...checks import check_number
 from ...data.counts import documents
@@ -39,6 +40,7 @@ def prior_from_documents(
     words: Sequence[str],
     n_topics: int = 100,
     *,
+    stop_words: Collection[str] = (),
     language: str = "en",
     name: str = "public documents",
     random_state: int = 0,
@@ -54,6 +56,8 @@ def prior_from_documents(
         The words of the columns.
     n_topics : int
         Number of topics K.
+    stop_words : collection of str
+        Words that topics are found without. A document's topics share its occurrences of them.
     language : str
         Language of the word frequencies, which the package `wordfreq` (the extra "text") gives; "" is the documents'
         own frequencies.
@@ -77,9 +81,13 @@ def prior_from_documents(
     check_number("n_topics", n_topics, 2, 10_000, integer=True)
     occurrences = np.bincount(counts.indices, counts.data, len(words)) + 1.0
     frequencies: Vector = np.asarray(word_frequencies(words, language) if language else occurrences, np.float64)
-    model = LatentDirichletAllocation(n_topics, private=False, random_state=random_state, n_jobs=n_jobs).fit(counts)
+    stop = np.isin(words, list(stop_words))
+    content = sparse.csr_array((counts.data * ~stop[counts.indices], counts.indices, counts.indptr), counts.shape)
+    model = LatentDirichletAllocation(n_topics, private=False, random_state=random_state, n_jobs=n_jobs).fit(content)
     found = np.maximum(model.components_ - 1.0 / n_topics, 0.0)
     weights = (found.sum(axis=1) + 1.0) / (found.sum() + n_topics)
+    if stop.any():
+        found[:, stop] = (counts[:, stop].T @ model.transform(content)).T
     shares = (found + _START * weights[:, None]) / (found.sum(axis=0) + _START)
     return PublicPrior(words, shares / weights[:, None], weights, frequencies, name, language)
 
@@ -89,6 +97,7 @@ def prior_from_vectors(
     words: Sequence[str],
     n_topics: int = 100,
     *,
+    stop_words: Collection[str] = (),
     language: str = "en",
     name: str = "public word vectors",
     random_state: int = 0,
@@ -104,8 +113,9 @@ def prior_from_vectors(
         1.
     words : sequence of str, length V
         Different words.
-    n_topics, language, name, random_state
-        As for `prior_from_documents`; the word frequencies are always the language's.
+    n_topics, stop_words, language, name, random_state
+        As for `prior_from_documents`; the word frequencies are always the language's. A stop word has shares by its
+        vector too, but no cluster is there for its sake.
 
     Raises ValueError for another shape, fewer than n_topics words with a vector or an unknown language, and ImportError
     without the package `wordfreq`.
@@ -125,15 +135,17 @@ def prior_from_vectors(
         )
     check_number("n_topics", n_topics, 2, 10_000, integer=True)
     known = np.flatnonzero(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1))
-    if len(known) < n_topics:
-        raise ValueError(f"vectors: of {len(known)} words; expected at least {n_topics}, the number of topics")
+    content = ~np.isin(words, list(stop_words))[known]
+    if content.sum() < n_topics:
+        raise ValueError(f"vectors: of {content.sum()} words; expected at least {n_topics}, the number of topics")
     frequencies = word_frequencies(words, language)
     unit = _directions(vectors[known].astype(np.float64))
-    unit = _directions(unit - unit.mean(axis=0))
-    centers = _cluster(unit, frequencies[known] ** _POWER, n_topics, np.random.default_rng(random_state))
+    unit = _directions(unit - unit[content].mean(axis=0))
+    mass = frequencies[known] * content
+    centers = _cluster(unit[content], mass[content] ** _POWER, n_topics, np.random.default_rng(random_state))
     near = np.exp(_SHARPNESS * (centers @ unit.T))
     near /= near.sum(axis=0)
-    weights = near @ frequencies[known] / frequencies[known].sum()
+    weights = near @ mass / mass.sum()
     ratios = np.ones((n_topics, len(words)))
     ratios[:, known] = _ORDINARY + (1.0 - _ORDINARY) * near / weights[:, None]
     return PublicPrior(words, ratios, weights, frequencies, name, language)
