@@ -132,8 +132,8 @@ class PublicPrior:
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
         """Make the prior of a vocabulary, in its order.
 
-        A word that this prior does not know has the ratio 1 in all topics, and half of the least frequency. Raises
-        ValueError if fewer than half of the words are known.
+        A word that this prior does not know has the ratio 1 in all topics, and the median of the others' frequencies:
+        records that use it at all may use it often. Raises ValueError if fewer than half of the words are known.
         """
         column = {word: v for v, word in enumerate(self.words)}
         at = np.array([column.get(str(word), -1) for word in vocabulary], dtype=np.int64)
@@ -144,7 +144,7 @@ class PublicPrior:
             )
         known = at >= 0
         ratios = np.where(known, self.ratios[:, at], np.float32(1.0))
-        frequencies = np.where(known, self.frequencies[at], self.frequencies.min() / 2)
+        frequencies = np.where(known, self.frequencies[at], np.median(self.frequencies[at[known]]))
         return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
