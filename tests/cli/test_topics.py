@@ -93,7 +93,6 @@ def test_settings_reach_the_estimator(run, files):
         batch_size=20,
         topic_word_prior=2.0,
         word_neighbors=None,
-        public_prior=None,
         n_jobs=2,
         n_steps=5,
         doc_length=30,

@@ -125,8 +125,8 @@ class TextFile:
     @property
     def sets(self) -> frozenset[str]:
         """The settings that public files make."""
-        made = {"topic_word_prior": self.prior_model, "word_neighbors": self.word_vectors}
-        made["public_prior"] = self.prior_source
+        prior = self.prior_source if self.prior_model is None else self.prior_model
+        made = {"topic_word_prior": prior, "word_neighbors": self.word_vectors}
         return frozenset(name for name, file in made.items() if file is not None)
 
     @property
@@ -168,7 +168,8 @@ class TextFile:
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
         if self.prior is not None:
-            reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
+            prior = self._prior_of(self.prior, corpus.vocabulary, words is not None)
+            reading.model.set_params(topic_word_prior=prior)
         columns = corpus.vocabulary
         return Material(
             (getattr(corpus, "counts", corpus),),
