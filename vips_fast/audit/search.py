@@ -142,8 +142,8 @@ def _pair(bench: Bench, records: list[Any], first: Any, second: Any) -> tuple[Da
 
 def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Move one unit under fixed coins: the others' division, and the score."""
-    most, divided, facts, crossed, held = 0.0, 0, 0, 0, 0
-    for number in range(max(40, sizes.pairs // 5)):
+    most, divided, facts, crossed, held, told = 0.0, 0, 0, 0, 0, 0
+    for number in range(max(60, sizes.pairs // 5)):
         records, key = _others(bench, rng), rng.bytes(32)
         if number % 2:
             first, second = (bench.adapter.generated(rng, bench.adapter.small) for _ in range(2))
@@ -151,11 +151,15 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
             first, second = bench.adapter.worst_pair()
         pair = _pair(bench, records, first, second)
         extra = _unit(pair[0]["X"][-1:], _labels(pair[0], slice(-1, None)))
-        wild = [math.inf, -math.inf, math.nan, 1e300][number % 4]
+        wild = [math.inf, math.inf, -math.inf, math.nan, None][number % 5]
 
-        def scorer(model: Any, X: Any, y: Any, extra: bytes = extra, wild: float = wild) -> float:
-            # The range is [0, 1]; a unit that gives no number counts as the lowest.
-            return wild if _unit(X, y) == extra else 0.0
+        def scorer(model: Any, X: Any, y: Any, extra: bytes = extra, wild: float | None = wild) -> float:
+            # The range is [0, 1]; a unit without a number counts as the lowest.
+            if _unit(X, y) != extra:
+                return 0.0
+            if wild is None:
+                raise ValueError("of one unit")
+            return wild
 
         made = _made(search, bench, scorer=scorer, score_range=(0.0, 1.0), held_out=0.5)
         one, two = (_begin(made, data, key) for data in pair)
@@ -165,7 +169,11 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         inside = not _held_out(one, two)
         n = min(len(a), len(b)) - (len(a) == len(b) and inside)
         divided += len(a) - len(b) not in (0, 1) or not np.array_equal(a[:n], b[:n])
-        moved = abs(one.judge(model, 0) - two.judge(model, 0)) * _scale(made)
+        try:
+            moved = abs(one.judge(model, 0) - two.judge(model, 0)) * _scale(made)
+        except Exception:  # whatever it is, it tells of the unit
+            told += 1
+            continue
         crossed += inside and moved > 1e-9
         held += not inside
         most = max(most, moved)
@@ -173,8 +181,9 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         Check("public facts", facts == 0, detail="neighboring data sets give the same candidates and plan"),
         Check("division of the others", divided == 0, detail="a unit changes its own share only"),
         Check("one share for a unit", crossed == 0, detail="a unit that is fitted to moves no score"),
+        Check("errors of a scorer", told == 0, detail="an error about one unit, or no number, ends no search"),
         Check("distance of scores", most <= 1 + 1e-9, most, 1.0, "units that a score moves by, whatever a scorer says"),
-        # Half of the scores are at the upper end, and a fit leaves out half of the units.
+        # Two fifths of the scores are at the upper end, and a fit leaves out half of the units.
         Check("worst case is reached", most > 1 - 1e-6, most, 1.0, f"{held} held-out units", 2.0**-20),
     )
     return LayerResult("A", "replay of neighbors", checks)
