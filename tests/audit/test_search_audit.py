@@ -138,6 +138,22 @@ def test_scores_with_too_little_noise(layer, seen, noised, monkeypatch):
     assert any(name.startswith(seen) for name in failed(layer, searched()))
 
 
+@pytest.mark.parametrize("unguarded", [0.0, None])
+def test_an_error_of_a_scorer_is_seen(unguarded, monkeypatch):
+    """A search that ends with the error, or takes what is no number."""
+
+    def scored(scorer, model, X, y):
+        try:
+            return float(scorer(model, X, y))
+        except ValueError:
+            if unguarded is None:
+                raise
+            return unguarded
+
+    monkeypatch.setattr(search, "_scored", scored)
+    assert "errors of a scorer" in failed("A", searched())
+
+
 def test_a_division_that_depends_on_others(monkeypatch):
     true = search._division
 

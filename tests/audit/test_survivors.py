@@ -1,4 +1,4 @@
-"""Mutants that once survived: faults outside the audit's seams, each with the check that sees it.
+"""Faults outside the audit's seams, of which some once survived, each with the check that sees it.
 
 A check runs on the honest code first. The fault is then put into the source of one function.
 """
@@ -13,10 +13,11 @@ from mutation import mutated
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, verify
 from vips_fast import accounting as acc
+from vips_fast.data import groups
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.loop import run
-from vips_fast.engine.statement import Privacy
+from vips_fast.engine.statement import PlannedRun, Privacy
 from vips_fast.models import estimator as estimator_module
 from vips_fast.models.estimator import PrivateEstimator
 
@@ -106,6 +107,60 @@ def one_key_an_epoch(patch):
     patch.setattr(estimator_module, "run", mutated(run, old, new))
 
 
+# A minibatch without records is released like any other.
+
+
+def check_an_empty_minibatch(path):
+    fit = dict(sampling="poisson", batch_size=1e-6, n_steps=5, noise_multiplier=3.0, target_delta=1e-4)
+    model, kept = BayesianLogisticRegression(n_records=40, **fit), []
+    stage = model.prepare(X, Y)
+    parts = stage.model, stage.records, stage.plan, stage.ledger, stage.randomness, stage.backend
+    estimator_module.run(*parts, on_release=kept.append)
+    assert len(kept) == len(stage.ledger) == 5 and all(release.units.any() for release in kept)
+
+
+def nothing_for_nobody(patch):
+    old = "sums = model.round("
+    patch.setattr(estimator_module, "run", mutated(run, old, f"if not len(rows):\n            continue\n        {old}"))
+
+
+# A statement is about all runs of its ledger.
+
+
+def check_all_runs(path):
+    fit = dict(sampling="poisson", batch_size=20, n_steps=3, target_delta=1e-4)
+    model = BayesianLogisticRegression(noise_multiplier=2.0, **fit).fit(X, Y)
+    said = str(model.set_params(noise_multiplier=20.0).partial_fit(X, Y).privacy_)
+    assert "noise multiplier 20" in said and "noise multiplier 2;" in said.replace(",", ";").replace(".", ";")
+
+
+def the_last_run(patch):
+    fault = mutated(
+        PlannedRun.of, "for run, releases in counts.items())", "for run, releases in [*counts.items()][-1:])"
+    )
+    patch.setattr(PlannedRun, "of", fault)
+
+
+# A row of nobody moves no sum.
+
+
+def check_nobody(path):
+    sums = []
+    for n in (40, 39):
+        model = BayesianLogisticRegression(
+            invalid="drop", noise_multiplier=3.0, n_records=40, n_steps=2, sampling="full"
+        )
+        stage = model.prepare(X[:n], Y[:n], groups=[*map(str, range(39)), None][:n])
+        rows = np.arange(stage.records.n_rows)
+        sums.append(stage.backend.sum(stage.model, stage.records, rows, np.zeros(len(rows), np.uint64)))
+    assert np.array_equal(*sums)
+
+
+def somebody(patch):
+    true = groups.canonical_label
+    patch.setattr(groups, "canonical_label", lambda label: true(label) or "nobody")
+
+
 @pytest.mark.parametrize(
     ("check", "mutant"),
     [
@@ -113,6 +168,9 @@ def one_key_an_epoch(patch):
         (check_verify, any_plan),
         (check_owners, twice_the_epsilon),
         (check_an_epoch, one_key_an_epoch),
+        (check_an_empty_minibatch, nothing_for_nobody),
+        (check_all_runs, the_last_run),
+        (check_nobody, somebody),
     ],
 )
 def test_survivors_are_seen(check, mutant, tmp_path, monkeypatch):

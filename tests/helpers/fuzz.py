@@ -345,20 +345,41 @@ def make(root):
         code, said = called(*argv)
         assert code == 0, said
     shutil.rmtree(root / "other")
-    # A job that was stopped after its second step: its run folder, budget and transcript.
-    stage = Stage(root / "job", root / "notes.csv", root / "words.txt")
-    assert stage.run(*stopped(root, stage)) == -signal.SIGKILL
-    assert run_folder(stage.out).exists()
+    write_notes(root / "many.csv", 200)
+    for name in JOBS:
+        stopped(root, name)
 
 
-def stopped(root, stage):
-    """A file call in the middle of the job, and the signal before it."""
-    whole = Stage(root / "whole", root / "notes.csv", root / "words.txt")
+#: Jobs that are stopped: a fit to public words, and a purchase; how far, in parts of their file calls.
+JOBS = {"job": ("notes.csv", "words.txt", 2 / 3), "buying": ("many.csv", "private", 0.4)}
+
+
+def stage_of(root, name, make=Stage):
+    """The place of a job; one that is there already if ``make`` makes nothing."""
+    notes, vocab, _ = JOBS[name.removesuffix("-whole")]
+    return make(root / name, root / notes, vocab if vocab == "private" else root / vocab)
+
+
+def stopped(root, name):
+    """Kill a job before one of its file calls."""
+    whole, stage = stage_of(root, f"{name}-whole"), stage_of(root, name)
     assert whole.run() == 0, whole.said()
     calls = int((whole.beside / "calls").read_text())
     for path in (whole.folder, whole.beside):
         shutil.rmtree(path)
-    return 2 * calls // 3, signal.SIGKILL
+    assert stage.run(int(JOBS[name][2] * calls), signal.SIGKILL) == -signal.SIGKILL
+    assert (
+        run_folder(stage.out).exists()
+        and (name == "job") != (run_folder(stage.out) / "words" / "ledger.jsonl").exists()
+    )
+
+
+def there(folder, notes, vocab):
+    """A `Stage` that exists."""
+    stage = Stage.__new__(Stage)
+    stage.folder, stage.notes, stage.vocab, stage.out = folder, notes, vocab, folder / "model"
+    stage.budget = type("At", (), {"path": folder / "budget"})
+    return stage
 
 
 def targets(root):
@@ -443,13 +464,11 @@ def targets(root):
             add(f"{kind} transcript {file.name}", file, verify)
     for file in sorted(path for path in (root / "shards").rglob("*") if path.is_file()):
         add(f"shards {file.relative_to(root / 'shards')}", file, [*lda, root / "shards"])
-    job = root / "job"
-    line = Stage.__new__(Stage)
-    line.vocab, line.notes, line.folder, line.out = root / "words.txt", root / "notes.csv", job, job / "model"
-    line.budget = type("At", (), {"path": job / "budget"})
-    for file in sorted(path for path in job.rglob("*") if path.is_file() and path.name != "budget.lock"):
-        name = f"job {file.relative_to(job)}"
-        add(name, file, line.line(), ["clean", job / "model"], ["finish", job / "model.run"], copied=job)
+    for each in JOBS:
+        stage = stage_of(root, each, there)
+        commands = [stage.line(), ["clean", stage.out], ["finish", run_folder(stage.out)]]
+        for file in sorted(path for path in stage.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
+            add(f"{each} {file.relative_to(stage.folder)}", file, *commands, copied=stage.folder)
     return found
 
 
