@@ -186,22 +186,25 @@ def test_bad_images(place, run):
     assert run(*argv, "--invalid", "drop")[::2] == (0, "")
 
 
-@pytest.mark.parametrize("kind", ["notes", "rows"])
+@pytest.mark.parametrize("kind", ["notes", "rows", "docs"])
 def test_bad_records_in_shards(place, run, kind):
     """Written without a word, and as rows that contribute nothing."""
     if kind == "notes":
         argv = ["shard", "t.csv", "out", *OWN, *VOCAB]
         cases = [lines(b"note,patient", NOTES, bad)[1] for bad in BAD_NOTES]
+    elif kind == "docs":
+        argv = ["shard", "t.csv", "out"]
+        cases = [docword(bad)[1] for bad in (b"1 1", b"1 9 1", b"99 1 1", b"1 1 -7351")]
     else:
         argv = ["shard", "t.csv", "out", "--schema", "s.toml", "--label", "ill", "--person", "home"]
         cases = [lines(b"age,work,ill,home", ROWS, bad)[1] for bad in [*BAD_ROWS, b"5,state,yes,"]]
     for number, content in enumerate(cases):
         (place / "t.csv").write_bytes(content)
         argv[2] = f"shards{number}"
-        if kind == "notes" or number < 5:
+        if kind != "rows" or number < 5:
             assert run(*argv)[0] == 2
         assert run(*argv, "--invalid", "drop")[::2] == (0, "")
-        fit = LDA if kind == "notes" else ("fit", "blr")
+        fit = ("fit", "blr") if kind == "rows" else LDA
         more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--steps", 2, "--sampling", "full"]
         code, _, err = run(*fit[:2], argv[2], *fit[2:], *more, "--invalid", "drop", "--out", f"m{number}")
         assert (code, err) == (0, "")

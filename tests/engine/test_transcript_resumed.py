@@ -7,7 +7,7 @@ from cases import CASES
 from runs import ALL, Stop, data, edit_transcript, ends, estimator, fail
 
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.transcript import read_transcript
+from vips_fast.engine.transcript import TranscriptWriter, read_transcript
 from vips_fast.models.rebuild import verify
 
 
@@ -35,6 +35,43 @@ def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, every, tmp_p
         *data(name), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True
     )
     assert again.ledger_.head == done.ledger_.head
+
+
+@pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
+@pytest.mark.parametrize("first", [True, False])
+def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, monkeypatch):
+    """A model that was saved, and calls after it that were not: what follows is its own, and verifies."""
+    budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward")
+
+    def call(model):
+        return model.partial_fit(*data("lda"), transcript=tmp_path / "t", budget=budget)
+
+    saved = CASES["lda"][0](n_records=200, batch_size=200)
+    call(saved).save(tmp_path / "m")
+    for _ in range(1 if first else 2):
+        stopped = type(saved).load(tmp_path / "m")
+        for _ in range(2):
+            call(stopped)
+        with monkeypatch.context() as patch:
+            if when == "before a release":
+                ends(stopped, 1, fail)
+            elif when == "after a release":
+                patch.setattr(TranscriptWriter, "finish", lambda *_: fail())
+            if when != "before it is saved":
+                with pytest.raises(Stop):
+                    call(stopped)
+    again = type(saved).load(tmp_path / "m")
+    for _ in range(2):
+        call(again)
+    shutil.rmtree(tmp_path / "m")
+    again.save(tmp_path / "m")
+    report = verify(tmp_path / "m", tmp_path / "t")
+    assert report.ok, report
+    # The lost releases stay, and the budget counts them.
+    kept = [path for path in (tmp_path / "t").glob("lost-*") if any(path.glob("release-*"))]
+    assert len(kept) == (1 if first else 2) * (2 + (when == "after a release")) and len(again.ledger_) == 3
+    made = 3 + len(kept) + (when == "before a release") * (1 if first else 2)
+    assert sum(run["counted"] for run in budget.show()["runs"]) == made
 
 
 def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):

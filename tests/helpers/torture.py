@@ -30,6 +30,7 @@ from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint, ledger_in
 from vips_fast.jobs.folder import WORDS
 from vips_fast.models import estimator
+from vips_fast.models.rebuild import verify
 from vips_fast.store.atomic import leftovers
 
 KINDS = ("lda", "logistic", "network", "shards", "partial")
@@ -113,9 +114,13 @@ def step_by_step(make, settings, number, records, place, budget):
     if (place / "model").exists():
         saved = type(model).load(place / "model")
         model = saved if saved.random_state == number else model
+    transcript = place / f"releases-{number}"
+    if not hasattr(model, "n_steps_"):
+        shutil.rmtree(transcript, ignore_errors=True)  # a first call takes no folder that is in use
     while getattr(model, "n_steps_", 0) < N_STEPS:
-        model.partial_fit(*records(), budget=budget)
+        model.partial_fit(*records(), budget=budget, transcript=transcript)
         model.save(place / "model")
+    assert verify(place / "model", transcript).ok
     os.symlink(str(model.n_steps_), place / f"done-{number}")
 
 

@@ -270,7 +270,7 @@ def test_a_search_drops_bad_records_wherever_they_fall(name, held_out):
         for seed in range(4):
             key = hashlib.sha256(b"%d" % seed).digest()
             made = searched([{}], make(), key, held_out=held_out, mean_runs=1.0)
-            assert math.isfinite(made.fit(rows, labels, **whose).best_score_)
+            assert math.isfinite(made.fit(rows, labels, on_forecast=lambda _: None, **whose).best_score_)
     model = make().set_params(n_records=60).set_unsafe(test_key=KEY).fit(rows, labels)
     scorer, (low, _) = search.default_scorer(model, rows.shape[1])
     good = np.arange(len(rows) - 2)

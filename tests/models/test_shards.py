@@ -113,6 +113,11 @@ def test_invalid_rows_contribute_nothing(tmp_path):
         sharded(tmp_path / "other", "logistic", (X, y))
     with pytest.raises(ValueError, match="X: expected rows that were all usable"):
         make().fit(corpus)
+    make, data = CASES["network"]
+    corpus = sharded(tmp_path / "network", "network", (2 * data()[0],), invalid="drop")
+    with pytest.raises(ValueError, match="Y: expected rows that were all usable"):
+        make().fit(corpus)
+    assert not make(invalid="drop", n_records=200).fit(corpus).privacy_.taints
 
 
 class Logarithms(Mean):

@@ -42,6 +42,8 @@ def canonical_label(label: Any) -> Hashable:
     Raises TypeError for labels that do not tell persons apart: booleans, floats so large that their type does not hold
     every whole number (2**53 for 64 bits), and all other types.
     """
+    if type(label) is str and label.isascii() and label.isalnum():
+        return label  # the most frequent case, which the rest would not change
     if is_null(label, frozenset()):
         return None
     if isinstance(label, bytes):
@@ -103,19 +105,17 @@ class Numbering:
         distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
         order = np.argsort(first)
         numbers = np.empty(len(distinct), np.int64)
-        numbers[order] = self._numbers(list(distinct[order]))
+        ordered = distinct[order]
+        # Numbers of a precision and times in a unit are not those of Python.
+        numbers[order] = self._numbers(list(ordered) if column.dtype.kind in "fmM" else ordered.tolist())
         return numbers[places.reshape(-1)]
 
     def _numbers(self, labels: Sequence[Any]) -> np.ndarray:
-        out, texts = np.empty(len(labels), np.int64), dict[str, int]()
+        known, out = self._known, np.empty(len(labels), np.int64)
         for row, label in enumerate(labels):
-            # Only a text equals no label of another type.
-            number = texts.get(label) if type(label) is str else None
-            if number is None:
-                number = self._number(label)
-                if type(label) is str:
-                    texts[label] = number
-            out[row] = number
+            # A text that is a known form is its own form.
+            number = known.get(label) if type(label) is str else None
+            out[row] = self._number(label) if number is None else number
         return out
 
     def _number(self, label: Any) -> int:

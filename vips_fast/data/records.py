@@ -292,27 +292,23 @@ def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Itera
             taken.append(line)
             yield line
 
-    reader = csv.reader(fed(), delimiter=delimiter, strict=True)
+    what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
     while True:
-        taken.clear()
+        reader = csv.reader(fed() if drop else lines, delimiter=delimiter, strict=True)
         try:
-            row = next(reader)
-        except StopIteration:
+            for row in reader:
+                done = done + len(taken) if drop else reader.line_num
+                taken.clear()
+                if row:
+                    yield done, row
             return
         except csv.Error:
             if not drop:
-                what = (
-                    f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
-                )
-                raise _BadRow(done + len(taken), what) from None
-            again.extendleft(reversed(taken[1:]))
-            reader = csv.reader(fed(), delimiter=delimiter, strict=True)
-            done += 1
-            yield done, None
-            continue
-        done += len(taken)
-        if row:
-            yield done, row
+                raise _BadRow(reader.line_num, what) from None
+        again.extendleft(reversed(taken[1:]))
+        taken.clear()
+        done += 1
+        yield done, None
 
 
 def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:

@@ -8,10 +8,14 @@ each run, ``run-0000``, …, which holds
     run.npz               settings that are arrays, classes
     release-000000.npz    each release, …
 
-A resumed run writes the releases after its checkpoint anew; only the ledger has the lost ones.
+A resumed run writes the releases after its checkpoint anew; only the ledger has the lost ones. If the model of a
+further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``: its own model does not
+follow from it.
 """
 
 import json
+import os
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +147,7 @@ class TranscriptWriter:
 
         Raises ValueError if another run is there, or a release of those steps is missing.
         """
-        number = 0 if self._first else len(_run_folders(self._root)) - len(self._unused())
+        number = 0 if self._first else self._further(facts["follows"])
         self._path = self._root / _run_name(number)
         arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
         if public.classes is not None:
@@ -162,6 +166,17 @@ class TranscriptWriter:
         self._path.mkdir(parents=True, exist_ok=True)
         write_file(self._path / "run.npz", lambda file: write_npz(file, arrays))
         self._write([])
+
+    def _further(self, follows: str | None) -> int:
+        """Find the number of a further run; put runs aside that its model does not continue."""
+        folders = _run_folders(self._root)
+        lost = [number for number, path in enumerate(folders) if _follows(path) == follows]
+        number = min(lost, default=len(folders) - len(self._unused()))
+        for path in folders[number:]:
+            # A run without a release is written anew.
+            if path != folders[number] or path not in self._unused():
+                os.rename(path, path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
+        return number
 
     def _unused(self) -> list[Path]:
         """List the last run if it has no release, as after a stop before the first one."""
@@ -221,6 +236,14 @@ def _run_folders(root: Path) -> list[Path]:
     while (path := root / _run_name(len(found))).is_dir():
         found.append(path)
     return found
+
+
+def _follows(path: Path) -> Any:
+    """Read the head that a run continued; nothing equals the answer if there is no whole record."""
+    try:
+        return Log.of(path / RUN, _KIND).records[0]["run"]["follows"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return object()
 
 
 def _read_run(path: Path) -> Run:

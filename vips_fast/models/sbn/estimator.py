@@ -75,7 +75,10 @@ class NetworkEstimator(PrivateEstimator):
             return self._records(Y, invalid=self.invalid, least_rows=0)
         if Y.kind != "binary":
             raise ValueError(f"Y: shards of {Y.kind}: expected binary records")
-        return Y, Y.usable
+        usable = Y.usable
+        if usable is not None and self.invalid == "raise":
+            raise ValueError("Y: expected rows that were all usable when the shards were written")
+        return Y, usable
 
     def _network_settings(self, joint: bool) -> Settings:
         threads = resolve_n_threads(self.n_jobs)
