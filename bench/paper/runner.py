@@ -34,6 +34,7 @@ FIGURES = (
     "lda_table3",
     "lda_table",
     "lda_vectors",
+    "public_prior",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",

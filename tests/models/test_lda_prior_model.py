@@ -1,5 +1,7 @@
 """Fits with a public prior: histograms, scores, the choice that they make, and what may be told of the result."""
 
+from html import unescape
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,11 @@ from priors import documents, prior_of
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
+from vips_fast.jobs import beside
 from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
 from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
 from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
+from vips_fast.report import html_report
 
 V, K = 64, 4
 
@@ -254,3 +258,20 @@ def test_few_steps_give_histograms_or_one_score():
     for n_steps, gain in ((1, None), (2, None), (3, True), (8, True)):
         model = fitted(documents(100, V), n_steps=n_steps, n_records=100)
         assert (model.found_gain_ is None) == (gain is None) and model.components_.shape == (K, V)
+
+
+def test_shell_and_report_say_what_was_found():
+    used, left = fitted(), fitted(prior=prior_of(V, shuffled=True), noise_multiplier=3.0)
+    for model, end in ((used, "of their probability comes from the records."), (left, "public topics were not used.")):
+        said = beside.verdict(model)
+        assert "half of a record's words predict the other half" in said and said.endswith(end)
+        assert said in unescape(html_report(model))
+    (text,) = beside.written(used).values()
+    head, *rows = text.splitlines()
+    assert head == "share  from the records  topic and its words" and len(rows) == K
+    shares = [float(row.split("%")[0]) for row in rows]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.3)
+    (text,) = beside.written(left).values()
+    assert "share" not in text
+    plain = LatentDirichletAllocation(3, noise_multiplier=30.0, n_records=50, n_steps=3).fit(documents(50, V))
+    assert beside.verdict(plain) == "" and plain.found_gain_ is None and (plain.from_records_ == 1.0).all()

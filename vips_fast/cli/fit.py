@@ -71,7 +71,7 @@ def _said(outcome: Outcome) -> str:
     if outcome.words is not None:
         words = f"{outcome.model.n_features_in_} words were purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
-    lines = [outcome.shown] if outcome.shown else []
+    lines = [said for said in (outcome.shown, beside.verdict(outcome.model)) if said]
     lines.append(beside.statement(outcome.model) + closing)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.

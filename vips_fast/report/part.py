@@ -87,6 +87,10 @@ class Part:
             caption="Published arrays",
         )
 
+    def verdict(self, model: Any) -> str:
+        """Say what the records showed the model to be worth, or ""."""
+        return ""
+
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the text file of a fitted model, or ""."""
         return ""

@@ -36,10 +36,10 @@ class Topics(Part):
             topics.append(Topic(k + 1, float(totals[k] / totals.sum()), tuple(names[k]), clear, rows))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
-        note = ""
+        note = self.verdict(model)
         if noisy and hidden:
-            note = (
-                f"Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
+            note += (
+                f" Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
                 "they show may be noise."
             )
         if len(topics) < len(components):
@@ -57,9 +57,35 @@ class Topics(Part):
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
         )
 
+    def verdict(self, model: Any) -> str:
+        """Say what a score found, and how much of the topics comes from the records."""
+        found = model.found_gain_
+        if found is None:
+            return ""
+        if found.low > 0.02:
+            worth = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
+        elif found.high > 0.02:
+            worth = f"little or not better ({found.low:.0%} to {found.high:.0%})"
+        else:
+            worth = "no better"
+        unit = model.privacy_.unit
+        said = f"Found in a release: half of a {unit}'s words predict the other half {worth} than word frequencies do."
+        weights = model.components_.sum(axis=1)
+        share = float(model.from_records_ @ weights / weights.sum())
+        if share == 1.0:
+            return f"{said} The public topics were not used."
+        return f"{said} The topics are public ones; {share:.0%} of their probability comes from the records."
+
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the first words of each topic."""
-        return topics_table(model.components_, columns, n_words) + "\n"
+        """Write the first words of each topic; of public ones the largest first, and how much is not public."""
+        own = model.from_records_
+        lines = topics_table(model.components_, columns, n_words)
+        if (own == 1.0).all():
+            return lines + "\n"
+        shares = model.components_.sum(axis=1) / model.components_.sum()
+        order, rows = np.argsort(-shares, kind="stable"), lines.split("\n")
+        head = "share  from the records  topic and its words"
+        return "\n".join([head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]) + "\n"
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""
