@@ -116,3 +116,19 @@ def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
 
     monkeypatch.setattr(score.HalfPrediction, "contributions", longer)
     assert "distance of neighbours" in failed(Scored, "A")
+
+
+def test_a_choice_by_exact_scores_is_seen(monkeypatch):
+    """A score that noise is kept from: the releases do not tell it."""
+    honest, read, exact = score.HalfPrediction.contributions, score.Score.read, {}
+
+    def kept(self, *arguments):
+        rows = honest(self, *arguments)
+        exact["score"] = rows.mean(axis=0)
+        return rows
+
+    monkeypatch.setattr(score.HalfPrediction, "contributions", kept)
+    monkeypatch.setattr(
+        score.Score, "read", classmethod(lambda cls, values, sd, clip: read(exact.get("score", values), sd, clip))
+    )
+    assert failed(Stepped, "G")
