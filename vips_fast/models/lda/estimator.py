@@ -407,9 +407,11 @@ class LatentDirichletAllocation(TopicQuality):
         return case.planned(runs, z, case.decay(runs, z) if given is None else given)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """The forecast; none with a prior of public topics, on which it was not fitted, or without noise."""
-        if self._informed or self.public_prior is not None or schedule.noise_multiplier == 0:
+        """The forecast; none with an array as prior, on which it was not fitted, or without noise."""
+        if self._informed or schedule.noise_multiplier == 0:
             return None
+        if (prior := self._prior(public.n_features)) is not None:
+            return self._prior_steps(public, schedule).forecast(prior)
         # A paper's sensitivity below the proven one is not what the forecast was fitted on.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
         clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps

@@ -53,6 +53,18 @@ def histogram_factor(clip: float) -> float:
     return _NORM / (clip * _BELOW)
 
 
+def clear_words(frequencies: np.ndarray, n_units: float, distinct_words: float, noise: float) -> int:
+    """Forecast how many words of a histogram stand two standard deviations above the noise.
+
+    ``frequencies``, (V,), are public; a unit has ``distinct_words`` of the words, and ``noise`` is the standard
+    deviation of the histogram's entries, over the clip.
+    """
+    scales = histogram_scales(frequencies)
+    held = np.minimum(1.0, distinct_words * frequencies)
+    sums = n_units * held / (scales * max(math.sqrt(float((held / scales**2).sum())), _NORM))
+    return int((sums > 2.0 * noise).sum())
+
+
 def topic_weights(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Estimate topic weights of a noised histogram and its total.
 

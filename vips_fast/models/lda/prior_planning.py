@@ -18,8 +18,11 @@ both.
 import math
 from dataclasses import dataclass
 
+from ...engine.request import RunForecast
 from .forecast import Forecast, forecast
+from .masses import clear_words
 from .planning import Minibatches, TopicCase, averaged_noise
+from .prior import PublicPrior
 
 #: Priors of a document's proportions, of all K topics of a public prior and of topics of one's own, over 1/J.
 ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
@@ -27,6 +30,8 @@ ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 #: Nats that a forecast may miss; nats that own topics gain after a trial; and what a posterior's loss of masses counts.
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.15, 2.0
+#: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
+_DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
 #: Steps of a trial.
 TRIED = 5
 #: Fewest steps of a run with one score, with a second one at its end, and with a trial.
@@ -71,6 +76,19 @@ class PriorSteps:
         ahead = -math.log1p(-self._forecast(distinct_words, number).expected_gain) - public_nats
         clear = ahead > _MISS
         return (number if clear or (ahead > -_MISS and self.n_steps >= _LONG) else 0), clear
+
+    def forecast(self, prior: PublicPrior) -> RunForecast | None:
+        """Tell from public numbers how much the records will add to public topics; None without noise."""
+        if self.case is None or self.runs is None:
+            return None
+        n_steps = self.n_steps - self.scored - self.judged
+        noise = self.noise_multiplier / self.runs.share / math.sqrt(n_steps)
+        clear = clear_words(prior.frequencies, self.case.n_records, _DISTINCT, noise)
+        share = clear / len(prior.words)
+        adds = "add little" if share < _LITTLE else "add something" if share < _MUCH else "add much"
+        words = f"of {len(prior.words):,} words about {float(f'{clear:.2g}'):,.0f} stand clear of the noise"
+        text = f"forecast: topics of public knowledge, to which the records {adds}; {words}"
+        return RunForecast(share, text)
 
     def _forecast(self, distinct_words: float, n_topics: int) -> Forecast:
         case, runs = self.case, self.runs
