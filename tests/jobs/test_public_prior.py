@@ -34,6 +34,7 @@ def write_prior(path, words):
 
 def job(notes, prior, n_topics=2, **more):
     model = LatentDirichletAllocation(n_topics, doc_length=15, target_epsilon=8.0, target_delta=1e-5, random_state=0)
+    more = {"vocab": "private", **more}
     source = TextFile(notes, person="who", stop_words="none", max_share=1.0, prior_source=prior, **more)
     return Job(model, source, notes.parent / "topics", on_forecast=lambda forecast: None)
 
@@ -46,6 +47,16 @@ def test_the_prior_of_purchased_words(notes, tmp_path):
     assert found.digest == load_prior(prior).restricted_to(columns).digest
     kept = LatentDirichletAllocation.load(tmp_path / "topics").public_prior
     assert kept.digest == found.digest
+
+
+def test_without_another_vocabulary_the_words_are_those_of_the_prior(notes, tmp_path):
+    prior = write_prior(tmp_path / "prior.npz", [*WORDS[::-1], "more", "two words", "Upper"])
+    planned = job(notes, prior, vocab=None)
+    assert not planned.source.purchases
+    done = planned.run()
+    assert done.words is None and set(done.model.public_prior.words) == {*WORDS, "more"}
+    few = job(notes, prior, vocab=None, vocab_size=16).source.public_words()
+    assert len(few) == 16
 
 
 def test_purchased_words_that_the_prior_does_not_know(notes, tmp_path):

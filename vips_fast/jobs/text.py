@@ -10,7 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from ..accounting import SelfComposedEvent
 from ..accounting.printing import rounded_up
@@ -41,6 +44,8 @@ from .places import kind_in
 
 #: What a vocabulary may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
+#: Words of a public prior that a fit without another vocabulary counts.
+_PRIOR_WORDS = 5000
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class TextFile:
         Column of the persons.
     vocab : str or None
         File of words, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None is
-        "private".
+        "private", or the commonest 5,000 words of ``prior_source``.
     vocab_size, vocab_share : int, float or None
         Most words; share of epsilon for a purchase. None is planned.
     max_share : float
@@ -132,7 +137,14 @@ class TextFile:
     @property
     def purchases(self) -> bool:
         """Whether the words are purchased."""
-        if self.vocab not in (None, PRIVATE) or self.corpus() is not None:
+        if self.vocab not in (None, PRIVATE) or self.corpus() is not None or self._by_prior:
+            return False
+        return holds_records(self.path, self.format, self.text, self.person)
+
+    @property
+    def _by_prior(self) -> bool:
+        """Whether the words are those of the public prior: no other vocabulary was chosen."""
+        if self.prior is None or self.vocab is not None:
             return False
         return holds_records(self.path, self.format, self.text, self.person)
 
@@ -140,13 +152,21 @@ class TextFile:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, numbers = self.stop_words, self.numbers
         if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
-            listed = listed or (self.vocab if self.vocab not in (None, PRIVATE) else "public:en")
+            language = "en" if self.prior is None else self.prior.language
+            usual = f"{PUBLIC}{language}" if language else NONE
+            listed = listed or (self.vocab if self.vocab not in (None, PRIVATE) else usual)
             numbers = numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(str(listed))
         return Analyzer(self.analyzer, self.min_length, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
-        """Load the words of a public vocabulary, if one is set."""
+        """Load the words of a public vocabulary, if one is set, or else those of the public prior."""
+        if self._by_prior:
+            assert self.prior is not None
+            kept, frequencies = self.words_analyzer(), self.prior.frequencies
+            ranked = (self.prior.words[v] for v in np.argsort(-frequencies, kind="stable").tolist())
+            words = (word for word in ranked if kept(word) == [word])
+            return tuple(sorted(islice(words, self.vocab_size or _PRIOR_WORDS)))
         if self.vocab in (None, PRIVATE):
             return None
         name = str(self.vocab)
