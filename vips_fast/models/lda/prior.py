@@ -99,6 +99,12 @@ class PublicPrior:
     def __repr__(self) -> str:
         return f"PublicPrior({self.name!r}, {self.n_topics} topics, {len(self.words)} words, {self.digest[:12]})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicPrior) and (self.digest, self.name) == (other.digest, other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def n_topics(self) -> int:
         """Number of topics K."""

@@ -9,6 +9,7 @@ releases a score of the finished topics, which is the verdict on them, and decid
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -16,13 +17,13 @@ from scipy.special import ndtri
 
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.sampling import Sampler
-from ...engine.units import UnitBlock, unpack_block
+from ...engine.units import GOLDEN, UnitBlock, mixed, unpack_block
 from ...mechanisms import GaussianMechanism
 from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
-from .prior_planning import OWN_ALPHAS, TRIED, PriorSteps, own_are_better
+from .prior_planning import JUDGES, OWN_ALPHAS, TRIED, PriorSteps, own_are_better
 from .records import DocumentBlock
 from .score import FoundGain, HalfPrediction, Score, proportions_prior
 from .start import start_steps
@@ -48,7 +49,8 @@ class PriorLdaModel(Model):
     *Score.* `HalfPrediction.contributions` gives the first entries. Each of J candidates has one entry for nats that
     are won and one for nats that are lost, of which at most one is above 0. Each is at most the clip over the root of
     J + 2, and so are the two entries for words. So the norm is at most the clip. Candidates and masses are functions of
-    earlier releases and of public topics; the halves depend on the unit's own random word.
+    earlier releases and of public topics; the halves, and whether a unit contributes at all, depend on the unit's own
+    random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
     among kinds of steps and among finished topics is a function of released scores; it changes no event.
@@ -65,6 +67,7 @@ class PriorLdaModel(Model):
         self.n_topics, self.n_words, self.n_records = prior.n_topics, settings["n_words"], settings["n_records"]
         self._prior, self._steps, self._make, self._settings = prior, steps, make, settings
         self._scales = histogram_scales(prior.frequencies)
+        self._share = min(1.0, JUDGES / self.n_records)
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._own_topics = 0, _OPEN, 0
@@ -108,10 +111,16 @@ class PriorLdaModel(Model):
             values = histogram(unit, counts, self._scales[columns], len(words), self.clip)
             np.add.at(flat, columns, self._truncated(values))
         else:
+            asked = self._asked(words)[unit]
+            unit, columns, counts = unit[asked], columns[asked], counts[asked]
             rows = self._half.contributions(unit, columns, counts, words, self.clip)
             flat[: self._half.cells] += self._truncated(rows).sum(axis=0)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=0, norm_sum=0)
+
+    def _asked(self, words: np.ndarray) -> np.ndarray:
+        """Choose the units of a score by their own words."""
+        return np.asarray(mixed(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53))
 
     def _truncated(self, values: np.ndarray) -> np.ndarray:
         return np.floor(values / self._spacing).astype(np.int64)
@@ -127,8 +136,8 @@ class PriorLdaModel(Model):
         """Take a release, and choose the kind of the next step."""
         flat = release.units.reshape(-1)
         if self._half is not None:
-            score = Score.read(flat[: self._half.cells] * release.scale, release.noise_sd, self.clip)
-            self._take(score)
+            values = flat[: self._half.cells] * (release.scale / self._share)
+            self._take(Score.read(values, release.noise_sd / self._share, self.clip))
         elif self._own is not None:
             self._own.update(replace(release, step=self._own_step, units=self._part(release.units)))
         else:
@@ -189,8 +198,7 @@ class PriorLdaModel(Model):
         more["eta"] = np.broadcast_to(1.0 / number, (self.n_words, number))
         more["start_steps"] = start_steps(self._steps.n_steps - 4, number) if self._settings["start_steps"] else 0
         if self._settings["neighbors"] is None:
-            profiles = np.sqrt(self._prior.ratios.T * self._prior.weights)
-            more["neighbors"] = nearest_words(np.asarray(profiles, np.float32))
+            more["neighbors"] = _neighbors(self._prior)
         return self._make(**{**self._settings, **more})
 
     # -- candidates
@@ -330,6 +338,13 @@ class PriorLdaModel(Model):
             number = len(self._steps.alphas) if self._own is None else len(self._own_alphas) + 1
             self._last = Score.restore(array_of(state, "last_score", (number + 3,)))
         self._begin()
+
+
+@lru_cache(maxsize=2)
+def _neighbors(prior: PublicPrior) -> np.ndarray:
+    """Find words that public topics use alike."""
+    profiles = np.sqrt(prior.ratios.T * prior.weights)
+    return nearest_words(np.asarray(profiles, np.float32))
 
 
 def _entries(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

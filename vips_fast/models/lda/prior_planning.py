@@ -32,6 +32,8 @@ _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.15, 2.0
 #: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
 _DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
+#: Units that a score asks, about: the noise of so many is small, and more would take time.
+JUDGES = 20_000
 #: Steps of a trial.
 TRIED = 5
 #: Fewest steps of a run with one score, with a second one at its end, and with a trial.

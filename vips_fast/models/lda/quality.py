@@ -10,7 +10,7 @@ import numpy as np
 from ...data.counts import documents
 from ...data.types import Data, Matrix, Vector
 from ..plots import plot_topics
-from ..readouts import Transformer, by_pieces
+from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .model import LdaModel
 from .prior_model import PriorLdaModel
@@ -53,8 +53,7 @@ class TopicQuality(Transformer):
         It was found on the records: a run with a `PublicPrior` releases it as its last statistic, for the same epsilon
         (`vips_fast.models.lda.score`). None without a `PublicPrior`, without noise, or with too few steps for a score.
         """
-        restored = self._restored()
-        return restored.found_gain if isinstance(restored, PriorLdaModel) else None
+        return self._judged()[0]
 
     @property
     def from_records_(self) -> Vector:
@@ -63,10 +62,13 @@ class TopicQuality(Transformer):
         0 for a topic that is the public one, 1 for one that was fitted without it: half of the sum of the absolute
         differences from the public topic's probabilities.
         """
+        share = self._judged()[1]
+        return np.ones(len(self.components_)) if share is None else share
+
+    @kept
+    def _judged(self) -> tuple[FoundGain | None, Vector | None]:
         restored = self._restored()
-        if isinstance(restored, PriorLdaModel):
-            return restored.from_records
-        return np.ones(len(self.components_))
+        return (restored.found_gain, restored.from_records) if isinstance(restored, PriorLdaModel) else (None, None)
 
     def coherence(
         self,
