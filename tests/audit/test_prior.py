@@ -13,7 +13,7 @@ SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows
 
 
 class Stepped(LdaAdapter):
-    """Runs in which some steps were made before: 0, then histograms; 1, a score; 2, topics of one's own."""
+    """Runs after some steps: 0 makes histograms, 1 a score, 2 topics of one's own."""
 
     done = 0
 
@@ -119,7 +119,7 @@ def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
 
 
 def test_a_choice_by_exact_scores_is_seen(monkeypatch):
-    """A score that noise is kept from: the releases do not tell it."""
+    """A score without noise, which the releases do not contain."""
     honest, read, exact = score.HalfPrediction.contributions, score.Score.read, {}
 
     def kept(self, *arguments):

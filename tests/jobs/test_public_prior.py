@@ -95,6 +95,11 @@ def test_nothing_is_spent_on_what_does_not_fit(notes, tmp_path):
     with pytest.raises(ValueError, match="n_components=5: expected 2, the number of topics of .*prior.npz"):
         refused.run()
     assert refused.status.name == "PLANNED" and not (tmp_path / "topics").exists()
+    refused = job(notes, prior)
+    refused.model.set_params(topic_word_prior=np.ones((2, 20)))
+    with pytest.raises(ValueError, match="topic_word_prior=an array: expected None with --public-prior"):
+        refused.run()
+    assert refused.status.name == "PLANNED"
     (tmp_path / "words.txt").write_text("\n".join(f"mot{v}" for v in range(20)) + "\n")
     refused = job(notes, prior, vocab=str(tmp_path / "words.txt"))
     with pytest.raises(ValueError, match="knows 0 of 20 words"):

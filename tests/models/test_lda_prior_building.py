@@ -104,6 +104,7 @@ def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = prior_file("en")
     assert path == tmp_path / "vips_fast" / "prior-en.npz"
+    monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
     with pytest.raises(ValueError, match="no prior of this language is stored; .*--language en"):
         load_prior("public:en")
     path.parent.mkdir()

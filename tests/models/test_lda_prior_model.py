@@ -1,4 +1,4 @@
-"""Fits with a public prior: histograms, scores, the choice that they make, and what may be told of the result."""
+"""Fits with a public prior: histograms, scores, the choice that they make, and the read-outs."""
 
 from html import unescape
 
@@ -167,7 +167,7 @@ def test_a_good_prior_is_used_and_a_wrong_one_is_left():
 
 
 @pytest.mark.parametrize("noise, nats", [(30.0, 5.0), (3.0, -5.0), (3.0, 1.0)])
-def test_a_run_goes_on_from_any_step_with_the_same_bits(noise, nats):
+def test_a_run_resumes_from_any_step_with_the_same_bits(noise, nats):
     """Public topics, topics of one's own, a trial."""
     estimator = LatentDirichletAllocation(
         K,

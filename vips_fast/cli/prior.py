@@ -7,13 +7,10 @@ from pathlib import Path
 from ..data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ..data.wordpieces import PACKAGE
 from ..jobs.text import NONE
-from ..models.lda import PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
+from ..models.lda import PRIOR_WORDS, PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
 from ..report import table, topics_table
 from .messages import width
 from .records import read_public, text_file
-
-#: Words of a frequency list: more than a fit uses, since a vocabulary purchase finds rare ones.
-_WORDS = 20_000
 
 
 def build(args: Namespace) -> int:
@@ -23,7 +20,7 @@ def build(args: Namespace) -> int:
         raise ValueError(f"--out {out}: is a folder; expected a file")
     if args.input is None or holds_records(args.input, args.format, args.text, None):
         args.vocab = args.vocab or f"public:{args.language}"
-        args.vocab_size = args.vocab_size or _WORDS
+        args.vocab_size = args.vocab_size or PRIOR_WORDS
     # A fit may count words that others drop: all are read, and stop words do not make topics.
     listed, args.stop_words = args.stop_words or f"public:{args.language}", NONE
     dropped = () if listed == NONE else stop_words(listed)

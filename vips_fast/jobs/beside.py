@@ -43,7 +43,7 @@ def written(model: Any, n_words: int = 10) -> dict[str, str]:
 
 
 def verdict(model: Any) -> str:
-    """Say what the records showed the model to be worth, in one line, or ""."""
+    """Describe the worth of a model, if releases show it."""
     from ..report import part_of
 
     return part_of(model).verdict(model)

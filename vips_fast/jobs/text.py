@@ -72,9 +72,9 @@ class TextFile:
     format, features, encoding
         Of the file, if it does not say so itself.
     invalid : {"raise", "drop"}
-        Whether invalid records are refused or contribute nothing.
+        Refuse invalid records, or let them contribute nothing.
     prior_model, prior_weight, word_vectors
-        A model of public documents, and the weight of its counts; a file of public word vectors.
+        A model of public documents; the weight of its counts. Public word vectors.
     prior_source : path, "public:LANGUAGE" or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
@@ -130,8 +130,7 @@ class TextFile:
     @property
     def sets(self) -> frozenset[str]:
         """The settings that public files make."""
-        prior = self.prior_source if self.prior_model is None else self.prior_model
-        made = {"topic_word_prior": prior, "word_neighbors": self.word_vectors}
+        made = {"topic_word_prior": self.prior_model or self.prior_source, "word_neighbors": self.word_vectors}
         return frozenset(name for name, file in made.items() if file is not None)
 
     @property
@@ -143,7 +142,7 @@ class TextFile:
 
     @property
     def _by_prior(self) -> bool:
-        """Whether the words are those of the public prior: no other vocabulary was chosen."""
+        """Whether a public prior lists the words."""
         if self.prior is None or self.vocab is not None:
             return False
         return holds_records(self.path, self.format, self.text, self.person)
@@ -160,7 +159,7 @@ class TextFile:
         return Analyzer(self.analyzer, self.min_length, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
-        """Load the words of a public vocabulary, if one is set, or else those of the public prior."""
+        """Load the words of a public vocabulary or prior."""
         if self._by_prior:
             assert self.prior is not None
             kept, frequencies = self.words_analyzer(), self.prior.frequencies
@@ -175,9 +174,8 @@ class TextFile:
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
-        if self.prior is not None and reading.model.n_components != self.prior.n_topics:
-            topics = f"n_components={reading.model.n_components}: expected {self.prior.n_topics}"
-            raise ValueError(f"{topics}, the number of topics of {self.prior_source}")
+        if self.prior is not None:
+            self._check_prior(self.prior, reading.model)
         given = self.corpus()
         corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
         if self.prior_model is not None:
@@ -188,8 +186,7 @@ class TextFile:
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
         if self.prior is not None:
-            prior = self._prior_of(self.prior, corpus.vocabulary, words is not None)
-            reading.model.set_params(topic_word_prior=prior)
+            reading.model.set_params(topic_word_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary
         return Material(
             (getattr(corpus, "counts", corpus),),
@@ -228,6 +225,15 @@ class TextFile:
                 progress=line,
             )
         return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
+
+    def _check_prior(self, prior: PublicPrior, model: Any) -> None:
+        """Refuse a model that the public prior does not fit."""
+        if model.n_components != prior.n_topics:
+            topics = f"n_components={model.n_components}: expected {prior.n_topics}"
+            raise ValueError(f"{topics}, the number of topics of {self.prior_source}")
+        if not isinstance(model.topic_word_prior, PublicPrior | None):
+            given = model.topic_word_prior if isinstance(model.topic_word_prior, (int, float)) else "an array"
+            raise ValueError(f"topic_word_prior={given}: expected None with --public-prior {self.prior_source}")
 
     def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
         """Restrict the public prior to the columns.

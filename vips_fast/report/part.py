@@ -88,7 +88,7 @@ class Part:
         )
 
     def verdict(self, model: Any) -> str:
-        """Say what the records showed the model to be worth, or ""."""
+        """Describe the worth of a model, if releases show it; else ""."""
         return ""
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:

@@ -6,9 +6,17 @@ from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan
 from .prior import PublicPrior
-from .prior_building import load_prior, prior_file, prior_from_documents, prior_from_vectors
+from .prior_building import (
+    PRIOR_WORDS,
+    load_prior,
+    packaged_prior,
+    prior_file,
+    prior_from_documents,
+    prior_from_vectors,
+)
 
 __all__ = [
+    "PRIOR_WORDS",
     "HopelessWarning",
     "LatentDirichletAllocation",
     "LdaOptions",
@@ -16,6 +24,7 @@ __all__ = [
     "PublicPrior",
     "load_prior",
     "nearest_words",
+    "packaged_prior",
     "plan",
     "prior_file",
     "prior_from_documents",

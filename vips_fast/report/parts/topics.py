@@ -58,7 +58,7 @@ class Topics(Part):
         )
 
     def verdict(self, model: Any) -> str:
-        """Say what a score found, and how much of the topics comes from the records."""
+        """Describe the found gain and the source of the topics."""
         found = model.found_gain_
         if found is None:
             return ""
@@ -77,7 +77,10 @@ class Topics(Part):
         return f"{said} The topics are public ones; {share:.0%} of their probability comes from the records."
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the first words of each topic; of public ones the largest first, and how much is not public."""
+        """Write the first words of each topic.
+
+        Public topics are sorted by size, with their shares and the part that is not public.
+        """
         own = model.from_records_
         lines = topics_table(model.components_, columns, n_words)
         if (own == 1.0).all():
