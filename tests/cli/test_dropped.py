@@ -134,7 +134,7 @@ def test_a_bad_record(place, run, case):
 
 @pytest.mark.parametrize("bad", BAD_NOTES)
 def test_a_bad_record_and_a_purchase(place, run, bad):
-    """A refusal comes before the words are purchased; with "drop" there is none after it either."""
+    """A refusal comes before the words are purchased; with "drop" it does not come after it either."""
     command = (*LDA, *OWN, "--max-share", 1, "--records", 600, "--epsilon", 8)
     good, bad = lines(b"note,patient", [b"red blue pink %s %d" % (line, k) for k in range(20) for line in NOTES], bad)
     known = outcome(place, run, "notes.csv", good, command, "drop")

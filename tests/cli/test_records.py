@@ -1,4 +1,4 @@
-"""Raw records at the shell: fitted by person, and read the same way again by the model alone."""
+"""Raw records at the shell: fitted by person, and read the same way again by the model."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Labels of rows: one form for a person on every path, numbers by first appearance, and what is refused."""
+"""Labels of rows: one form for a person on every path, numbers by first appearance, and refusals."""
 
 import csv
 import datetime
@@ -351,4 +351,4 @@ def test_whole_persons_in_blocks():
     check_whole(([1, 1, 2], [], np.array([3], dtype=np.uint8), [2**63]))
     check_whole((["a", "a"], ["b"]))
     check_whole((DAY, DAY + 1))
-    check_whole((["a", None], ["b", None]))  # the reader of a block settles what is missing
+    check_whole((["a", None], ["b", None]))  # the reader of a block settles missing labels

@@ -216,7 +216,7 @@ GOOD_DOCWORD = "2\n3\n2\n1 1 5\n2 3 1\n"
 )
 def test_broken_docword(tmp_path, content, message):
     path = written(tmp_path / "d.txt", content)
-    if message not in ("0 sample", "a count of 2"):  # what the counts say is looked at by who takes the pieces
+    if message not in ("0 sample", "a count of 2"):  # the counts are checked later
         with pytest.raises(ValueError, match=message):
             list(docword_pieces(path))
     with pytest.raises(ValueError, match=message) as caught:
