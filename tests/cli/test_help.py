@@ -8,10 +8,9 @@ import subprocess
 import pytest
 
 from vips_fast import __version__
-from vips_fast.cli.help import usage
 from vips_fast.cli.manual import page
 from vips_fast.cli.options import Command, OneOf, Option, switch
-from vips_fast.cli.parser import parse
+from vips_fast.cli.parser import parse, usage
 from vips_fast.cli.tables import PROGRAM
 
 COMMANDS = {command.words: command for command in PROGRAM.all()}

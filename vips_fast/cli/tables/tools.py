@@ -82,6 +82,7 @@ CONFIG = command(
     "print the command of a job file",
     file("file", "job file (TOML)"),
     switch("--check", "check settings, files and budget; print plan and cost; reads no data, spends nothing"),
+    run="program:config",
     examples=("nightly.toml --check",),
 )
 
@@ -94,6 +95,7 @@ SCHEMA = command(
             "write a template for a table, from the names of its columns only",
             file("table", "CSV or Parquet", metavar="TABLE"),
             file("--out", "default: print"),
+            run="data:draft",
             examples=("table.csv --out schema.toml",),
         ),
         command(
@@ -101,6 +103,7 @@ SCHEMA = command(
             "check a schema, and that a table has its columns",
             file("schema", "TOML"),
             file("table", "read only for the names of its columns", metavar="TABLE", nargs="?"),
+            run="data:check",
             examples=("schema.toml table.csv",),
         ),
     ),
@@ -129,6 +132,7 @@ SHARD = command(
         choices=("raise", "drop"),
         default="raise",
     ),
+    run="data:shard",
     examples=("docword.txt.gz shards --vocab vocab.txt --bins 20",),
 )
 
@@ -138,6 +142,7 @@ VECTORS = command(
     *documents(learns=True),
     Option("--dimensions", "numbers a word, default 50", WHOLE, default=50),
     file("--out", "file to write, in the text format of word2vec", required=True),
+    run="lda:vectors",
     examples=("public.jsonl --text note --vocab public:en --out words.vec",),
 )
 
@@ -192,7 +197,7 @@ PRIVACY = command(
         choices=("dp-accounting", "json"),
     ),
     Option("--records", "number of records", WHOLE),
-    Option("--batch", "expected batch size, default: all records", WHOLE),
+    Option("--batch", "expected batch size, default: all records", WHOLE, dest="batch_size"),
     Option("--steps", "number of steps", WHOLE),
     Option("--delta", "probability of the guarantee", PROBABILITY),
     one_of(
@@ -298,6 +303,7 @@ COMPLETION = command(
     "completion",
     "print the script that completes the commands in a shell",
     Option("shell", "the shell", choices=("bash", "zsh", "fish")),
+    run="program:completion",
     examples=(
         "bash > ~/.local/share/bash-completion/completions/vips-fast",
         "zsh > ~/.zfunc/_vips-fast",
@@ -305,4 +311,4 @@ COMPLETION = command(
     ),
 )
 
-INFO = command("info", "version, instruction sets, threads", examples=("",))
+INFO = command("info", "version, instruction sets, threads", run="program:info", examples=("",))

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Schema
-from ..data.shards import is_sharded
-from ..jobs import Material
-from ..models.logistic import BayesianLogisticRegression
+from ...data import Schema
+from ...data.shards import is_sharded
+from ...jobs import Material
+from ...models.logistic import BayesianLogisticRegression
+from ..inputs import column_inputs, read_array, read_labels, read_lines, read_matrix, read_new_rows, read_table, sharded
+from .data import CLASSES
 from .fit import run_fit
 from .jobs import ReadBy
-from .output import read_array, read_labels, read_lines
-from .records import sharded
-from .rows import column_inputs, read_matrix, read_new_rows, read_table
-from .shard import CLASSES
 
 
 def _labels(args: Namespace) -> np.ndarray:

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import demo, report
-from ..accounting import rounded_up
-from ..data import split
-from ..jobs import beside
-from ..jobs.places import check_place
-from ..models.family import COLUMNS, VOCABULARY
-from ..models.inputs import listed
-from ..models.lda import LatentDirichletAllocation
-from ..models.logistic import BayesianLogisticRegression
-from ..models.sbn import SigmoidBeliefNetwork
-from ..report import paragraph, table
-from ..store.atomic import PUBLIC, write_file
-from .messages import say, width
-from .progress import ProgressLine
+from ... import demo, report
+from ...accounting import rounded_up
+from ...data import split
+from ...jobs import beside
+from ...jobs.places import check_place
+from ...models.family import COLUMNS, VOCABULARY
+from ...models.inputs import listed
+from ...models.lda import LatentDirichletAllocation
+from ...models.logistic import BayesianLogisticRegression
+from ...models.sbn import SigmoidBeliefNetwork
+from ...report import paragraph, table
+from ...store.atomic import PUBLIC, write_file
+from ..messages import say, width
+from ..output import ProgressLine
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
 _STEPS, _NETWORK_STEPS = 10, 5

@@ -4,24 +4,24 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from .. import accounting
-from ..accounting import PrivacyEvent, compare, epsilon
-from ..accounting.dp_events import export_event
-from ..accounting.printing import rounded_down, rounded_up
-from ..engine.sampling import check_steps, make_sampler, run_event
-from ..jobs.places import kind_in
-from ..models.privacy_file import ledger_bounds, privacy_json
-from ..report import paragraph, table
-from .folder import read_key
-from .messages import say, width
-from .output import output_file, warn_of_delta, warn_of_taints
+from ... import accounting
+from ...accounting import PrivacyEvent, compare, epsilon
+from ...accounting.dp_events import export_event
+from ...accounting.printing import rounded_down, rounded_up
+from ...engine.sampling import check_steps, make_sampler, run_event
+from ...jobs.places import kind_in
+from ...models.privacy_file import ledger_bounds, privacy_json
+from ...report import paragraph, table
+from ..inputs import read_key
+from ..messages import say, width
+from ..output import output_file, warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
     """Print the guarantee of a model; or epsilon, or the noise multiplier, of a run."""
     run = {
         "--records": args.records,
-        "--batch": args.batch,
+        "--batch": args.batch_size,
         "--steps": args.steps,
         "--delta": args.delta,
         "--noise-multiplier": args.noise_multiplier,
@@ -66,7 +66,7 @@ def _json(value: Any) -> str:
 
 def _of_run(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
-    sampler = make_sampler(args.sampling, args.relation, args.records, args.batch)
+    sampler = make_sampler(args.sampling, args.relation, args.records, args.batch_size)
     check_steps(sampler, args.steps)
 
     def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:
