@@ -64,7 +64,7 @@ def test_the_usage_names_what_is_required(run, monkeypatch):
 
 
 def test_the_usage_names_of_what_one_is_required():
-    goal = OneOf((Option("--noise"), switch("--free", "")), required=True)
+    goal = OneOf(Option("--noise"), switch("--free", ""), required=True)
     command = Command("tool", "", entries=(goal, Option("files", nargs="+")))
     assert usage(command) == "vips-fast tool (--noise NOISE | --free) [options] files [files ...]"
 

@@ -202,11 +202,15 @@ def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_
     With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such
     model or its files differ from the saved ones.
     """
-    key = None if verify_key is None else read_key("--verify-key", verify_key)
     kind = kind_in(folder)
     if not issubclass(kind, expected):
         raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast {name}")
-    return kind.load(folder, verify=key)
+    return kind.load(folder, verify=verifier(verify_key))
+
+
+def verifier(name: str | None) -> Any:
+    """Read the public key of ``--verify-key``, or None."""
+    return None if name is None else read_key("--verify-key", name)
 
 
 def read_key(option: str, name: str) -> Any:

@@ -154,33 +154,21 @@ def source(flags: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
     return Option(flags, help, path=place, metavar=metavar, reads=True, **more)
 
 
-@dataclass(frozen=True, eq=False)
 class OneOf:
     """Options that exclude each other."""
 
-    options: tuple[Option, ...]
-    required: bool = False
+    def __init__(self, *options: Option, required: bool = False) -> None:
+        self.options, self.required = options, required
 
 
-@dataclass(frozen=True, eq=False)
 class Group:
     """Options under a title in the help."""
 
-    title: str
-    entries: "tuple[Entry, ...]"
+    def __init__(self, title: str, *entries: "Entry") -> None:
+        self.title, self.entries = title, entries
 
 
 Entry = Option | OneOf | Group
-
-
-def one_of(*options: Option, required: bool = False) -> OneOf:
-    """Let options exclude each other."""
-    return OneOf(options, required)
-
-
-def group(title: str, *entries: Entry) -> Group:
-    """Put options under a title."""
-    return Group(title, entries)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from ...models.privacy_file import PRIVACY_FILE
 from ...report import html_report, make_dossier, part_of, short_report
 from ...store.atomic import delete, leftovers
 from ...store.folder import Folder
-from ..inputs import load_model, load_new, read_key
+from ..inputs import load_model, load_new, read_key, verifier
 from ..messages import Exit, ExitWith, print_object, width
 from ..output import output_file, write_table
 
@@ -46,10 +46,15 @@ def transform(args: Namespace) -> int:
     return 0
 
 
+def _loaded(args: Namespace) -> PrivateEstimator:
+    """Load the model of a command that also takes classes of your own."""
+    cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
+    return cls.load(args.model, verify=verifier(args.verify_key))
+
+
 def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
     """Load the model of a command's arguments, and the public inputs of its report."""
-    cls = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
-    model = cls.load(args.model, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
+    model = _loaded(args)
     known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
     return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
 
@@ -91,9 +96,7 @@ def show(args: Namespace) -> int:
 
 def verify(args: Namespace) -> int:
     """Compare a model with one made from its releases; 0 if all is equal, else 1."""
-    folder = Path(args.model)
-    cls = kind_in(folder) if args.cls is None else rebuild.class_given(args.cls)
-    model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
+    model, folder = _loaded(args), Path(args.model)
     report = rebuild.compare(model, folder, args.transcript)
     report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
     code = 0 if report.ok else 1

@@ -6,12 +6,12 @@ from ..options import (
     PROBABILITY,
     WHOLE,
     Entry,
+    Group,
     Kind,
     Option,
     ending,
     file,
     folder,
-    group,
     setting,
     source,
     switch,
@@ -60,7 +60,7 @@ def sampling(default: str | None = None) -> tuple[Option, Option]:
     )
 
 
-_WORDS = group(
+_WORDS = Group(
     "words",
     Option("--vocab-size", "most words: default 8000 of public:LANGUAGE, planned for private", WHOLE),
     Option("--vocab-share", "private: share of epsilon for the vocabulary; default: planned", PROBABILITY),

@@ -8,12 +8,12 @@ from ..options import (
     POSITIVE,
     PROBABILITY,
     WHOLE,
+    OneOf,
     Option,
     command,
     ending,
     file,
     folder,
-    one_of,
     setting,
     source,
     switch,
@@ -158,7 +158,7 @@ PRIOR = command(
             "prior build",
             "make a public prior from documents or, without INPUT, from word vectors",
             *_DOCUMENTS,
-            one_of(
+            OneOf(
                 source("--word-vectors", "word vectors (text) in place of documents"),
                 source(
                     "--model",
@@ -200,7 +200,7 @@ PRIVACY = command(
     Option("--batch", "expected batch size, default: all records", WHOLE, dest="batch_size"),
     Option("--steps", "number of steps", WHOLE),
     Option("--delta", "probability of the guarantee", PROBABILITY),
-    one_of(
+    OneOf(
         Option("--noise-multiplier", "to compute epsilon", POSITIVE),
         Option("--epsilon", "to compute the noise multiplier", POSITIVE),
     ),
@@ -282,7 +282,7 @@ AUDIT = command(
     "try to break the privacy guarantee of a model and its settings",
     Option("family", "default lda", nargs="?", choices=with_adapter(), default="lda"),
     Option("--layers", "some of the layers A, B, C, D, E, G and H, default all", metavar="A,B,…"),
-    one_of(
+    OneOf(
         switch("--quick", "about a minute (default)"),
         switch("--full", "the sizes of the documentation, minutes"),
         switch("--attack", "instead of the layers: guess the documents of the corpus from published topics (only lda)"),
