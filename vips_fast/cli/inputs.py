@@ -89,14 +89,14 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
 
 
 def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[str, str]:
-    """Write the input of a model that has a schema, or only names of columns."""
+    """Write a model's schema, or its names of columns."""
     if schema is not None:
         return {SCHEMA: schema.to_toml()}
     return {} if names is None else {COLUMNS: listed(names)}
 
 
 def read_new_rows(args: Namespace, model: Any) -> Any:
-    """Read new rows for a fitted model: a matrix, or a table by ``--schema`` or by the schema of the model."""
+    """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
     if args.schema is None and (own is None or Path(args.input).suffix in (".npy", ".npz")):
         return read_matrix(args.input)
@@ -105,7 +105,7 @@ def read_new_rows(args: Namespace, model: Any) -> Any:
 
 
 def text_file(args: Namespace, **more: Any) -> TextFile:
-    """The texts that the arguments name, and how they become words."""
+    """Make the source of texts, and how they become words."""
     fields = TextFile.__dataclass_fields__.keys() - {"path", "corpus", "progress", "n_words", "verify"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(
@@ -138,7 +138,7 @@ def read_public(args: Namespace) -> Corpus:
 
 
 def sharded(args: Namespace) -> ShardedCorpus | None:
-    """The corpus that INPUT is a folder of shards of; None for any other INPUT."""
+    """Open INPUT as shards; None for any other INPUT."""
     if not is_sharded(args.input):
         return None
     for option in ("vocab", "format", "features", "text", "schema", "label", "labels", "person", "names"):
@@ -189,7 +189,7 @@ def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
 
 
 def refuse(args: Namespace, *options: str) -> None:
-    """Refuse options that mean nothing to the model in ``args.model``, with a ValueError."""
+    """Refuse options that mean nothing to the model."""
     for option in options:
         if getattr(args, option) is not None:
             title = family_of(kind_in(args.model)).title.lower()
@@ -214,7 +214,7 @@ def verifier(name: str | None) -> Any:
 
 
 def read_key(option: str, name: str) -> Any:
-    """Read a private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
+    """Read a private key (``--key``) or a public one (``--verify-key``)."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

@@ -59,7 +59,7 @@ def _open_streams() -> None:
 
 
 def _explained(args: Namespace | None, error: BaseException) -> tuple[str, int]:
-    """Give the message of an error, with the command's options for parameters, and the exit code."""
+    """Give an error's message, with options for parameters, and its exit code."""
     message, code = _message(cause(error))
     # A fit that ended early notes its spending, and how to resume it.
     message = ". ".join([message, *getattr(cause(error), "__notes__", ())])

@@ -43,7 +43,7 @@ class ExitWith(Exception):
 
 
 def cause(error: BaseException) -> BaseException:
-    """The error that an `ExitWith` is about, or the error itself."""
+    """Unwrap the error of an `ExitWith`."""
     return error.__cause__ if isinstance(error, ExitWith) and error.__cause__ is not None else error
 
 

@@ -249,7 +249,7 @@ _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
 def in_options(command: Command, text: str) -> str:
-    """Write the parameters of a message, ``name=value``, as the command's options that set them.
+    """Write a message's parameters, ``name=value``, as the command's options.
 
     >>> one = command("tool", "", setting("--topics", "", dest="n_components"), switch("--resume", ""))
     >>> in_options(one, "n_components=0: expected more, or resume=True with other_name=0")

@@ -155,12 +155,12 @@ def _type(kind: Kind) -> Callable[[str], Any]:
 
 
 def columns() -> int:
-    """Count the characters of a line of help on this terminal; argparse leaves two at the end, too."""
+    """Count the characters of a line of help; argparse leaves two."""
     return max(58, shutil.get_terminal_size().columns - 2)
 
 
 def usage(command: Command) -> str:
-    """Show a command with everything that it requires; ``[options]`` stands for the rest."""
+    """Show a command with all that it requires, and ``[options]``."""
     needed = {option: group for group in command.alternatives if group.required for option in group.options}
     words: dict[str, None] = {}  # in order, each once
     for option in command.options:

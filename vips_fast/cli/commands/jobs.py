@@ -115,7 +115,7 @@ def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[
 
 
 def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
-    """Show a run's forecast before it spends anything; ValueError if it is hopeless.
+    """Show a run's forecast before it spends anything; refuse a hopeless one.
 
     ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
     """
@@ -137,7 +137,7 @@ def _refusal(why: str) -> ValueError:
 
 
 def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
-    """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
+    """Show the forecast of a checked fit, if its arguments say enough."""
     if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model or args.prior_source:
         return []
     if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
@@ -150,7 +150,7 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
 
 
 def check(args: argparse.Namespace, job: Job) -> int:
-    """Check that a fit could begin, and print its charge, from settings, public numbers and the budget.
+    """Check that a fit could begin, and print its charge.
 
     Raises OSError or ValueError as the fit would, BudgetExceededError where the budget does not hold it.
     """
@@ -185,7 +185,7 @@ def check(args: argparse.Namespace, job: Job) -> int:
 
 
 def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
-    """Describe the work and the cost of a fit, as far as public numbers give them."""
+    """Describe a fit's work and cost, as far as public numbers do."""
     if not model.private or model.noise_multiplier == 0:
         return [("cost", "NOT PRIVATE: no noise is added")]
     if cost is None:

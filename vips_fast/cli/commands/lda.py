@@ -30,14 +30,14 @@ _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
-    """The counts that the arguments name, over the words of a fitted model."""
+    """Read the counts of documents over the words of a fitted model."""
     docstrings = _docstrings(args, model.n_features_in_)
     corpus = read_documents(args, model, vocabulary) if docstrings is None else docstrings
     return getattr(corpus, "counts", corpus)
 
 
 def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
-    """The docstrings, where the input is that word and no file."""
+    """Read the docstrings, if the input is that word and no file."""
     if args.input != "docstrings" or os.path.exists(args.input):
         return None
 
@@ -49,13 +49,13 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
 
 
 def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
-    """The fitted topic model in a folder, and its words."""
+    """Load the fitted topic model in a folder, and its words."""
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
     return model, words_of(args, model)
 
 
 def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
-    """The words of a fitted topic model: those of ``--vocab``, or its own."""
+    """Read the words of a topic model, from ``--vocab`` or the model."""
     if args.vocab is None:
         return column_names(model._fitted().public)
     vocabulary = load_vocabulary(args.vocab)
@@ -142,12 +142,12 @@ def plan(args: Namespace) -> int:
 
 
 def lines(planned: Plan) -> list[str]:
-    """What is expected of a plan, and what helps."""
+    """Say the forecast of a plan, and the advice."""
     return [f"{text[0].upper()}{text[1:]}." for text in (planned.forecast(), planned.advice())]
 
 
 def grid(planned: Any, n_records: int, epsilon: float) -> str:
-    """The gains that ``planned(n_records, epsilon)`` expects, around the numbers that are asked for."""
+    """Tabulate the expected gains around the given numbers."""
     sizes = [max(1, round(float(f"{n_records * part:.2g}"))) if part != 1 else n_records for part in _SIZES]
 
     def cell(n: int, one: float) -> str:

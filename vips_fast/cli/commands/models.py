@@ -53,7 +53,7 @@ def _loaded(args: Namespace) -> PrivateEstimator:
 
 
 def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
-    """Load the model of a command's arguments, and the public inputs of its report."""
+    """Load a model, and the public inputs of its report."""
     model = _loaded(args)
     known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
     return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
@@ -79,7 +79,7 @@ def report(args: Namespace) -> int:
 
 
 def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict[str, Any]:
-    """Check that the model was charged to this budget's data set. Raises ValueError if not."""
+    """Refuse a budget that the model was not charged to."""
     charged = model.ledger_.budget
     if charged is None or charged.get("dataset") != budget["dataset"]:
         there = "no budget" if charged is None else f"that of {charged.get('dataset')}"
@@ -95,7 +95,7 @@ def show(args: Namespace) -> int:
 
 
 def verify(args: Namespace) -> int:
-    """Compare a model with one made from its releases; 0 if all is equal, else 1."""
+    """Compare a model with its releases; 0 if all is equal."""
     model, folder = _loaded(args), Path(args.model)
     report = rebuild.compare(model, folder, args.transcript)
     report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
