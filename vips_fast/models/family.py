@@ -195,12 +195,6 @@ def exported() -> dict[str, str]:
     return {name: module for module, _, name in paths}
 
 
-def fitted_at_the_shell(*, searched: bool = False) -> tuple[Family, ...]:
-    """List the first family of each command of ``vips-fast fit``; if ``searched``, only those with a scorer."""
-    first = {one.command: one for one in reversed(FAMILIES) if one.command and (one.scorer or not searched)}
-    return tuple(one for one in FAMILIES if first.get(one.command) is one)
-
-
 def with_adapter() -> tuple[str, ...]:
     """List the short names of the families that the audit has an adapter for."""
     return tuple(one.name for one in FAMILIES if one.adapter)
