@@ -52,7 +52,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
     [
         ([], "the following arguments are required: COMMAND"),
         (["nonsense"], "invalid choice: 'nonsense'"),
-        (["fit", "lda"], "required: INPUT, --out, --topics"),
+        (["fit", "lda"], "required: INPUT, --out"),
         (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
         ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
         ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
