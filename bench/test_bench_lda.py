@@ -5,12 +5,17 @@ With the Wikipedia counts (VIPS_FAST_DATA) the documents are articles resampled 
 500 words; without them, documents simulated from random sparse topics.
 """
 
+import itertools
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import short
 from common import DATA
 from scipy.special import digamma
 
+from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import lda_estep, native, reference
 
 K, ALPHA, ETA = 50, 0.02, 0.02
@@ -183,3 +188,20 @@ def test_w1_accuracy(work):
     twin = reference.lda_estep(few.indptr, few.indices, few.data, beta, ALPHA)
     ours64 = ours(few, beta, dtype="float64").sstats
     assert np.linalg.norm(ours64 - twin.sstats) <= 1e-9 * np.linalg.norm(twin.sstats)
+
+
+def test_fit_of_few_short_documents(paired):
+    """All that is not the E-step: the plan, the noise's calibration, the M-step, the ledger. Nothing is kept between
+    fits, whose epsilons differ a little. bench/short.py holds the same fit beside another checkout's."""
+    decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+    counts = short.documents()
+    epsilons = itertools.count(1.0, 1e-6)
+
+    def fit():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so few teach nothing
+            LatentDirichletAllocation(10, batch_size=50, target_epsilon=next(epsilons), doc_length=10).fit(counts)
+
+    peer = decomposition.LatentDirichletAllocation(10, learning_method="online", batch_size=50, max_iter=2)
+    name = "scikit-learn float64, without privacy"
+    paired(fit, {name: lambda: peer.fit(counts)}, "A fit of 500 documents of ten words, 20 steps of 50", rounds=15)

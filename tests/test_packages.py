@@ -16,8 +16,8 @@ import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting, checks
 from vips_fast.accounting.dp_events import to_dp_event
-from vips_fast.cli.completion import completion
-from vips_fast.cli.folder import read_key
+from vips_fast.cli.commands.program import completion
+from vips_fast.cli.inputs import read_key
 from vips_fast.data import public_vocabulary
 from vips_fast.data.records import column_names
 from vips_fast.data.vocabulary import stop_words

@@ -151,6 +151,17 @@ def test_no_file_has_outgrown_its_name():
     assert not long
 
 
+def test_no_command_is_longer_than_sixty_lines():
+    """A command turns arguments into settings and results into text; the rest is a job's."""
+    long = [
+        f"{path.name}: {node.name}"
+        for path in (PACKAGE / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60
+    ]
+    assert not long
+
+
 @pytest.mark.parametrize("name", sorted(n for n in MODULES if n and not any(p.startswith("_") for p in n.split("."))))
 def test_every_public_function_is_annotated(name):
     """Arguments and results of public functions and methods; mypy holds the annotations to the code."""

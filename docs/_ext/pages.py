@@ -14,10 +14,10 @@ from pygments.lexers.shell import BashLexer
 from sphinx.pycode import ModuleAnalyzer
 
 import vips_fast
-from vips_fast.cli.exits import Exit
-from vips_fast.cli.help import usage
 from vips_fast.cli.manual import ENVIRONMENT, sentence
+from vips_fast.cli.messages import Exit
 from vips_fast.cli.options import Command
+from vips_fast.cli.parser import usage
 from vips_fast.cli.tables import PROGRAM
 
 #: Modules of which users take names although no ``__all__`` lists them, and these names.

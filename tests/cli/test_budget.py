@@ -71,7 +71,7 @@ def test_refused_before_the_data_are_read(files, made, refused):
 
 def test_another_budget_is_bad_input(files, made, refused, run):
     sampled = ["--noise-multiplier", 6, "--quiet", "--budget", made]
-    assert "target_delta=1e-05" in refused(*files.fit("--delta", "1e-5", *sampled))
+    assert "--delta 1e-05" in refused(*files.fit("--delta", "1e-5", *sampled))
     wrong = refused(*files.fit("--delta", "1e-6", "--sampling", "without_replacement", "--batch-size", 20, *sampled))
     assert "replace_one" in wrong and "add_remove" in wrong
     assert "does not cover" in refused(*files.fit("--non-private", "--quiet", "--budget", made))

@@ -9,8 +9,8 @@ import pytest
 from vips_fast import cli
 from vips_fast.accounting import rounded_up
 from vips_fast.cli.jobfile import load
+from vips_fast.cli.output import ProgressLine
 from vips_fast.cli.parser import parse
-from vips_fast.cli.progress import ProgressLine
 from vips_fast.cli.tables import PROGRAM
 from vips_fast.engine.budget import Budget
 
@@ -342,14 +342,14 @@ def test_what_a_check_refuses_a_fit_refuses(run, plan, files, refused):
     Budget.create(files.folder / "u", 3, 1e-6, dataset="ward7", unit="person")
     for change, message, code in (
         ({"noise_multiplier": 0.5}, "does not hold this run", 3),
-        ({"delta": 1e-5}, "the run has target_delta=1e-05, the budget of ward7 is for 1e-06", 2),
-        ({"budget": "r"}, "the run has relation='add_remove', the budget of ward7 is for 'replace_one'", 2),
-        ({"budget": "u"}, "the run has unit='record', the budget of ward7 is for 'person'", 2),
+        ({"delta": 1e-5}, "the run has --delta 1e-05, the budget of ward7 is for 1e-06", 2),
+        ({"budget": "r"}, "the run has --relation add_remove, the budget of ward7 is for 'replace_one'", 2),
+        ({"budget": "u"}, "the run has --unit record, the budget of ward7 is for 'person'", 2),
         ({"budget": "absent"}, "absent: No such file", 2),
-        ({"noise_multiplier": None, "non_private": True}, "expected None with a fit", 2),
-        ({"prior_weight": 2}, "--prior-weight: expected with --prior-model only", 2),
+        ({"noise_multiplier": None, "non_private": True}, "leave it out with a fit", 2),
+        ({"prior_weight": 2}, "--prior-weight 2: expected with --prior-model only", 2),
         ({"noise_multiplier": None, "budget": None}, "one of the arguments --epsilon", 2),
-        ({"sampling": "full", "batch_size": 3}, "batch_size=3", 2),
+        ({"sampling": "full", "batch_size": 3}, "--batch-size 3", 2),
     ):
         path = plan(**change)
         said = [refused(*argv, code=code) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
@@ -387,7 +387,7 @@ def test_without_the_number_of_records(run, plan, refused):
     code, out, _ = run("config", plan(records=None), "--check")
     assert code == 0 and "with records given it is known beforehand" in out and "3 of 3 left for ward7\n" in out
     # What the budget is about is known all the same.
-    assert "target_delta=1e-05" in refused("config", plan(records=None, delta=1e-5), "--check")
+    assert "--delta 1e-05" in refused("config", plan(records=None, delta=1e-5), "--check")
     code, out, _ = run("config", plan(steps=None, vocab=None), "--check")
     assert code == 0 and "with steps, features or vocab given" in out
     code, out, _ = run("config", plan(noise_multiplier=None, non_private=True, budget=None), "--check")

@@ -37,7 +37,7 @@ def test_a_warning_of_delta_is_about_persons(inputs, run):
 
 def test_a_budget_of_persons_pays_for_persons_alone(inputs, run, refused):
     Budget.create("b", 9.0, 1e-5, dataset="notes", unit="person")
-    assert "unit='record'" in refused(*FIT, "--records", 25, "--budget", "b", "--out", "m")
+    assert "--unit record" in refused(*FIT, "--records", 25, "--budget", "b", "--out", "m")
     assert run(*FIT, "--groups", "who.npy", "--budget", "b", "--out", "m")[0] == 0
     assert Budget("b").spent > 0
 

@@ -8,10 +8,9 @@ import subprocess
 import pytest
 
 from vips_fast import __version__
-from vips_fast.cli.help import usage
 from vips_fast.cli.manual import page
 from vips_fast.cli.options import Command, OneOf, Option, switch
-from vips_fast.cli.parser import parse
+from vips_fast.cli.parser import parse, usage
 from vips_fast.cli.tables import PROGRAM
 
 COMMANDS = {command.words: command for command in PROGRAM.all()}
@@ -65,7 +64,7 @@ def test_the_usage_names_what_is_required(run, monkeypatch):
 
 
 def test_the_usage_names_of_what_one_is_required():
-    goal = OneOf((Option("--noise"), switch("--free", "")), required=True)
+    goal = OneOf(Option("--noise"), switch("--free", ""), required=True)
     command = Command("tool", "", entries=(goal, Option("files", nargs="+")))
     assert usage(command) == "vips-fast tool (--noise NOISE | --free) [options] files [files ...]"
 

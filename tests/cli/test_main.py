@@ -11,7 +11,7 @@ import time
 import pytest
 
 from vips_fast import cli, runtime_info
-from vips_fast.cli.progress import ProgressLine, ReadingLine
+from vips_fast.cli.output import ProgressLine, ReadingLine
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 
@@ -52,7 +52,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
     [
         ([], "the following arguments are required: COMMAND"),
         (["nonsense"], "invalid choice: 'nonsense'"),
-        (["fit", "lda"], "required: INPUT, --out, --topics"),
+        (["fit", "lda"], "required: INPUT, --out"),
         (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
         ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
         ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
@@ -68,10 +68,10 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         (["predict", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
         (GOAL[:5], "required: --delta"),
         ([*GOAL, "--noise-multiplier", 1], "not allowed with"),
-        ([*GOAL, "--sampling", "full", "--batch", 10], "batch_size=10: expected None with sampling='full'"),
+        ([*GOAL, "--sampling", "full", "--batch", 10], "--batch 10: leave it out with --sampling full"),
         ([*GOAL, "--accountant", "mine"], "'mine'; expected one of "),
         ([*GOAL, "--plot", "x.gif"], "argument --plot: 'x.gif': expected a name that ends"),
-        ([*GOAL, "--batch", 10, "--relation", "replace_one"], "expected 'add_remove' with sampling='poisson'"),
+        ([*GOAL, "--batch", 10, "--relation", "replace_one"], "expected 'add_remove' with --sampling poisson"),
     ],
 )
 def test_usage_errors(refused, argv, message):
@@ -97,7 +97,7 @@ def test_exit_codes(refused, monkeypatch, error, code, message):
     def fail(args):
         raise error
 
-    monkeypatch.setattr("vips_fast.cli.info.info", fail)
+    monkeypatch.setattr("vips_fast.cli.commands.program.info", fail)
     assert refused("info", code=code) == message
     if isinstance(error, (RuntimeError, KeyError)):
         with pytest.raises(type(error)):

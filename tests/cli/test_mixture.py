@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
-from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.output import ProgressLine
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.budget import Budget
 
@@ -195,7 +195,7 @@ def test_the_check_of_a_job_says_what_the_fit_spends(run, rows):
         ("vector", ["--max-words", 3], "--max-words: expected with --held"),
         ("vector", ["--held", "answers.npy", "--vocab", "words.txt"], "y has shape (600, 4): expected (600, 2)"),
         ("vector", ["--held", "held.npz", "--vocab", "public:en"], "public:en"),
-        ("vector", ["--projection", 9], "projection=9: expected at most the 4 columns"),
+        ("vector", ["--projection", 9], "--projection 9: expected at most the 4 columns"),
         ("bernoulli", ["--schema", "n.toml"], "column 'age' is a number"),
         ("bernoulli", ["--names", "words.txt"], "2 names; expected 4"),
         ("bernoulli", ["--center", 2], "expected a number from 0 to 1"),

@@ -141,7 +141,7 @@ def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monke
         column = {word: v for v, word in enumerate(prior.words)}
         topic = prior.ratios[:, column["music"]].argmax()
         assert prior.ratios[topic, column["song"]] > 3 > prior.ratios[topic, column["lawyer"]]
-    monkeypatch.setattr("vips_fast.cli.prior.packaged_model", lambda: None)
+    monkeypatch.setattr("vips_fast.cli.commands.prior.packaged_model", lambda: None)
     message = "expected public documents, --word-vectors FILE or --model DIR; for English, the installed package gt-all"
     assert message in refused("prior", "build", *small)
     assert "vocab.txt: No such file" in refused("prior", "build", *small, "--model", tmp_path)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.cli import folder
-from vips_fast.cli.progress import ProgressLine
-from vips_fast.cli.record import log_to
+from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs.folder import JobFolder
+from vips_fast.jobs.log import log_to
+from vips_fast.jobs.places import kind_in
 
 KEYS = {
     "model",
@@ -72,7 +72,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
     code, text, err = run(*argv, "--json", "--quiet", "--log-file", log)
     assert (code, err, text.count("\n")) == (0, "", 1)
     said = json.loads(text)
-    model = folder.kind_in(out).load(out)
+    model = kind_in(out).load(out)
     seconds = said.pop("seconds")
     assert 0 < seconds < 600 and set(said) == KEYS - {"seconds"}
     assert said == {
@@ -128,7 +128,7 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
     assert said.startswith(f"{files.folder}/absent: No such file or directory. The result is kept: vips-fast finish ")
     monkeypatch.undo()
     monkeypatch.setattr(ProgressLine, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    assert "with --resume goes on" in ends(143, "terminated", *SMALL, "--out", files.folder / "other", quiet=False)
+    assert "with --resume continues" in ends(143, "terminated", *SMALL, "--out", files.folder / "other", quiet=False)
     # argparse ends a command before anything is known of it.
     assert run(*files.fit("--json", "--steps", 0))[:2] == (2, "")
 

@@ -9,7 +9,7 @@ import pytest
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.accounting.printing import rounded_up
-from vips_fast.cli.exits import Exit
+from vips_fast.cli.messages import Exit
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs.folder import ledger_in
 from vips_fast.models.vocabulary.planning import enough_for_words
@@ -188,7 +188,7 @@ def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch)
     assert "--resume" not in said and not (ward / "m.run").exists()  # nothing is there to go on with
     need = enough_for_words(600, purchased[0].privacy_.epsilon, 1e-5, 4, 100)
     assert (
-        f"about --epsilon = {rounded_up(need[0] / 0.001, 2)}, or some {need[1]:.2g} patients in place of 600, or a"
+        f"about --epsilon {rounded_up(need[0] / 0.001, 2)}, or some {need[1]:.2g} patients in place of 600, or a"
         in said
     )
     assert SECRET not in said
@@ -237,9 +237,9 @@ def test_words_that_a_share_leaves_out_were_released(ward, run, refused, paid):
 
 REFUSED = {
     ("--sampling", "without_replacement"): "replace_one",
-    ("--batch-size", 4000): "batch_size=4000: expected a number in (0, 600], the number of records",
-    ("--sampling", "random_allocation", "--batch-size", 200, "--steps", 4): "n_steps=4: expected a multiple of 3",
-    ("--features", 5): "--features 5: expected only with a public --vocab",
+    ("--batch-size", 4000): "--batch-size 4000: expected a number in (0, 600], the number of records",
+    ("--sampling", "random_allocation", "--batch-size", 200, "--steps", 4): "--steps 4: expected a multiple of 3",
+    ("--features", 5): "--features 5: expected only with a public vocabulary",
 }
 
 
@@ -302,7 +302,7 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
     process.kill()
     assert process.wait() == -9 and 0 < budget.spent < 6.0
     names = PrivateVocabulary.load(folder / "words" / "model").get_feature_names_out().tolist()
-    other = "--max-share 0.6: gives other words than the topics that --resume goes on with"
+    other = "--max-share 0.6: gives other words than the topics that --resume continues"
     assert other in run(*job, "--resume", "--max-share", 0.6)[2]
     code, out, _ = run(*job, "--resume")
     assert code == 0 and "vocabulary is included" in " ".join(out.split())
@@ -316,8 +316,8 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (("-",), "-: standard input can be read once only; expected a file, or a public --vocab"),
-        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon, or --budget alone"),
+        (("-",), "-: standard input can be read once only; expected a file, or a public vocabulary"),
+        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon or only --budget, of which"),
     ],
 )
 def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):

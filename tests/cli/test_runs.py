@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.cli.exits import Exit
-from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.messages import Exit
+from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, RunFolder
 from vips_fast.jobs import folder as runs
@@ -88,7 +88,7 @@ def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, sig
     if signum != signal.SIGKILL:
         (line,) = err.splitlines()
         assert line.startswith(f"vips-fast: error: stopped by {signum.name}. {n} releases (epsilon = ")
-        assert line.endswith(f"spent; the same command with --resume goes on with the run in {folder_of(files)}")
+        assert line.endswith(f"spent; the same job with --resume continues the run in {folder_of(files)}")
     message = refused(*files.fit(*NOISE))
     assert f"model.run: holds a run that was stopped at step {n} of 1000000, with {n} releases" in message
     assert "expected --resume, or vips-fast clean" in message
@@ -300,7 +300,7 @@ def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps
     with monkeypatch.context() as patch:
         patch.setattr(ProgressLine, "__call__", fill)
         code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
-    assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume goes on" in err
+    assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume continues" in err
     # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
     (disk / "others").unlink()
     assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
@@ -330,7 +330,7 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
 
 def test_a_folder_that_becomes_read_only_while_fitting(run, files):
     script = (
-        "import sys, vips_fast.cli as c; from vips_fast.cli.progress import ProgressLine\n"
+        "import sys, vips_fast.cli as c; from vips_fast.cli.output import ProgressLine\n"
         "def wait(line, progress):\n"
         "    if progress.step == 5: print('fitted', flush=True), input()\n"
         "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"

@@ -13,8 +13,8 @@ import pytest
 from scipy import sparse
 
 from vips_fast.cli import main
-from vips_fast.cli.exits import Exit
-from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.messages import Exit
+from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]

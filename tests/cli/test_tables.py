@@ -145,8 +145,8 @@ def test_rows_of_persons_one_by_one(run, refused, folder):
     rows = ("--person", "home", "--unit", "household", "--sampling", "rows", "--batch-size", 300)
     code, text, _ = run(*fit(folder, "t.csv", "m", *rows, "--rows-per-group", 2))
     assert code == 0 and "adding or removing one household with all rows, among 1000 rows" in " ".join(text.split())
-    assert "rows_per_group=None: expected" in refused(*fit(folder, "t.csv", "n", *rows))
-    assert "sampling='rows': expected groups" in refused(*fit(folder, "t.csv", "n", *rows[4:]))
+    assert "no --rows-per-group: expected" in refused(*fit(folder, "t.csv", "n", *rows))
+    assert "--sampling rows: expected groups" in refused(*fit(folder, "t.csv", "n", *rows[4:]))
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

@@ -134,9 +134,9 @@ def test_a_prior_of_public_topics(run, refused, files):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--batch-size", 61], "batch_size=61"),
-        (["--clip", 2], "clip=2.0"),
-        (["--format", "dsv"], "format='dsv': expected one of 'npz'"),
+        (["--batch-size", 61], "--batch-size 61"),
+        (["--clip", 2], "--clip 2.0"),
+        (["--format", "dsv"], "--format dsv: expected one of 'npz'"),
         (["--features", 7], "docs.txt: has 6 words; expected 7"),
         (["--transcript", "{model}/t"], "expected a folder that is not inside --out"),
         (["--transcript", "{model}/.."], "expected a new or an empty folder"),
@@ -228,7 +228,7 @@ def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
     if how == signal.SIGINT:
         assert process.returncode == 130, err
         last = err.splitlines()[-1]
-        assert last.startswith("vips-fast: error: stopped by SIGINT. ") and "the same command with --resume" in last
+        assert last.startswith("vips-fast: error: stopped by SIGINT. ") and "the same job with --resume" in last
     assert files.names() == {"docs.txt", "words.txt", "model", "model.run", "transcript"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vips_fast.cli.output import read_labels
+from vips_fast.cli.inputs import read_labels
 from vips_fast.data import Batch, Records, load_corpus, write_shards
 from vips_fast.data.groups import Numbering, canonical_label, check_whole, group_codes
 from vips_fast.engine.units import KeptRows, UnitRecords

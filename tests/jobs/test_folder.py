@@ -79,7 +79,7 @@ def test_a_folder_of_another_program_is_refused(stage):
     run.mkdir()
     (run / "log").write_text("mine")
     assert stage.run() == 2
-    assert re.search(r"model.run: holds 'log', and no journal of a job; expected another --out", stage.said())
+    assert re.search(r"model.run: holds 'log', and no journal of a job; expected another place", stage.said())
     assert main(["clean", str(run)]) == 0 and (run / "log").read_text() == "mine"
 
 

@@ -1,9 +1,13 @@
 """A job from Python is the job of the shell: the same bits, statuses that are true, and a run that goes on."""
 
+import ast
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, jobs
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.randomness import KeyedRandomness
@@ -68,8 +72,8 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     first.model.set_params(callback=stops)
     with pytest.raises(KeyboardInterrupt) as error:
         first.run()
-    assert first.status is Status.SPENT and "--resume" in "".join(error.value.__notes__)
-    with pytest.raises(ValueError, match="expected --resume"):
+    assert first.status is Status.SPENT and "with resume=True continues" in "".join(error.value.__notes__)
+    with pytest.raises(ValueError, match="expected resume=True"):
         job().run()
     again = job(resume=True)
     done = again.run()
@@ -109,3 +113,27 @@ def test_a_check_costs_what_the_job_will(notes, tmp_path):
     (tmp_path / "m" / "mine.txt").write_text("")
     with pytest.raises(ValueError, match="not empty"):
         job.check()
+
+
+def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
+    def job(**source):
+        return Job(model(), TextFile(notes, text=["note"], person="patient", **source), tmp_path / "out")
+
+    shell = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").touch()
+    for source, options, python, said in (
+        ({"prior_weight": 2.0}, ["--prior-weight", 2], "prior_weight=2: expected with prior_model= only", None),
+        ({}, [], "is not empty; force=True replaces a model in it", "is not empty; --force replaces a model in it"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(python)):
+            job(**source).run()
+        assert main([str(word) for word in (*shell, *options, "--out", tmp_path / "out")]) == 2
+        assert (said or "--prior-weight 2: expected with --prior-model only") in capsys.readouterr().err
+
+
+def test_no_message_of_a_job_speaks_of_an_option():
+    for path in Path(jobs.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"--[a-z]", node.value), (path.name, node.lineno, node.value)

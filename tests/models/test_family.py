@@ -231,7 +231,7 @@ class BallNetwork(SigmoidBeliefNetwork):
         inputs=(COLUMNS,),
         classes=("models.ball:BallNetwork",),
         command="ball",
-        shell="cli.ball",
+        shell="cli.commands.ball",
         verb="transform",
         scorer="models.scores:pixel_accuracy",
         text="ball.txt",
@@ -270,14 +270,14 @@ class Ball(Part):
         '        _search(SBN, "',
         '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',
     ),
-    "vips_fast/cli/ball.py": '''"""``fit ball``."""
+    "vips_fast/cli/commands/ball.py": '''"""``fit ball``."""
 
 from pathlib import Path
 
 import numpy as np
 
-from ..models.ball import BallNetwork
-from ..jobs import beside
+from ...models.ball import BallNetwork
+from ...jobs import beside
 
 
 def fit(args):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from scipy.stats import binom
 
 from ..accounting import PrivacyEvent, Relation, delta, epsilon, rounded_up
@@ -141,8 +140,11 @@ class _Attack:
         for sign, own in zip(self.signs, owns, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
-            sampled = float(logsumexp(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square))
-            self.ratios.append(sign * sampled if length == 1 else linear - 0.5 * square)
+            if length > 1:
+                self.ratios.append(linear - 0.5 * square)
+                continue
+            sampled = np.logaddexp.reduce(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square)
+            self.ratios.append(sign * float(sampled))
 
     @property
     def score(self) -> float:
@@ -151,8 +153,8 @@ class _Attack:
         if length == 1:
             return math.fsum(self.ratios)
         epochs = np.array(self.ratios).reshape(-1, length)
-        fresh = logsumexp(epochs, axis=1) - math.log(length)
-        return float(np.logaddexp(fresh.sum(), logsumexp(epochs.sum(0)) - math.log(length)))
+        fresh = np.logaddexp.reduce(epochs, axis=1) - math.log(length)
+        return float(np.logaddexp(fresh.sum(), np.logaddexp.reduce(epochs.sum(0)) - math.log(length)))
 
 
 def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:

@@ -22,7 +22,11 @@ _MULTIPLIER = 1.5
 
 def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """The law of noised sums less exact sums: two runs of the engine's loop, on two threads."""
-    first, second = _Noise(bench, sizes.draws), _Noise(bench, sizes.draws)
+    records = bench.adapter.blank(-(-sizes.draws // 4))
+    entries = math.prod(_prepare(bench, records, 2).model.shape)
+    # An even number of releases, so that steps can be compared in pairs.
+    n_steps = max(2, 2 * round(sizes.draws / (4 * entries)))
+    first, second = (_Noise(bench, _prepare(bench, records, n_steps)) for _ in range(2))
     checks = law(np.concatenate((first.units, second.units)), first.claimed)
     checks += _lattice(first, second) + _independence(first, second)
     words = [run.prepared.randomness.words(1000, "sample", 0) for run in (first, second)]
@@ -34,6 +38,11 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     return LayerResult("C", "noise of a release", tuple(checks), figures={"sd": sd, "draws": 2 * first.units.size})
 
 
+def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
+    estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
+    return bench.prepare(estimator, records)
+
+
 class _Noise:
     """Released sums less exact ones, of one run whose parameters stay as they are.
 
@@ -41,12 +50,8 @@ class _Noise:
     deviation that the declared sensitivity asks for, in the same units.
     """
 
-    def __init__(self, bench: Bench, draws: int):
-        records = bench.adapter.blank(-(-draws // 4))
-        entries = math.prod(self._prepare(bench, records, 2).model.shape)
-        # An even number of releases, so that steps can be compared in pairs.
-        n_steps = max(2, 2 * round(draws / (4 * entries)))
-        self.prepared = made = self._prepare(bench, records, n_steps)
+    def __init__(self, bench: Bench, made: Stage):
+        self.prepared = made
         model, mechanism = made.model, made.plan.mechanism
         self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing
         backend: Any = Watched(made.backend)
@@ -68,12 +73,7 @@ class _Noise:
         # All records in each step: the event is known without asking the sampler.
         event = GaussianEvent(_MULTIPLIER, relation=bench.relation)
         spent = without_leaks({one: count for (_, one), count in made.ledger.spent.items()})
-        self.charged = spent == {event: n_steps}
-
-    @staticmethod
-    def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
-        estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
-        return bench.prepare(estimator, records)
+        self.charged = spent == {event: made.plan.n_steps}
 
 
 def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> Check:

@@ -4,14 +4,15 @@ Exit codes are those of `Exit`. Results go to standard output, progress and erro
 """
 
 import errno
+import functools
 import io
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
-from .exits import Exit, ExitWith, cause
-from .messages import flush, say, shown_streams
-from .options import load
+from .messages import Exit, ExitWith, cause, flush, say, shown_streams
+from .options import in_options, load
 from .parser import parse
 
 
@@ -23,12 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    debug = False
+    args = None
     try:
         args = parse(argv)
-        debug = args.debug
         # Loaded only now, because --help does without it.
-        code: int = load("record:recorded")(args, _explained)
+        code: int = load("commands:recorded")(args, functools.partial(_explained, args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -36,14 +36,13 @@ def _run(argv: Sequence[str] | None) -> int:
         # argparse leaves this way: after --help with 0, after an error with 2.
         return stop.code if isinstance(stop.code, int) else Exit.FAILED
     except (Exception, KeyboardInterrupt) as error:
-        if debug and isinstance(error, Exception):
+        if args and args.debug and isinstance(error, Exception):
             raise
-        message, code = _explained(error)
+        message, code = _explained(args, error)
         silent = isinstance(error, BrokenPipeError) and error.filename is None
         flush()  # the rest of a broken stream would fail again at exit
         if not silent:  # otherwise the reader of a pipe has seen enough
-            # A fit that ended early notes what it spent.
-            say(". ".join([f"error: {message}", *getattr(cause(error), "__notes__", ())]))
+            say(f"error: {message}")
         return code
 
 
@@ -59,9 +58,13 @@ def _open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _explained(error: BaseException) -> tuple[str, int]:
-    """Give the message of an error, and the exit code."""
+def _explained(args: Namespace | None, error: BaseException) -> tuple[str, int]:
+    """Give an error's message, with options for parameters, and its exit code."""
     message, code = _message(cause(error))
+    # A fit that ended early notes its spending, and how to resume it.
+    message = ". ".join([message, *getattr(cause(error), "__notes__", ())])
+    if args is not None:
+        message = in_options(args.command, message)
     return message, error.code if isinstance(error, ExitWith) else code
 
 

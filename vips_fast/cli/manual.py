@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from .exits import Exit
-from .help import usage
+from .messages import Exit
 from .options import Command
+from .parser import usage
 from .tables import PROGRAM
 
 #: Variables of the environment, for all commands.

@@ -1,13 +1,50 @@
-"""Lines for the terminal; a command continues if they cannot be written."""
+"""Lines for the terminal, which a command survives if they cannot be written, and the codes that it ends with."""
 
 import contextlib
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import IO, Any
 
 from ..store.text import printable
+
+
+class Exit(IntEnum):
+    """Exit codes, each with its meaning."""
+
+    meaning: str
+
+    DONE = 0, "done"
+    FAILED = 1, "failed: memory, disk, an internal error; or the answer is no (verify, audit, demo)"
+    BAD_INPUT = 2, "bad usage, bad input or a hopeless forecast, or another job has the folder; nothing is spent"
+    REFUSED = 3, "refused by the budget; nothing more is spent"
+    KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
+    UNREPORTED = 5, "written to OUT, but the report could not be printed"
+    HANGUP = 129, "stopped by SIGHUP; go on with --resume"
+    INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); go on with --resume"
+    TERMINATED = 143, "stopped by SIGTERM; go on with --resume"
+
+    def __new__(cls, code: int, meaning: str = "") -> "Exit":
+        """Make a number with a meaning."""
+        one = int.__new__(cls, code)
+        one._value_, one.meaning = code, meaning
+        return one
+
+
+class ExitWith(Exception):
+    """The error that is its cause ends the command, with this code."""
+
+    def __init__(self, code: Exit) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def cause(error: BaseException) -> BaseException:
+    """Unwrap the error of an `ExitWith`."""
+    return error.__cause__ if isinstance(error, ExitWith) and error.__cause__ is not None else error
 
 
 class Shown:
@@ -82,3 +119,13 @@ def _put(stream: IO[str] | None, text: str) -> bool:
 def width() -> int:
     """Count the characters of a line on this terminal."""
     return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
+
+
+def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
+    """Write the object of ``--json`` in one line."""
+    return json.dumps(dict(said, exit=Exit(code).name.lower(), error=error), allow_nan=False, sort_keys=True)
+
+
+def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
+    """Print the object of ``--json``."""
+    print(object_line(said, code, error), flush=True)

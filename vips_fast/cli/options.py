@@ -5,6 +5,7 @@
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
@@ -153,33 +154,21 @@ def source(flags: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
     return Option(flags, help, path=place, metavar=metavar, reads=True, **more)
 
 
-@dataclass(frozen=True, eq=False)
 class OneOf:
     """Options that exclude each other."""
 
-    options: tuple[Option, ...]
-    required: bool = False
+    def __init__(self, *options: Option, required: bool = False) -> None:
+        self.options, self.required = options, required
 
 
-@dataclass(frozen=True, eq=False)
 class Group:
     """Options under a title in the help."""
 
-    title: str
-    entries: "tuple[Entry, ...]"
+    def __init__(self, title: str, *entries: "Entry") -> None:
+        self.title, self.entries = title, entries
 
 
 Entry = Option | OneOf | Group
-
-
-def one_of(*options: Option, required: bool = False) -> OneOf:
-    """Let options exclude each other."""
-    return OneOf(options, required)
-
-
-def group(title: str, *entries: Entry) -> Group:
-    """Put options under a title."""
-    return Group(title, entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +181,8 @@ class Command:
     entries: tuple[Entry, ...] = ()
     #: What can follow its words. A family shows the first of each inner command.
     examples: tuple[str, ...] = ()
-    #: The function that runs it, ``"module:function"``; by default both are called as its first and last word.
+    #: The function of `vips_fast.cli.commands` that runs it, ``"module:function"``; by default both are called as its
+    #: first and last word.
     run: str = ""
     inner: "tuple[Command, ...]" = ()
     #: The name of the inner commands in the help.
@@ -232,7 +222,7 @@ class Command:
     def load(self) -> Callable[[Any], int]:
         """Import the function that runs it."""
         words = self.words.split()
-        function: Callable[[Any], int] = load(self.run or f"{words[0]}:{words[-1]}")
+        function: Callable[[Any], int] = load(f"commands.{self.run or f'{words[0]}:{words[-1]}'}")
         return function
 
 
@@ -253,6 +243,31 @@ def load(where: str) -> Any:
     """Import ``"module:name"`` of `vips_fast.cli`: the only place that waits with an import until it is needed."""
     module, _, name = where.partition(":")
     return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+_PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
+
+
+def in_options(command: Command, text: str) -> str:
+    """Write a message's parameters, ``name=value``, as the command's options.
+
+    >>> one = command("tool", "", setting("--topics", "", dest="n_components"), switch("--resume", ""))
+    >>> in_options(one, "n_components=0: expected more, or resume=True with other_name=0")
+    '--topics 0: expected more, or --resume with other_name=0'
+    """
+    known = {option.dest: option for option in command.options if not option.positional}
+
+    def typed(found: re.Match[str]) -> str:
+        option, value = known.get(found[1]), found[2]
+        if option is None or (option.switch and value != repr(option.const)):
+            return found[0]
+        word = option.names[-1]
+        if value == "None":
+            return f"no {word}"
+        bare = not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")
+        return word if option.switch or bare else f"{word} {(value or '').strip(chr(39))}"
+
+    return _PARAMETER.sub(typed, text).replace(": expected None", ": leave it out")
 
 
 def read_tried(command: Command, texts: list[str]) -> dict[str, list[Any]]:

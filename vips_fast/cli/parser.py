@@ -1,16 +1,16 @@
-"""From the words of a command line to its arguments, by the table of `vips_fast.cli.tables`."""
+"""From the words of a command line to its arguments, by the table of `vips_fast.cli.tables`; and their help."""
 
 import argparse
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import __version__
-from .exits import table
-from .help import examples, usage, wrapped
 from .jobfile import load
-from .messages import say
+from .messages import Exit, say
 from .options import TEXT, Command, Entry, Group, Kind, OneOf, Option, Place
 from .tables import PROGRAM, VERSION
 
@@ -152,3 +152,53 @@ def _type(kind: Kind) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return value
+
+
+def columns() -> int:
+    """Count the characters of a line of help; argparse leaves two."""
+    return max(58, shutil.get_terminal_size().columns - 2)
+
+
+def usage(command: Command) -> str:
+    """Show a command with all that it requires, and ``[options]``."""
+    needed = {option: group for group in command.alternatives if group.required for option in group.options}
+    words: dict[str, None] = {}  # in order, each once
+    for option in command.options:
+        if option in needed:
+            words[f"({' | '.join(one.typed() for one in needed[option].options)})"] = None
+        elif option.required and not option.positional:
+            words[option.typed()] = None
+    places = [option.typed() for option in command.options if option.positional]
+    # Every command has --help.
+    return " ".join([command.prog, *words, "[options]", *places, *[f"{command.metavar} ..."] * bool(command.inner)])
+
+
+def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
+    """Wrap a text into lines, without breaking a word; ``end`` follows each line but the last."""
+    lines = textwrap.wrap(
+        text,
+        columns() - len(end),
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line + end for line in lines[:-1]] + lines[-1:]
+
+
+def examples(command: Command) -> str:
+    """Show a command's examples; a long one continues in the next line, as a shell takes it."""
+    lines = [line for example in command.lines for line in wrapped(example, "  ", "      ", " \\")]
+    return "\n".join(["examples:", *lines, ""])
+
+
+def rows(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Show names, each with its text beside it."""
+    known = list(pairs)
+    indent = max(len(name) for name, _ in known) + 4
+    return [line for name, text in known for line in wrapped(text, f"  {name:<{indent - 2}}", " " * indent)]
+
+
+def table() -> str:
+    """Show the codes and their meanings, for ``--help``."""
+    return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])

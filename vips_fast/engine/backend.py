@@ -63,17 +63,9 @@ class Threads:
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
 
-    def read(
-        self,
-        read: Callable[..., Any],
-        X: Any,
-        y: Any,
-        extra: Mapping[str, Any],
-        groups: Any,
-        owned: Callable[[Records, Any], Records],
-    ) -> tuple[Records, dict[str, Any]]:
+    def read(self, *data: Any) -> tuple[Records, dict[str, Any]]:
         """See `Backend.read`."""
-        return read_units(read, X, y, extra, groups, owned)
+        return read_units(*data)
 
     def placed(self, records: Records) -> AbstractContextManager[Records]:
         """Give the records unchanged."""

@@ -5,6 +5,7 @@ noise multiplier of the mechanism that will add the noise. `vips_fast.engine.pla
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..accounting import PrivacyEvent, Relation, SelfComposedEvent
@@ -44,7 +45,7 @@ class RunPlan:
         """The neighboring relation."""
         return self.sampler.relation
 
-    @property
+    @cached_property
     def event(self) -> PrivacyEvent | None:
         """Event of a release or an epoch (`starts_event`); None without noise."""
         z = self.mechanism.noise_multiplier

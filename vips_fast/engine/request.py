@@ -135,12 +135,6 @@ class Earlier:
     relation: str
     unit: str
     state: Mapping[str, Any]
-    n_steps: int
-
-    @property
-    def head(self) -> str:
-        """Hash of the ledger."""
-        return self.ledger.head
 
     @property
     def delta(self) -> float | None:
@@ -186,7 +180,3 @@ class Request:
     def purchase_event(self) -> PrivacyEvent | None:
         """The event of the purchase."""
         return None if self.purchase is None else event_from_dict(self.purchase["event"])
-
-    def about(self, public: Public) -> Request:
-        """Copy the request with other public facts, for example of read data."""
-        return replace(self, public=public)

@@ -12,7 +12,7 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 A job is *planned*, *reserved*, at a *round* of its purchase, at a *step*, has its *result*, is *published* (`state`).
 The journal records the plan, the digest of the columns, and the head of the result's ledger, which no other model has.
 The ledgers of purchase and fit record reservations, rounds and steps, also before each begins. So after any kill these
-logs tell the state, and ``--resume`` continues from it. Files with other names stay, and nothing reads them.
+logs tell the state, and ``resume=True`` continues from it. Files with other names stay, and nothing reads them.
 """
 
 from __future__ import annotations
@@ -141,9 +141,8 @@ def refusal(folder: Path) -> str:
     clean = f"or vips-fast clean {folder} to give it up"
     if belongs(folder / MODEL, folder):
         return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
-    return (
-        f"{folder}: holds a run that was stopped at {state(folder)}, with {spent(folder)}; expected --resume, {clean}"
-    )
+    stopped = f"holds a run that was stopped at {state(folder)}, with {spent(folder)}"
+    return f"{folder}: {stopped}; expected resume=True, {clean}"
 
 
 def remove(folder: Path) -> None:
@@ -228,7 +227,7 @@ class JobFolder(RunFolder):
             raise FileExistsError(f"{self.path}: is a symbolic link, which no job makes; remove it")
         others = () if self._ours() else _before_journal(self.path)
         if others:
-            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no journal of a job; expected another --out")
+            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no journal of a job; expected another place")
         super()._look(resume)
 
     def _ours(self) -> bool:
@@ -348,7 +347,7 @@ class JobFolder(RunFolder):
             return ""
         if belongs(self.path / MODEL, self.path):
             return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
-        return f"{spent(self.path)}; the same command with --resume goes on with the run in {self.path}"
+        return f"{spent(self.path)}; the same job with resume=True continues the run in {self.path}"
 
     @property
     def _worth(self) -> bool:

@@ -241,7 +241,7 @@ class Job:
         TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
         for other in (out.resolve(), run_folder(out).resolve()):
             if path.is_relative_to(other):
-                raise ValueError(f"--transcript {self.transcript}: expected a folder that is not inside --out {other}")
+                raise ValueError(f"transcript={self.transcript}: expected a folder that is not inside out={other}")
         return path
 
     def run(self) -> Outcome:
@@ -285,7 +285,7 @@ class Job:
             material = self.source.read(reading)
             groups = material.groups if self.groups is None else self.groups
             if groups is None and self.source.person is not None:
-                raise ValueError(f"--person {self.source.person}: this input has no columns; expected --groups FILE")
+                raise ValueError(f"person={self.source.person}: this input has no columns; expected groups=")
             if groups is None and model.private:
                 warn_of_persons(self.source.path, model.invalid)
             with self.progress() as callback:
@@ -353,7 +353,7 @@ class Job:
                     return None
                 raise ValueError(
                     f"{folder} holds a finished model with {name} = {theirs.get(name)!r}, this fit has {mine[name]!r}; "
-                    "expected the same with --resume"
+                    "expected the same with resume=True"
                 )
         return there
 
@@ -375,4 +375,4 @@ def warn_of_persons(path: str, invalid: str) -> None:
             known = invalid == "drop"
             if known or repeats(batch[name] for batch in read_batches(path, [name])):
                 said = "looks like a person's" if known else "repeats"
-                warnings.warn(f"column {name!r} {said}: rows of one person? give --person {name}", stacklevel=2)
+                warnings.warn(f"column {name!r} {said}: rows of one person? give person={name}", stacklevel=2)

@@ -22,12 +22,12 @@ def check_place(path: Path, force: bool) -> None:
         raise ValueError(f"{path} exists and is not a folder")
     if path.is_dir() and any(path.iterdir()):
         if not force:
-            raise ValueError(f"{path} is not empty; --force replaces a model in it")
+            raise ValueError(f"{path} is not empty; force=True replaces a model in it")
         replaceable = False
         with contextlib.suppress(OSError, ValueError):
             replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
         if not replaceable:
-            raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
+            raise ValueError(f"{path} holds no model of vips-fast, or other files too; expected another place")
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:

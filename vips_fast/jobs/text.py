@@ -116,11 +116,11 @@ class TextFile:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", str(self.path))
         if self.prior_weight is not None and self.prior_model is None:
-            raise ValueError("--prior-weight: expected with --prior-model only")
+            raise ValueError(f"prior_weight={self.prior_weight:g}: expected with prior_model= only")
         if self.word_vectors is not None:
             load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
         if self.prior is not None and self.prior_model is not None:
-            raise ValueError(f"--public-prior {self.prior_source}: expected without --prior-model")
+            raise ValueError(f"prior_source={self.prior_source}: expected without prior_model=")
 
     @cached_property
     def prior(self) -> PublicPrior | None:
@@ -182,7 +182,7 @@ class TextFile:
             reading.model.set_params(topic_word_prior=self._prior(reading.model, corpus))
         if self.word_vectors is not None:
             if corpus.vocabulary is None:
-                raise ValueError(f"--word-vectors {self.word_vectors}: the columns have no words; expected --vocab")
+                raise ValueError(f"word_vectors={self.word_vectors}: the columns have no words; expected vocab=")
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
         if self.prior is not None:
@@ -241,7 +241,7 @@ class TextFile:
         Returns None, with a warning, if it does not know purchased words.
         """
         if columns is None:
-            raise ValueError(f"--public-prior {self.prior_source}: the columns have no words; expected --vocab")
+            raise ValueError(f"prior_source={self.prior_source}: the columns have no words; expected vocab=")
         try:
             return prior.restricted_to(columns)
         except ValueError as error:
@@ -260,10 +260,10 @@ class TextFile:
         known = prior.components_
         shape = int(model.n_components), corpus.n_features
         if known.shape != shape:
-            raise ValueError(f"--prior-model {folder}: {known.shape} topics and words; expected {shape}")
+            raise ValueError(f"prior_model={folder}: {known.shape} topics and words; expected {shape}")
         words = column_names(prior._fitted().public)
         if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
-            raise ValueError(f"--prior-model {folder}: other words, or another order; expected those of --vocab")
+            raise ValueError(f"prior_model={folder}: other words, or another order; expected those of the vocabulary")
         return known * (self.prior_weight or 1.0)
 
 
@@ -312,20 +312,21 @@ class _Purchase:
         if not len(words.get_feature_names_out()):
             raise PurchaseError(self._nothing(words, released))
         if not self._folder.keep_columns(words.get_feature_names_out()):
-            why = "gives other words than the topics that --resume goes on with"
-            raise ValueError(f"--max-share {self._source.max_share:g}: {why}")
+            why = "gives other words than the topics that resume=True continues"
+            raise ValueError(f"max_share={self._source.max_share:g}: {why}")
         return words
 
     def _check(self) -> None:
         source, model = self._source, self._model
         if source.path == "-":
-            raise ValueError("-: standard input can be read once only; expected a file, or a public --vocab")
-        for option, value in (("--features", source.features), ("--prior-model", source.prior_model)):
+            raise ValueError("-: standard input can be read once only; expected a file, or a public vocabulary")
+        for name, value in (("features", source.features), ("prior_model", source.prior_model)):
             if value is not None:
-                raise ValueError(f"{option} {value}: expected only with a public --vocab")
+                raise ValueError(f"{name}={value}: expected only with a public vocabulary")
         if model.target_epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
-                "--vocab private: expected --epsilon, or --budget alone, of which it takes a share, or a public --vocab"
+                "vocab='private': expected target_epsilon= or only budget=, of which it takes a share, or a public "
+                "vocabulary"
             )
 
     @property
@@ -364,7 +365,7 @@ class _Purchase:
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
-            raise ValueError(f"{self._folder.words}: purchased with other settings; expected the same with --resume")
+            raise ValueError(f"{self._folder.words}: purchased with other settings; expected the same with resume=True")
         return words
 
     def _purchased(self, records: Records, run: RunFolder) -> PrivateVocabulary:
@@ -413,11 +414,11 @@ class _Purchase:
                 public = Public(size, n_records, seed=0, unit=reading.unit)
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:
-            less = "less, or --budget alone: words and topics then share what is left"
-            why = f"--epsilon {rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
+            less = "less, or only budget=: words and topics then share what is left"
+            why = f"target_epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
             raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
         if relation != "add_remove":
-            raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
+            raise ValueError(f"vocab='private': about add_remove, the fit {relation}; expected a public vocabulary")
 
     def _nothing(self, words: PrivateVocabulary, released: int) -> str:
         """Explain why there are no words, and how to get some."""
@@ -425,13 +426,13 @@ class _Purchase:
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
         if released:
-            more = "expected more, with --resume, at no cost"
-            return f"--max-share {self._source.max_share:g}: leaves out all {released} released words; {spent}; {more}"
-        name, part = "an epsilon for the vocabulary", 1.0
+            more = "expected more, with resume=True, at no cost"
+            return f"max_share={self._source.max_share:g}: leaves out all {released} released words; {spent}; {more}"
+        name, part = "a vocabulary's epsilon", 1.0
         if target is not None:
-            name, part = "--epsilon", float(words.target_epsilon or 1.0) / target
+            name, part = "target_epsilon", float(words.target_epsilon or 1.0) / target
         needed = words.needed(name, part)
-        return f"--vocab private: no word can be released; {spent}; expected {needed}, or a public --vocab"
+        return f"vocab='private': no word can be released; {spent}; expected {needed}, or a public vocabulary"
 
 
 def read_settings(model: Any) -> dict[str, Any]:

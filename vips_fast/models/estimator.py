@@ -294,8 +294,7 @@ class PrivateEstimator(Fitted):
         )
         earlier = None
         if before is not None:
-            said, steps = before.privacy, before.n_steps
-            earlier = Earlier(before.ledger, said.relation, before.public.unit, before.state, steps)
+            earlier = Earlier(before.ledger, before.privacy.relation, before.public.unit, before.state)
         return Request(
             type(self).__name__,
             self._settings(),

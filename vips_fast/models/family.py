@@ -81,7 +81,7 @@ FAMILIES = (
         classes=("models.lda:LatentDirichletAllocation",),
         variants=("models.lda.paper:PaperLatentDirichletAllocation",),
         command="lda",
-        shell="cli.lda",
+        shell="cli.commands.lda",
         verb="transform",
         scorer="models.scores:bound_per_word",
         text="topics.txt",
@@ -95,7 +95,7 @@ FAMILIES = (
         classes=("models.logistic:BayesianLogisticRegression",),
         variants=("models.logistic.paper:PaperLogisticRegression",),
         command="blr",
-        shell="cli.logistic",
+        shell="cli.commands.logistic",
         verb="predict",
         scorer="models.scores:log_likelihood",
         text="coefficients.csv",
@@ -109,7 +109,7 @@ FAMILIES = (
         classes=("models.sbn:SigmoidBeliefNetwork",),
         variants=("models.sbn.paper:PaperSigmoidBeliefNetwork",),
         command="sbn",
-        shell="cli.network",
+        shell="cli.commands.network",
         verb="transform",
         scorer="models.scores:pixel_accuracy",
         part="report.parts.networks:Network",
@@ -127,7 +127,7 @@ FAMILIES = (
             title="Mixture",
             classes=(f"models.examples:{kind}Mixture",),
             command="mixture",
-            shell="cli.mixture",
+            shell="cli.commands.mixture",
             verb="predict",
             text="components.csv",
             inputs=inputs,
@@ -168,10 +168,7 @@ def class_named(name: str) -> Any:
     Raises ValueError, before anything is imported, if no record has the name.
     """
     if name not in (places := _places()):
-        raise ValueError(
-            f"{name!r} is not a class of this package; expected module:Class for one of your own, by cls= in Python or "
-            "--class at the shell"
-        )
+        raise ValueError(f"{name!r} is not a class of this package; expected module:Class for one of your own, by cls=")
     return resolve(places[name][0])
 
 
@@ -196,12 +193,6 @@ def exported() -> dict[str, str]:
     """Map the name of each class that ``vips_fast`` exports to the module it comes from."""
     paths = (path.partition(":") for one in FAMILIES for path in one.classes)
     return {name: module for module, _, name in paths}
-
-
-def fitted_at_the_shell(*, searched: bool = False) -> tuple[Family, ...]:
-    """List the first family of each command of ``vips-fast fit``; if ``searched``, only those with a scorer."""
-    first = {one.command: one for one in reversed(FAMILIES) if one.command and (one.scorer or not searched)}
-    return tuple(one for one in FAMILIES if first.get(one.command) is one)
 
 
 def with_adapter() -> tuple[str, ...]:

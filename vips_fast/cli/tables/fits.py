@@ -17,8 +17,6 @@ from ..options import (
     command,
     file,
     folder,
-    group,
-    one_of,
     setting,
     source,
     switch,
@@ -49,7 +47,7 @@ _MODEL = (
     switch("--paper", "the paper's own algorithm and constants, to compare with", searched=False),
 )
 _PRIVACY = (
-    one_of(
+    OneOf(
         setting("--epsilon", "target epsilon", POSITIVE, dest="target_epsilon"),
         setting("--noise-multiplier", "instead of a target", POSITIVE),
         setting("--non-private", "no noise, no guarantee", dest="private", const=False),
@@ -68,7 +66,7 @@ _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
     setting("--steps", "number of steps", WHOLE, dest="n_steps"),
     JOBS,
-    one_of(
+    OneOf(
         Option(
             "--scheduler",
             "Dask scheduler, tls://HOST:PORT or tcp://HOST:PORT: the same result from its workers",
@@ -106,7 +104,7 @@ def _fit(
     **presets: object,
 ) -> Command:
     """Make the command that fits a model: what all fits share, and its own options."""
-    groups = group("model", *_MODEL, *model), group("privacy", *_PRIVACY, *privacy), group("run", *_RUN, *more)
+    groups = Group("model", *_MODEL, *model), Group("privacy", *_PRIVACY, *privacy), Group("run", *_RUN, *more)
     presets = {"family": name, "backend": None, "check": False, **presets}
     return command(f"fit {name}", f"fit {summary}", *data, *groups, examples=examples, run=run, presets=presets)
 
@@ -117,7 +115,7 @@ LDA = _fit(
     "lda:fit",
     *documents(learns=True),
     model=(
-        one_of(
+        OneOf(
             setting("--topics", "number of topics", WHOLE, dest="n_components"),
             source(
                 "--public-prior",
@@ -136,7 +134,7 @@ LDA = _fit(
         DISTINCT_WORDS,
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
         setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
-        one_of(
+        OneOf(
             setting("--topic-word-prior", "default 1 / topics", POSITIVE),
             source("--prior-model", "a model of PUBLIC documents and the same words, as prior", "DIR", searched=False),
             source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
@@ -236,7 +234,7 @@ MIXTURE = _fit(
 FIT = command("fit", "fit a model and write it to a folder", inner=(LDA, BLR, SBN, MIXTURE), metavar="MODEL")
 
 _SHAPES = ("geometric", "logarithmic", "poisson")
-_SEARCH = group(
+_SEARCH = Group(
     "search",
     Option(
         "--try",
@@ -258,9 +256,9 @@ def _search(fit: Command, *examples: str) -> Command:
 
     def free(entry: Entry) -> Entry:
         if isinstance(entry, Group):
-            return group(entry.title, *map(free, entry.entries))
+            return Group(entry.title, *map(free, entry.entries))
         if isinstance(entry, OneOf):
-            return one_of(*entry.options)
+            return OneOf(*entry.options)
         return replace(entry, required=False) if isinstance(entry, Option) and entry.setting else entry
 
     words, entries = fit.words.replace("fit", "search"), (*map(free, fit.entries), _SEARCH)

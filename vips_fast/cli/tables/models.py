@@ -37,6 +37,7 @@ PREDICT = command(
     *model("fit blr or fit mixture"),
     *ROWS,
     *TABLE,
+    run="models:predict",
     examples=("model new.npz --out probabilities.csv", "types new.npy --out shares.csv"),
 )
 
@@ -49,6 +50,7 @@ TRANSFORM = command(
     *TABLE,
     JOBS,
     QUIET,
+    run="models:transform",
     examples=("topics new.jsonl --text note --out proportions.npy",),
 )
 
@@ -60,6 +62,7 @@ REPORT = command(
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that paid, to show its rest"),
     folder("--transcript", "the fit's transcript: the report says whether the model follows from it"),
+    run="models:report",
     examples=("topics --out topics.html --transcript releases",),
 )
 
@@ -67,7 +70,7 @@ SHOW = command(
     "show",
     "print the short form of a model's report; needs no data",
     *_REPORTED,
-    run="report:show",
+    run="models:show",
     examples=("topics",),
 )
 
@@ -80,6 +83,7 @@ COHERENCE = command(
     JSON,
     JOBS,
     QUIET,
+    run="lda:coherence",
     examples=("topics public.jsonl --text note",),
 )
 
@@ -90,7 +94,7 @@ COMPARE = command(
     folder("other", _FIT_LDA, metavar="B"),
     TOPIC_WORDS,
     JSON,
-    run="coherence:compare",
+    run="lda:compare",
     examples=("topics topics-of-last-year",),
 )
 
@@ -101,6 +105,7 @@ VERIFY = command(
     folder("--transcript", "folder written by fit --transcript", required=True),
     CLASS,
     JSON,
+    run="models:verify",
     examples=("topics --transcript releases",),
 )
 
@@ -109,7 +114,7 @@ SIGN = command(
     "sign a model: arrays, settings and ledger, not the text files beside them",
     folder("model", "folder written by fit"),
     file("--key", "Ed25519 private key (PEM, without a password)", required=True),
-    run="verify:sign",
+    run="models:sign",
     examples=("topics --key private.pem",),
 )
 
@@ -119,6 +124,7 @@ FINISH = command(
     folder("folder", "folder of the run", metavar="OUT.run"),
     folder("--out", "folder to write; default: OUT"),
     FORCE,
+    run="models:finish",
     examples=("topics.run --out topics",),
 )
 
@@ -127,6 +133,6 @@ CLEAN = command(
     "remove the rest of killed processes beside or in a folder: parts of files, and the run of a model",
     folder("folder", "OUT, OUT.run, or a folder, such as a budget's"),
     switch("--force", "also remove a finished fit whose model is not written"),
-    run="finish:clean",
+    run="models:clean",
     examples=("topics.run",),
 )

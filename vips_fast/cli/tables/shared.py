@@ -6,12 +6,12 @@ from ..options import (
     PROBABILITY,
     WHOLE,
     Entry,
+    Group,
     Kind,
     Option,
     ending,
     file,
     folder,
-    group,
     setting,
     source,
     switch,
@@ -31,7 +31,7 @@ FORCE = switch("--force", "replace an existing model")
 NAMES = source("--names", "names of a matrix's columns, one a line")
 TOPIC_WORDS = Option("--words", "words a topic, default 10", WHOLE, default=10)
 VERIFY_KEY = file("--verify-key", "Ed25519 public key (PEM) that must have signed the model")
-CLASS = Option("--class", "class of a model of your own", dest="kind", metavar="MODULE:CLASS")
+CLASS = Option("--class", "class of a model of your own", dest="cls", metavar="MODULE:CLASS")
 _DISTINCT = "distinct words of a usual document or person, public; default: doc_length ** 0.85"
 DISTINCT_WORDS = setting("--distinct-words", _DISTINCT, POSITIVE, metavar="M")
 #: The place and form of a table of numbers.
@@ -60,7 +60,7 @@ def sampling(default: str | None = None) -> tuple[Option, Option]:
     )
 
 
-_WORDS = group(
+_WORDS = Group(
     "words",
     Option("--vocab-size", "most words: default 8000 of public:LANGUAGE, planned for private", WHOLE),
     Option("--vocab-share", "private: share of epsilon for the vocabulary; default: planned", PROBABILITY),

@@ -8,12 +8,12 @@ from ..options import (
     POSITIVE,
     PROBABILITY,
     WHOLE,
+    OneOf,
     Option,
     command,
     ending,
     file,
     folder,
-    one_of,
     setting,
     source,
     switch,
@@ -82,6 +82,7 @@ CONFIG = command(
     "print the command of a job file",
     file("file", "job file (TOML)"),
     switch("--check", "check settings, files and budget; print plan and cost; reads no data, spends nothing"),
+    run="program:config",
     examples=("nightly.toml --check",),
 )
 
@@ -94,6 +95,7 @@ SCHEMA = command(
             "write a template for a table, from the names of its columns only",
             file("table", "CSV or Parquet", metavar="TABLE"),
             file("--out", "default: print"),
+            run="data:draft",
             examples=("table.csv --out schema.toml",),
         ),
         command(
@@ -101,6 +103,7 @@ SCHEMA = command(
             "check a schema, and that a table has its columns",
             file("schema", "TOML"),
             file("table", "read only for the names of its columns", metavar="TABLE", nargs="?"),
+            run="data:check",
             examples=("schema.toml table.csv",),
         ),
     ),
@@ -129,6 +132,7 @@ SHARD = command(
         choices=("raise", "drop"),
         default="raise",
     ),
+    run="data:shard",
     examples=("docword.txt.gz shards --vocab vocab.txt --bins 20",),
 )
 
@@ -138,6 +142,7 @@ VECTORS = command(
     *documents(learns=True),
     Option("--dimensions", "numbers a word, default 50", WHOLE, default=50),
     file("--out", "file to write, in the text format of word2vec", required=True),
+    run="lda:vectors",
     examples=("public.jsonl --text note --vocab public:en --out words.vec",),
 )
 
@@ -153,7 +158,7 @@ PRIOR = command(
             "prior build",
             "make a public prior from documents or, without INPUT, from word vectors",
             *_DOCUMENTS,
-            one_of(
+            OneOf(
                 source("--word-vectors", "word vectors (text) in place of documents"),
                 source(
                     "--model",
@@ -192,10 +197,10 @@ PRIVACY = command(
         choices=("dp-accounting", "json"),
     ),
     Option("--records", "number of records", WHOLE),
-    Option("--batch", "expected batch size, default: all records", WHOLE),
+    Option("--batch", "expected batch size, default: all records", WHOLE, dest="batch_size"),
     Option("--steps", "number of steps", WHOLE),
     Option("--delta", "probability of the guarantee", PROBABILITY),
-    one_of(
+    OneOf(
         Option("--noise-multiplier", "to compute epsilon", POSITIVE),
         Option("--epsilon", "to compute the noise multiplier", POSITIVE),
     ),
@@ -277,7 +282,7 @@ AUDIT = command(
     "try to break the privacy guarantee of a model and its settings",
     Option("family", "default lda", nargs="?", choices=with_adapter(), default="lda"),
     Option("--layers", "some of the layers A, B, C, D, E, G and H, default all", metavar="A,B,…"),
-    one_of(
+    OneOf(
         switch("--quick", "about a minute (default)"),
         switch("--full", "the sizes of the documentation, minutes"),
         switch("--attack", "instead of the layers: guess the documents of the corpus from published topics (only lda)"),
@@ -298,6 +303,7 @@ COMPLETION = command(
     "completion",
     "print the script that completes the commands in a shell",
     Option("shell", "the shell", choices=("bash", "zsh", "fish")),
+    run="program:completion",
     examples=(
         "bash > ~/.local/share/bash-completion/completions/vips-fast",
         "zsh > ~/.zfunc/_vips-fast",
@@ -305,4 +311,4 @@ COMPLETION = command(
     ),
 )
 
-INFO = command("info", "version, instruction sets, threads", examples=("",))
+INFO = command("info", "version, instruction sets, threads", run="program:info", examples=("",))

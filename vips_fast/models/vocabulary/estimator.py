@@ -151,7 +151,7 @@ class PrivateVocabulary(PrivateEstimator):
         epsilon, persons = enough_for_words(
             said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
         )
-        ways = [] if epsilon is None else [f"about {name} = {rounded_up(epsilon / share, 2)}"]
+        ways = [] if epsilon is None else [f"about {name}={rounded_up(epsilon / share, 2)}"]
         ways += [] if persons is None else [f"some {persons:.2g} {said.unit}s in place of {said.n_records}"]
         return ", or ".join(ways) or "a public vocabulary"
 

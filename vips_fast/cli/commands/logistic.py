@@ -11,20 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Schema
-from ..data.shards import is_sharded
-from ..jobs import Material
-from ..models.logistic import BayesianLogisticRegression
+from ...data import Schema
+from ...data.shards import is_sharded
+from ...jobs import Material
+from ...models.logistic import BayesianLogisticRegression
+from ..inputs import column_inputs, read_array, read_labels, read_lines, read_matrix, read_new_rows, read_table, sharded
+from .data import CLASSES
 from .fit import run_fit
 from .jobs import ReadBy
-from .output import read_array, read_labels, read_lines
-from .records import sharded
-from .rows import column_inputs, read_matrix, read_new_rows, read_table
-from .shard import CLASSES
 
 
 def _labels(args: Namespace) -> np.ndarray:
-    """The labels in a file of their own."""
+    """Read the labels from their own file."""
     if Path(args.labels).suffix == ".npy":
         return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
     invalid = args.invalid or "raise"
@@ -114,7 +112,7 @@ def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Materi
 
 
 def _largest(model: Any, names: Any) -> str:
-    """The ten largest coefficients whose interval leaves out 0."""
+    """List the ten largest coefficients whose interval leaves out 0."""
     mean, interval = model.coef_.reshape(-1), model.credible_interval(0.9).reshape(-1, 2)
     if len(model.coef_) > 1:
         names = [f"{label}: {name}" for label in model.classes_.tolist() for name in names]

@@ -1,17 +1,19 @@
-"""``shard``: records of any kind as a folder of shards, which ``fit``, ``transform`` and ``predict`` take as INPUT."""
+"""Data at the shell: ``shard``, and ``schema``, the public description of a table's columns."""
 
 import json
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from ..data import Batch, Records, Schema, count_matrix, holds_records, write_shards
-from ..data.readers import count_pieces
-from ..data.records import read_batches
-from ..jobs.text import PRIVATE, reading_file
-from ..models.family import SCHEMA
-from .output import read_labels
-from .records import text_file
+from ...data import Batch, Records, Schema, count_matrix, holds_records, write_shards
+from ...data.readers import count_pieces
+from ...data.records import column_names, read_batches
+from ...data.schema import draft as template
+from ...jobs.text import PRIVATE, reading_file
+from ...models.family import SCHEMA
+from ...report import table
+from ..inputs import read_labels, text_file
+from ..output import output_file
 
 #: The public values of a label, beside the rows of a table.
 CLASSES = "classes.json"
@@ -79,3 +81,33 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
             yield Batch(encoded, labels, cells.get(args.person))
 
     return batches(), {"kind": "numbers", "files": files}
+
+
+def draft(args: Namespace) -> int:
+    """Print a template, for a person who knows the public facts."""
+    text = template(column_names(args.table))
+    if args.out is None:
+        print(text, end="")
+        return 0
+    with output_file(args.out) as part:
+        part.write_text(text, encoding="utf-8")
+    return 0
+
+
+def check(args: Namespace) -> int:
+    """Print the features that a schema makes of a table."""
+    schema = Schema.load(args.schema)
+    rows: list[tuple[str, Any]] = [
+        ("columns", len(schema.columns)),
+        ("features", len(schema.feature_names)),
+        ("largest row norm", f"{schema.row_norm:.4g}"),
+    ]
+    if args.table is not None:
+        names = column_names(args.table)
+        for column in schema.columns:
+            if column.name not in names and column.kind != "ignore":
+                raise ValueError(f"{args.table}: there is no column {column.name!r}, which the schema has")
+        known = {column.name for column in schema.columns}
+        rows.append(("not in the schema", ", ".join(name for name in names if name not in known) or "none"))
+    print(table(rows))
+    return 0

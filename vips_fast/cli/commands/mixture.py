@@ -6,15 +6,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from ..data import Schema, load_vocabulary
-from ..jobs import Material
-from ..models.family import family_named
-from ..report import component_rows
+from ...data import Schema, load_vocabulary
+from ...jobs import Material
+from ...models.family import family_named
+from ...report import component_rows
+from ..inputs import column_inputs, read_lines, read_matrix, read_new_rows, read_table, sharded
 from .fit import run_fit
 from .jobs import ReadBy, setting_names
-from .output import read_lines
-from .records import sharded
-from .rows import column_inputs, read_matrix, read_new_rows, read_table
 
 
 def read_new(args: Namespace, model: Any) -> Any:

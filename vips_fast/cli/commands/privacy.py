@@ -4,40 +4,30 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from .. import accounting
-from ..accounting import PrivacyEvent, compare, epsilon
-from ..accounting.dp_events import export_event
-from ..accounting.printing import rounded_down, rounded_up
-from ..engine.sampling import check_steps, make_sampler, run_event
-from ..jobs.places import kind_in
-from ..models.privacy_file import ledger_bounds, privacy_json
-from ..report import paragraph, table
-from .folder import read_key
-from .messages import say, width
-from .output import output_file, warn_of_delta, warn_of_taints
+from ... import accounting
+from ...accounting import PrivacyEvent, compare, epsilon
+from ...accounting.dp_events import export_event
+from ...accounting.printing import rounded_down, rounded_up
+from ...engine.sampling import check_steps, make_sampler, run_event
+from ...jobs.places import kind_in
+from ...models.privacy_file import ledger_bounds, privacy_json
+from ...report import paragraph, table
+from ..inputs import verifier
+from ..messages import say, width
+from ..output import output_file, warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
     """Print the guarantee of a model; or epsilon, or the noise multiplier, of a run."""
-    run = {
-        "--records": args.records,
-        "--batch": args.batch,
-        "--steps": args.steps,
-        "--delta": args.delta,
-        "--noise-multiplier": args.noise_multiplier,
-        "--epsilon": args.epsilon,
-        "--accountant": args.accountant,
-        "--rows-per-person": args.rows_per_person,
-        "--compare": args.compare or None,
-        "--plot": args.plot,
-    }
     if args.model is not None:
-        if others := [name for name, value in run.items() if value is not None]:
+        for_both = ("model", "verify_key", "export")
+        options = [one for one in args.command.options if one.dest not in for_both]
+        if others := [one.names[-1] for one in options if getattr(args, one.dest) != one.default]:
             raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
         return _of_model(args)
     if args.verify_key is not None or args.export == "json":
         raise ValueError("--verify-key, --export json: expected with DIR, the folder of a model")
-    if missing := [name for name in ("--records", "--steps", "--delta") if run[name] is None]:
+    if missing := [f"--{name}" for name in ("records", "steps", "delta") if getattr(args, name) is None]:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; or DIR, the folder of a model")
     if args.noise_multiplier is None and args.epsilon is None:
         raise ValueError("one of the arguments --noise-multiplier --epsilon is required")
@@ -46,8 +36,7 @@ def privacy(args: Namespace) -> int:
 
 def _of_model(args: Namespace) -> int:
     """Print the statement of a saved model, computed from its ledger."""
-    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key)
-    model = kind_in(args.model).load(args.model, verify=key)
+    model = kind_in(args.model).load(args.model, verify=verifier(args.verify_key))
     warn_of_taints(model)
     if args.export is None:
         print(paragraph(model.privacy_.statement(), width()))
@@ -66,7 +55,7 @@ def _json(value: Any) -> str:
 
 def _of_run(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
-    sampler = make_sampler(args.sampling, args.relation, args.records, args.batch)
+    sampler = make_sampler(args.sampling, args.relation, args.records, args.batch_size)
     check_steps(sampler, args.steps)
 
     def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:

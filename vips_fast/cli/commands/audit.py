@@ -6,13 +6,13 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from .. import audit
-from ..audit import invented_documents, membership_attack
-from ..data import load_corpus
-from ..models.family import family_named
+from ... import audit
+from ...audit import invented_documents, membership_attack
+from ...data import load_corpus
+from ...models.family import family_named
+from ..messages import say
+from ..output import output_file
 from .jobs import given, settings_of
-from .messages import say
-from .output import output_file
 
 
 def run(args: Namespace) -> int:

@@ -5,14 +5,14 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from ..accounting import SelfComposedEvent, event_from_dict
-from ..accounting.printing import rounded_down, rounded_up
-from ..engine.budget import Budget
-from ..engine.budget_repair import read_damaged
-from ..engine.sampling import check_steps, make_sampler, run_event
-from ..report import table
-from .messages import say
-from .tables.tools import BUDGET_KEYS
+from ...accounting import SelfComposedEvent, event_from_dict
+from ...accounting.printing import rounded_down, rounded_up
+from ...engine.budget import Budget
+from ...engine.budget_repair import read_damaged
+from ...engine.sampling import check_steps, make_sampler, run_event
+from ...report import table
+from ..messages import say
+from ..tables.tools import BUDGET_KEYS
 
 
 def create(args: Namespace) -> int:

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import demo, report
-from ..accounting import rounded_up
-from ..data import split
-from ..jobs import beside
-from ..jobs.places import check_place
-from ..models.family import COLUMNS, VOCABULARY
-from ..models.inputs import listed
-from ..models.lda import LatentDirichletAllocation
-from ..models.logistic import BayesianLogisticRegression
-from ..models.sbn import SigmoidBeliefNetwork
-from ..report import paragraph, table
-from ..store.atomic import PUBLIC, write_file
-from .messages import say, width
-from .progress import ProgressLine
+from ... import demo, report
+from ...accounting import rounded_up
+from ...data import split
+from ...jobs import beside
+from ...jobs.places import check_place
+from ...models.family import COLUMNS, VOCABULARY
+from ...models.inputs import listed
+from ...models.lda import LatentDirichletAllocation
+from ...models.logistic import BayesianLogisticRegression
+from ...models.sbn import SigmoidBeliefNetwork
+from ...report import paragraph, table
+from ...store.atomic import PUBLIC, write_file
+from ..messages import say, width
+from ..output import ProgressLine
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
 _STEPS, _NETWORK_STEPS = 10, 5
@@ -135,12 +135,7 @@ def _regression(args: Namespace) -> tuple[Any, str]:
     usual = float(max(np.mean(y[test] == kind) for kind in private.classes_))
     accuracy = [float(model.score(X[test], y[test])) for model in (private, free)]
     rows = [("always the commoner diagnosis", usual), (label, accuracy[0]), ("non-private", accuracy[1])]
-    _table("held-out accuracy, higher is better", ("",), rows, ".1%")
-    print()
-    _paragraph(private.privacy_.statement())
-    _paragraph(f"The {_NOT_COVERED} the statement.")
-    worse = f"the private regression (accuracy {accuracy[0]:.1%}) is no better than one answer for all ({usual:.1%})"
-    return private, "" if accuracy[0] > usual else worse
+    return private, _judged(private, "held-out accuracy", rows, "regression", "one answer for all")
 
 
 def _network(args: Namespace) -> tuple[Any, str]:
@@ -169,12 +164,19 @@ def _network(args: Namespace) -> tuple[Any, str]:
     image = float(np.mean((Y[train].mean(axis=0) > 0.5) == Y[test]))
     accuracy = [model.pixel_accuracy(Y[test]) for model in (private, free)]
     rows = [("mean image (no privacy)", image), (label, accuracy[0]), ("non-private", accuracy[1])]
-    _table("held-out pixels rebuilt, higher is better", ("",), rows, ".1%")
+    return private, _judged(private, "held-out pixels rebuilt", rows, "network", "the mean image")
+
+
+def _judged(private: Any, what: str, rows: list[Any], kind: str, than: str) -> str:
+    """Print accuracies, the simplest answer's first, and the statement; say if the private model is no better."""
+    _table(f"{what}, higher is better", ("",), rows, ".1%")
     print()
     _paragraph(private.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} the statement.")
-    worse = f"the private network (accuracy {accuracy[0]:.1%}) is no better than the mean image ({image:.1%})"
-    return private, "" if accuracy[0] > image else worse
+    simplest, own = rows[0][1], rows[1][1]
+    return (
+        "" if own > simplest else f"the private {kind} (accuracy {own:.1%}) is no better than {than} ({simplest:.1%})"
+    )
 
 
 _SHOWN = {"lda": _topics, "blr": _regression, "sbn": _network}

@@ -1,8 +1,9 @@
-"""``search``: a model whose settings a private search has chosen; one charge for all of its runs."""
+"""The one fit and the one search of all models: from arguments to a job, from its outcome to lines and an exit code."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -10,20 +11,80 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine.planner import Planner
-from ..jobs import Job, Reading, Source, beside
-from ..jobs.places import check_place
-from ..models.persistence import write_into
-from ..models.search import PrivateSearch
-from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
-from .forecast import show_forecast
-from .jobs import given, job_of, settings_of, warnings_said
-from .messages import report
-from .options import read_tried
-from .output import warn_of_delta
-from .record import fit_object, object_line
+from ...accounting import rounded_up
+from ...engine.budget import BudgetExceededError
+from ...engine.planner import Planner
+from ...jobs import Job, Outcome, Reading, Source, Status, beside
+from ...jobs.places import check_place
+from ...models.persistence import write_into
+from ...models.search import PrivateSearch
+from ...report.html import environment
+from ...store.atomic import PUBLIC, new_folder, put_in_place, write_file
+from ..messages import Exit, ExitWith, object_line, report, say
+from ..options import read_tried
+from ..output import fit_object, warn_of_delta, warn_of_taints
+from .jobs import check, given, job_of, settings_of, show_forecast, warnings_said
 
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
+
+
+def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
+    """Run the job, or the search, that the arguments describe."""
+    if getattr(args, "search", None) is not None:
+        return run_search(args, cls, source_of)
+    start, source = time.perf_counter(), source_of()
+    if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
+        raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
+    model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
+    model._check_parameters()
+    if args.report:
+        environment()  # refused now if the page cannot be made
+    job = job_of(args, model, source)
+    if args.check:
+        return check(args, job)
+    outcome = _ran(job)
+    model = outcome.model
+    if args.json:
+        said = object_line(fit_object(args, model, time.perf_counter() - start))
+    else:
+        said = _said(outcome)
+    if model.private:
+        warn_of_taints(model)
+        promise = model.privacy_
+        counted = promise.unit if promise.rows_per_unit is None else "record"
+        warn_of_delta(promise.delta, promise.n_records, counted)
+    if report(said):
+        return Exit.DONE
+    say(f"error: {args.out} is written; its report cannot be printed")
+    return Exit.UNREPORTED
+
+
+def _ran(job: Job) -> Outcome:
+    """Run a job; its error ends with the exit code that says what was spent."""
+    try:
+        return job.run()
+    except Exception as error:
+        if job.status is Status.KEPT:
+            raise ExitWith(Exit.KEPT) from error
+        if job.status is Status.SPENT and isinstance(error, (ValueError, OSError)):
+            if not isinstance(error, BudgetExceededError):
+                raise ExitWith(Exit.FAILED) from error  # bad input is for errors before anything was spent
+        raise
+
+
+def _said(outcome: Outcome) -> str:
+    """The lines about an outcome."""
+    closing = outcome.note or f"Written to {outcome.out}."
+    if outcome.words is not None:
+        words = f"{outcome.model.n_features_in_} words were purchased"
+        closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
+    lines = [said for said in (outcome.shown, beside.verdict(outcome.model)) if said]
+    lines.append(beside.statement(outcome.model) + closing)
+    if outcome.budget is not None:
+        # The model is written and paid for, even if the budget cannot be read now.
+        with contextlib.suppress(OSError, ValueError):
+            lines.append(beside.describe_budget(outcome.budget))
+    return "\n".join(lines)
 
 
 def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
@@ -63,7 +124,7 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
         public = {"X_public": judged[0], "y_public": judged[1] if len(judged) > 1 else None}
     whose = {} if groups is None else {"groups": groups, "unit": job.unit_name}
     X, y = found.data if len(found.data) == 2 else (found.data[0], None)
-    with warnings_said():
+    with warnings_said(args):
         search.fit(X, y, inputs=found.inputs, budget=args.budget, on_forecast=show_forecast(args), **whose, **public)
     best = search.best_estimator_
     _write(best, out, {**beside.written(best, found.n_words), beside.PRIVACY: beside.statement(best)})

@@ -4,13 +4,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
-from ..data.wordpieces import PACKAGE
-from ..jobs.text import NONE
-from ..models.lda import PRIOR_WORDS, PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
-from ..report import table, topics_table
-from .messages import width
-from .records import read_public, text_file
+from ...data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
+from ...data.wordpieces import PACKAGE
+from ...jobs.text import NONE
+from ...models.lda import PRIOR_WORDS, PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
+from ...report import table, topics_table
+from ..inputs import read_public, text_file
+from ..messages import width
 
 
 def build(args: Namespace) -> int:

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..data import binarize, read_idx
-from ..jobs import Material
-from ..models.plots import plot_reconstructions
-from ..models.sbn import SigmoidBeliefNetwork
+from ...data import binarize, read_idx
+from ...jobs import Material
+from ...models.plots import plot_reconstructions
+from ...models.sbn import SigmoidBeliefNetwork
+from ..inputs import load_model, read_array, refuse, sharded
+from ..output import output_file
 from .fit import run_fit
-from .folder import load_model, refuse
 from .jobs import ReadBy
-from .output import output_file, read_array
-from .records import sharded
 
 
 def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray:

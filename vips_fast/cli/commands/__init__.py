@@ -1,0 +1,29 @@
+"""The commands, one function each: from arguments to a job or a question, and from its answer to lines."""
+
+import logging
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+from ...engine.interrupts import stoppable
+from ...jobs.log import log_to
+from ..messages import print_object
+
+_log = logging.getLogger(__name__)
+
+
+def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, int]]) -> int:
+    """Run a command; its log has its end, and its object on standard output has a failure too."""
+    with stoppable(), ExitStack() as stack:
+        try:
+            stack.enter_context(log_to(getattr(args, "log_file", None)))
+            code = int(args.command.load()(args))
+        except (Exception, KeyboardInterrupt) as error:
+            message, code = explained(error)
+            _log.error("exit %d: %s", code, message)
+            if getattr(args, "json", False):
+                with suppress(OSError):
+                    print_object({}, code, message)
+            raise
+        _log.info("exit %d", code)
+        return code

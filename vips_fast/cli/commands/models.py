@@ -1,0 +1,177 @@
+"""Commands about any fitted model: its answers for new records, its report, its proof, the end of its run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...data import load_vocabulary
+from ...engine.budget import Budget
+from ...engine.checkpoint import ledger_in, lock_folder
+from ...jobs import beside
+from ...jobs.folder import MODEL, belongs, is_run, put, remove, run_folder, spent, state
+from ...jobs.places import MODEL_FILES, kind_in
+from ...models import rebuild
+from ...models.estimator import PrivateEstimator
+from ...models.persistence import ARRAYS, META, SIGNATURE
+from ...models.privacy_file import PRIVACY_FILE
+from ...report import html_report, make_dossier, part_of, short_report
+from ...store.atomic import delete, leftovers
+from ...store.folder import Folder
+from ..inputs import load_model, load_new, read_key, verifier
+from ..messages import Exit, ExitWith, print_object, width
+from ..output import output_file, write_table
+
+
+def predict(args: Namespace) -> int:
+    """Print the probability of each class or cluster for each row."""
+    model, X = load_new(args, "predict")
+    said = model.predict_proba(X)
+    write_table(args, part_of(model).outputs(model, said.shape[1]), said)
+    return 0
+
+
+def transform(args: Namespace) -> int:
+    """Print topic proportions or hidden units."""
+    model, records = load_new(args, "transform")
+    if args.n_jobs is not None:
+        model.set_params(n_jobs=args.n_jobs)
+    found = model.transform(records)
+    write_table(args, part_of(model).outputs(model, found.shape[1]), found)
+    return 0
+
+
+def _loaded(args: Namespace) -> PrivateEstimator:
+    """Load the model of a command that also takes classes of your own."""
+    cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
+    return cls.load(args.model, verify=verifier(args.verify_key))
+
+
+def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
+    """Load a model, and the public inputs of its report."""
+    model = _loaded(args)
+    known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
+    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
+
+
+def report(args: Namespace) -> int:
+    """Write a model's report."""
+    model, known = load(args)
+    if args.audit is not None:
+        try:
+            known["audit"] = json.loads(Path(args.audit).read_bytes())
+        except (ValueError, RecursionError):
+            raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
+    if args.budget is not None:
+        known["budget"] = _checked(Budget(args.budget).show(), model, args.budget)
+    if args.transcript is not None:
+        known["verified"] = rebuild.compare(model, args.model, args.transcript)
+    text = html_report(model, **known)
+    with output_file(args.out) as part:
+        part.write_text(text, "utf-8")
+    print(f"Written to {args.out}.")
+    return 0
+
+
+def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict[str, Any]:
+    """Refuse a budget that the model was not charged to."""
+    charged = model.ledger_.budget
+    if charged is None or charged.get("dataset") != budget["dataset"]:
+        there = "no budget" if charged is None else f"that of {charged.get('dataset')}"
+        raise ValueError(f"--budget {path}: is that of {budget['dataset']}; the model was charged to {there}")
+    return budget
+
+
+def show(args: Namespace) -> int:
+    """Print a model's report in short."""
+    model, known = load(args)
+    print(short_report(make_dossier(model, **known), width()))
+    return 0
+
+
+def verify(args: Namespace) -> int:
+    """Compare a model with its releases; 0 if all is equal."""
+    model, folder = _loaded(args), Path(args.model)
+    report = rebuild.compare(model, folder, args.transcript)
+    report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
+    code = 0 if report.ok else 1
+    if args.json:
+        print_object({"model": args.model, "ok": report.ok, "checks": [asdict(one) for one in report.checks]}, code)
+    else:
+        print(report.text())
+    return code
+
+
+def _text_files(model: Any, path: Path) -> list[rebuild.VerifyCheck]:
+    """Check the files beside the model: each follows from it."""
+    checks, compared = [], {ARRAYS, META, SIGNATURE, PRIVACY_FILE, *model.inputs_}
+    with Folder(path) as folder:
+        for name in folder.names():
+            if name not in compared:
+                detail = "" if name in MODEL_FILES else "not a file that fit writes"
+                checks.append(rebuild.VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
+    return checks
+
+
+def sign(args: Namespace) -> int:
+    """Write a model's signature beside it."""
+    key = read_key("--key", args.key)
+    model = load_model(args.model, kind_in(args.model), "fit")
+    signature = Path(args.model) / "model.sig"
+    with output_file(signature) as part:
+        part.write_bytes(model.sign(key))
+    print(f"Written to {signature}.")
+    return 0
+
+
+def finish(args: Namespace) -> int:
+    """Write the model that a run's folder holds."""
+    folder = _run(args.folder)
+    out = folder.with_suffix("") if args.out is None else Path(args.out)
+    with lock_folder(folder):
+        if not belongs(folder / MODEL, folder):
+            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, to go on")
+        model = kind_in(folder / MODEL).load(folder / MODEL)
+        try:
+            put(folder, out, args.force)
+        except OSError as error:
+            raise ExitWith(Exit.KEPT) from error
+    print(f"{beside.statement(model)}Written to {out}; nothing more was spent.")
+    return 0
+
+
+def clean(args: Namespace) -> int:
+    """Remove what is left, and say what it was."""
+    path = Path(os.path.abspath(args.folder))
+    run = path if is_run(path) else run_folder(path)
+    parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
+    parts += leftovers(path) if path.is_dir() else []
+    if not (path.exists() or run.exists() or parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if is_run(run):
+        with lock_folder(run):
+            if belongs(run / MODEL, run) and not args.force:
+                raise ValueError(
+                    f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
+                )
+            charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
+            print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
+            remove(run)
+    elif not parts:
+        print(f"{path}: nothing was left.")
+    for part in parts:
+        print(f"{part}: removed.")
+        delete(part)
+    return 0
+
+
+def _run(name: str) -> Path:
+    path = Path(os.path.abspath(name))
+    if not is_run(path):
+        raise ValueError(f"{name}: expected the folder of a run, OUT.run, as vips-fast fit makes beside OUT")
+    return path

@@ -1,0 +1,230 @@
+"""Files and folders that arguments name: records, tables, labels, keys, fitted models."""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..checks import missing_package
+from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
+from ..data.records import read_batches
+from ..data.shards import is_sharded
+from ..jobs import TextFile
+from ..jobs.places import kind_in
+from ..jobs.text import PRIVATE, read_settings
+from ..models.estimator import PrivateEstimator
+from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
+from ..models.inputs import listed
+from .output import ReadingLine, warn_of_taints
+
+
+def read_lines(path: str) -> list[str]:
+    """Read the lines of a text file."""
+    try:
+        return Path(path).read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        # The error's own text quotes bytes of the file.
+        raise ValueError(f"{path}: is not UTF-8 text") from None
+
+
+def read_labels(path: str, invalid: str) -> Any:
+    """Read one label for each record: a .npy array, or the lines of a text file.
+
+    With ``invalid="drop"`` a line that is not UTF-8 text is None.
+    """
+    if path.endswith(".npy"):
+        return read_array(path, "biufUS")
+    if invalid == "raise":
+        return read_lines(path)
+    lines = Path(path).read_text("utf-8-sig", "replace").splitlines()
+    return [None if "\ufffd" in line else line for line in lines]
+
+
+def read_array(path: str, kinds: str) -> np.ndarray:
+    """Read a .npy file; its dtype must be of one of these kinds (``numpy.dtype.kind``)."""
+    array: Any = None
+    # The head is Python source, which numpy's own reader splits into tokens.
+    with contextlib.suppress(ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):
+        array = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
+        raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))
+    return array
+
+
+def read_matrix(path: str) -> Any:
+    """Read rows from a file of numbers."""
+    if Path(path).suffix == ".npz":
+        try:
+            return sparse.csr_array(sparse.load_npz(path))
+        except (OSError, MemoryError):
+            raise
+        except Exception:
+            # Damaged archives end in errors of many kinds.
+            raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
+    if Path(path).suffix != ".npy":
+        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
+    return read_array(path, "biuf")
+
+
+def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
+    """Read the encoded rows of a table, and the cells of its ``others``, which are no features."""
+    kept, parts, n = schema.without(*others), [], 0
+    cells: dict[str, list[Any]] = {name: [] for name in others}
+    for batch in read_batches(path, [*kept.names, *others], invalid="raise" if invalid == "raise" else "drop"):
+        rows = len(next(iter(batch.values())))
+        lines = range(n + 1, n + rows + 1)
+        parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))
+        for name, column in cells.items():
+            column.extend(batch[name])
+        n += rows
+    return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
+
+
+def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[str, str]:
+    """Write a model's schema, or its names of columns."""
+    if schema is not None:
+        return {SCHEMA: schema.to_toml()}
+    return {} if names is None else {COLUMNS: listed(names)}
+
+
+def read_new_rows(args: Namespace, model: Any) -> Any:
+    """Read new rows for a fitted model: a matrix, or a table."""
+    own = model.inputs_.get(SCHEMA)
+    if args.schema is None and (own is None or Path(args.input).suffix in (".npy", ".npz")):
+        return read_matrix(args.input)
+    schema = Schema.load(args.schema) if args.schema is not None else Schema.parse(own)
+    return read_table(args.input, schema, "raise")[0]
+
+
+def text_file(args: Namespace, **more: Any) -> TextFile:
+    """Make the source of texts, and how they become words."""
+    fields = TextFile.__dataclass_fields__.keys() - {"path", "corpus", "progress", "n_words", "verify"}
+    given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
+    return TextFile(
+        args.input,
+        verify=not getattr(args, "no_verify", False),
+        progress=lambda label: nullcontext() if getattr(args, "quiet", True) else ReadingLine(label),
+        **given,
+        **more,
+    )
+
+
+def read_public(args: Namespace) -> Corpus:
+    """Read public documents with the words of their columns."""
+    raw = holds_records(args.input, args.format, args.text, None)
+    if raw and args.vocab in (None, PRIVATE):
+        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
+    source = text_file(args)
+    corpus = load_corpus(
+        args.input,
+        source.public_words(),
+        args.format,
+        n_features=args.features,
+        text=args.text,
+        analyzer=source.words_analyzer() if raw else None,
+        encoding=args.encoding,
+    )
+    if corpus.vocabulary is None:
+        raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
+    return corpus
+
+
+def sharded(args: Namespace) -> ShardedCorpus | None:
+    """Open INPUT as shards; None for any other INPUT."""
+    if not is_sharded(args.input):
+        return None
+    for option in ("vocab", "format", "features", "text", "schema", "label", "labels", "person", "names"):
+        if getattr(args, option, None) is not None:
+            raise ValueError(f"--{option}: not with shards, which were written with what it says")
+    return ShardedCorpus(args.input, verify=not getattr(args, "no_verify", False))
+
+
+def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
+    """Documents for a fitted model, read as those of its fit were."""
+    if (shards := sharded(args)) is not None:
+        if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
+            raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
+        return shards
+    kept = read_settings(model)
+    text = args.text
+    if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):
+        text = kept.get("columns")
+    lines: AbstractContextManager[Any] = nullcontext() if getattr(args, "quiet", True) else ReadingLine("read")
+    with lines as line:
+        return load_corpus(
+            args.input,
+            vocabulary,
+            args.format,
+            n_features=model.n_features_in_,
+            text=text,
+            analyzer=kept.get("analyzer"),
+            encoding=args.encoding,
+            progress=line,
+        )
+
+
+def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
+    """Load the model in ``args.model``, and the new records in ``args.input`` as its family reads them.
+
+    Raises ValueError if new records of this model are not for the command ``verb``, "transform" or "predict".
+    """
+    kind = kind_in(args.model)
+    if (family := family_of(kind)).verb != verb:
+        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb == verb)
+        raise ValueError(
+            f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
+        )
+    model = load_model(args.model, kind, f"fit {family.command}", args.verify_key)
+    records = resolve(family.shell).read_new(args, model)
+    warn_of_taints(model)
+    return model, records
+
+
+def refuse(args: Namespace, *options: str) -> None:
+    """Refuse options that mean nothing to the model."""
+    for option in options:
+        if getattr(args, option) is not None:
+            title = family_of(kind_in(args.model)).title.lower()
+            raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
+
+
+def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
+    """Load the fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
+
+    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such
+    model or its files differ from the saved ones.
+    """
+    kind = kind_in(folder)
+    if not issubclass(kind, expected):
+        raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast {name}")
+    return kind.load(folder, verify=verifier(verify_key))
+
+
+def verifier(name: str | None) -> Any:
+    """Read the public key of ``--verify-key``, or None."""
+    return None if name is None else read_key("--verify-key", name)
+
+
+def read_key(option: str, name: str) -> Any:
+    """Read a private key (``--key``) or a public one (``--verify-key``)."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    except ImportError:
+        raise missing_package("a signature", "cryptography", "sign") from None
+    data, private, key = Path(name).read_bytes(), option == "--key", None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
+    if not isinstance(key, Ed25519PrivateKey if private else Ed25519PublicKey):
+        what = "private key without a password" if private else "public key"
+        raise ValueError(f"{option} {name}: expected an Ed25519 {what}, in PEM form")
+    return key
