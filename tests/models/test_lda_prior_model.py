@@ -15,7 +15,7 @@ from vips_fast.jobs import beside
 from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
 from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
 from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
-from vips_fast.report import html_report
+from vips_fast.report import html_report, make_dossier, short_report
 
 V, K = 64, 4
 
@@ -273,5 +273,9 @@ def test_shell_and_report_say_what_was_found():
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.3)
     (text,) = beside.written(left).values()
     assert "share" not in text
+    assert "% from the records, the rest public" in html_report(used)
+    assert "from the records" in short_report(make_dossier(used)) and "from the records]" not in short_report(
+        make_dossier(left)
+    )
     plain = LatentDirichletAllocation(3, noise_multiplier=30.0, n_records=50, n_steps=3).fit(documents(50, V))
     assert beside.verdict(plain) == "" and plain.found_gain_ is None and (plain.from_records_ == 1.0).all()

@@ -28,6 +28,8 @@ class Topic:
     #: How many of the words stand two standard errors above 0.
     clear: int
     bars: figures.Rows
+    #: How much of a public topic comes from the records; None for one without public knowledge.
+    from_records: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The short form of a report, for a terminal."""
 
 from .dossier import Dossier
+from .part import Topic
 from .text import paragraph, table
 from .words import FALSE_POSITIVES, percent
 
@@ -11,8 +12,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
     for topic in learned.topics:
-        clear = "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"
-        lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{clear}")
+        lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{_mark(topic)}")
     for group in learned.groups[:10]:
         lines.append(f"{group.title}:")
         lines += [f"  {row.text}" for row in group.rows.rows[:10]]
@@ -41,3 +41,9 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]
     return "\n".join(lines)
+
+
+def _mark(topic: Topic) -> str:
+    if topic.from_records is not None:
+        return f"  [{topic.from_records:.0%} from the records]"
+    return "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"

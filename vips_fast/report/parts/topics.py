@@ -26,18 +26,25 @@ class Topics(Part):
         names = top_words(components, columns, n_words)
         best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
         noisy = bool((errors > 0).any())
-        topics = []
-        shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST]).tolist()
+        topics, from_records = [], model.from_records_
+        public = bool((from_records < 1.0).any())
+        largest = np.argsort(-totals, kind="stable")[:_MOST]
+        # Of public topics many are hardly in the records: the largest come first.
+        shown = (largest if public else np.sort(largest)).tolist()
         for k in shown:
             row = best[k]
             values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
             rows = figures.bars(names[k], values.tolist(), sd.tolist() if noisy else None)
             clear = int((values >= 2.0 * sd).sum())
-            topics.append(Topic(k + 1, float(totals[k] / totals.sum()), tuple(names[k]), clear, rows))
+            share, own = (
+                float(totals[k] / totals.sum()),
+                None if (from_records == 1.0).all() else float(from_records[k]),
+            )
+            topics.append(Topic(k + 1, share, tuple(names[k]), clear, rows, own))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
         note = self.verdict(model)
-        if noisy and hidden:
+        if noisy and hidden and not public:
             note += (
                 f" Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
                 "they show may be noise."
