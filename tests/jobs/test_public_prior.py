@@ -97,7 +97,7 @@ def test_nothing_is_spent_on_what_does_not_fit(notes, tmp_path):
     assert refused.status.name == "PLANNED" and not (tmp_path / "topics").exists()
     refused = job(notes, prior)
     refused.model.set_params(topic_word_prior=np.ones((2, 20)))
-    with pytest.raises(ValueError, match="topic_word_prior=an array: expected None with --public-prior"):
+    with pytest.raises(ValueError, match="topic_word_prior=an array: expected None with prior_source="):
         refused.run()
     assert refused.status.name == "PLANNED"
     (tmp_path / "words.txt").write_text("\n".join(f"mot{v}" for v in range(20)) + "\n")

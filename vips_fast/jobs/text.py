@@ -233,7 +233,7 @@ class TextFile:
             raise ValueError(f"{topics}, the number of topics of {self.prior_source}")
         if not isinstance(model.topic_word_prior, PublicPrior | None):
             given = model.topic_word_prior if isinstance(model.topic_word_prior, (int, float)) else "an array"
-            raise ValueError(f"topic_word_prior={given}: expected None with --public-prior {self.prior_source}")
+            raise ValueError(f"topic_word_prior={given}: expected None with prior_source={self.prior_source}")
 
     def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
         """Restrict the public prior to the columns.

@@ -54,6 +54,7 @@ class PublicPrior:
     Examples
     --------
     >>> import numpy as np
+    >>> from vips_fast import PublicPrior
     >>> words = [f"word{v}" for v in range(20)]
     >>> prior = PublicPrior(words, np.ones((2, 20)), [0.5, 0.5], np.ones(20), "an example")
     >>> prior.n_topics, prior.topics().shape, prior.restricted_to(words[:16] + ["other"]).ratios.shape
