@@ -60,7 +60,10 @@ TERMS = {
     "word neighbors: used alike": Term("word neighbors", r"\bused\s+alike\b"),
     "plan: prepared": Term("plan", r"\bPrepared\b|\bprepared\b"),
     "vocabulary purchase: prior": Term(
-        "vocabulary purchase", r"\bprior\b", BELOW, ("vips_fast/engine/assumptions.py", "vips_fast/jobs/text.py")
+        "vocabulary purchase",
+        r"\bprior\b",
+        BELOW,
+        ("vips_fast/engine/assumptions.py", "vips_fast/jobs/text.py", "vips_fast/jobs/topics.py"),
     ),
     "starts_event: charged": Term("starts_event", r"\bcharged\("),
     "unpack_block: opened": Term("unpack", r"\bdef _?opened\b"),

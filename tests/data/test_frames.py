@@ -117,7 +117,7 @@ def test_a_column_of_persons_that_repeats_is_told(kind):
         return [str(w.message) for w in caught]
 
     twice, once = np.arange(100.0) // 2, np.arange(100.0)
-    assert told(kind({"a": LABELS, "Patient_ID": twice})) == [COLUMN_REPEATS.format("Patient_ID")]
+    assert told(kind({"a": LABELS, "Patient_ID": twice})) == [COLUMN_REPEATS.format("Patient_ID", "repeats")]
     assert told(kind({"a": LABELS, "Patient_ID": once})) == told(kind({"paid": LABELS, "patience": twice})) == []
     assert told(kind({"a": LABELS, "patient": twice}), groups=twice) == []
     assert not repeats([[1, None], [None, float("nan"), ""], [float("nan"), "", [1], [1]]]) and repeats([["x"], ["x"]])

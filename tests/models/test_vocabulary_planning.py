@@ -120,5 +120,5 @@ def test_what_an_empty_vocabulary_would_have_needed_is_enough():
 
     found, said = fit(500, 0.5)
     need, persons = enough_for_words(500, 0.5, 1e-6, 4, 1000)
-    assert found == 0 and f"about target_epsilon = {need:.2g}, or some {persons:.2g} records in place of 500" in said[0]
+    assert found == 0 and f"about target_epsilon={need:.2g}, or some {persons:.2g} records in place of 500" in said[0]
     assert fit(500, need)[0] > 5 and fit(persons, 0.5)[0] > 5 and math.isfinite(need)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..accounting import ComposedEvent, GaussianEvent, Relation, RepeatAndSelectEvent, SelfComposedEvent, delta, epsilon
+from ..accounting.printing import rounded_up
 from ..mechanisms import GaussianMechanism
 from ..models.rebuild import alike
 from ..models.search import NoRunError, PrivateSearch
@@ -347,7 +348,7 @@ def layer_e(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
         checks.append((low - (claim := delta(event, at)), at, low, claim))
     _, at, low, claim = max(checks)
     said = f"Clopper-Pearson lower bound on {n - half} searches a side, the worst of {len(grid)} epsilons"
-    check = Check(f"delta at epsilon = {at:.4f}", low <= claim, low, claim, said, len(grid) * CONFIDENCE_ERROR)
+    check = Check(f"delta at epsilon = {rounded_up(at)}", low <= claim, low, claim, said, len(grid) * CONFIDENCE_ERROR)
     return LayerResult("E", f"profile of published scores, {n} searches a side", (check,))
 
 

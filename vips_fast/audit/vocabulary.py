@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..accounting import SelfComposedEvent, delta, epsilon
+from ..accounting.printing import rounded_up
 from ..engine.model import Release
 from ..models.stage import Stage
 from ..models.vocabulary import PrivateVocabulary
@@ -195,7 +196,7 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         "E",
         f"profile of whole purchases, {sizes.runs} a side",
         (
-            Check(f"delta at epsilon = {e:.4f}", low <= claim, low, claim, said, CONFIDENCE_ERROR),
+            Check(f"delta at epsilon = {rounded_up(e)}", low <= claim, low, claim, said, CONFIDENCE_ERROR),
             Check(
                 "tokens of one person",
                 lone <= _DELTA and not np.isinf(other).any(),

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from .job import Source as Source
     from .job import Status as Status
     from .text import TextFile as TextFile
+    from .topics import PrivateTopics as PrivateTopics
 
 #: Where each name lives; a name is imported when it is first used.
 _HOMES = dict.fromkeys(("Job", "Material", "Outcome", "PurchaseError", "Reading", "Source", "Status"), "job")
-_HOMES["TextFile"] = "text"
+_HOMES |= {"TextFile": "text", "PrivateTopics": "topics"}
 
-__all__ = ["Job", "Material", "Outcome", "PurchaseError", "Reading", "Source", "Status", "TextFile"]
+__all__ = ["Job", "Material", "Outcome", "PrivateTopics", "PurchaseError", "Reading", "Source", "Status", "TextFile"]
 
 
 def __getattr__(name: str) -> Any:

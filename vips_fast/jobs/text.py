@@ -75,7 +75,7 @@ class TextFile:
         Refuse invalid records, or let them contribute nothing.
     prior_model, prior_weight, word_vectors
         A model of public documents; the weight of its counts. Public word vectors.
-    prior_source : path, "public:LANGUAGE" or None
+    prior_source : path, "public:LANGUAGE", PublicPrior or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
     n_words : int
@@ -107,7 +107,7 @@ class TextFile:
     prior_model: str | None = None
     prior_weight: float | None = None
     word_vectors: str | None = None
-    prior_source: str | None = None
+    prior_source: str | PublicPrior | None = None
     n_words: int = 10
     verify: bool = True
     corpus: Callable[[], Corpus | None] = lambda: None

