@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.sampling import Sampler
 from ...engine.units import GOLDEN, UnitBlock, mixed, unpack_block
+from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...mechanisms import GaussianMechanism
 from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
 from .model import LdaModel
@@ -92,7 +93,7 @@ class PriorLdaModel(Model):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take the lattice."""
         self._mechanism = mechanism, sampler
-        self._spacing = mechanism.spacing
+        self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         if self._own is not None:
             self._own.prepare(mechanism, sampler)
 
