@@ -12,6 +12,7 @@ from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.posterior import (
     Curvature,
     Weighting,
+    _solved,
     along_logits,
     covariance_given,
     mean_given,
@@ -223,3 +224,10 @@ def test_coverage_on_simulated_records():
     # 120 intervals: a standard error of 0.03.
     assert 0.82 < np.mean(covered[True]) < 0.98
     assert np.mean(covered[False]) < np.mean(covered[True]) - 0.15
+
+
+def test_a_system_that_rounding_made_singular_is_solved():
+    singular = np.array([[1.0, 1.0], [1.0, 1.0]])
+    np.testing.assert_allclose(_solved(singular, np.array([2.0, 2.0])), [1.0, 1.0])
+    regular = np.array([[2.0, 0.5], [0.5, 1.0]])
+    np.testing.assert_array_equal(_solved(regular, np.ones(2)), np.linalg.solve(regular, np.ones(2)))

@@ -253,8 +253,19 @@ def mean_given(
     """
     H = curvature.local
     noise = variance * np.eye(len(H)) + curvature.labels + sampling * H
-    trusted = np.linalg.solve(noise, H).T
-    return np.linalg.solve(trusted @ H + alpha * np.eye(len(H)), trusted @ (gradient + H @ at))
+    trusted = _solved(noise, H).T
+    return _solved(trusted @ H + alpha * np.eye(len(H)), trusted @ (gradient + H @ at))
+
+
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve a system that is positive definite but for rounding; of many solutions take the shortest.
+
+    An absurd scale of the rows can round the matrix to a singular one, when the releases are already made.
+    """
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 def covariance_given(
