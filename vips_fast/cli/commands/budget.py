@@ -14,6 +14,9 @@ from ...report import table
 from ..messages import say
 from ..tables.tools import BUDGET_KEYS
 
+#: Most steps of a declared run.
+_MOST_STEPS = 10**8
+
 
 def create(args: Namespace) -> int:
     """Make a budget."""
@@ -151,7 +154,10 @@ def reserve(args: Namespace) -> int:
     if not isinstance(plans, list):
         raise ValueError(f"--plan {args.plan}: expected a list of runs")
     events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]
-    made = budget.reserve_list(events, name=args.name, delta=args.delta)
+    try:
+        made = budget.reserve_list(events, name=args.name, delta=args.delta)
+    except ArithmeticError:
+        raise ValueError(f"--plan {args.plan}: a number is too large or too small to compute with") from None
     print(
         f"Declared {len(events)} runs: epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
         f"{rounded_down(budget.left)} left for others; list {made['list']}, head {budget.head}"
@@ -166,8 +172,8 @@ def _event(path: str, number: int, plan: Any) -> Any:
         raise ValueError(f"{where}: expected an object")
     given = dict(plan)
     steps = given.pop("steps", 1)
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"{where}: steps={steps!r}: expected a whole number of at least 1")
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MOST_STEPS:
+        raise ValueError(f"{where}: steps={str(steps)[:20]}: expected a whole number from 1 to {_MOST_STEPS:,}")
     try:
         if set(given) == {"event"}:
             return SelfComposedEvent(event_from_dict(given["event"]), steps)
@@ -180,5 +186,7 @@ def _event(path: str, number: int, plan: Any) -> Any:
         return run_event(sampler, noise, steps)
     except KeyError as error:
         raise ValueError(f"{where}: {error.args[0]!r} is missing") from None
+    except ArithmeticError:
+        raise ValueError(f"{where}: a number is too large or too small to compute with") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{where}: {error}") from None
