@@ -193,7 +193,8 @@ def test_w1_accuracy(work):
 def test_fit_of_few_short_documents(paired):
     """All that is not the E-step: the plan, the noise's calibration, the M-step, the ledger. Nothing is kept between
     fits, whose epsilons differ a little. bench/short.py holds the same fit beside another checkout's."""
-    decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+    from sklearn import decomposition
+
     counts = short.documents()
     epsilons = itertools.count(1.0, 1e-6)
 

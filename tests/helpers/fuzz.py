@@ -477,7 +477,7 @@ class Waits(Exception):
 
 
 @contextlib.contextmanager
-def at_once(seconds):
+def at_once(seconds=20):
     """Raise `Waits` if something takes too long."""
 
     def late(*_):

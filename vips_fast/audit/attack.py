@@ -57,7 +57,7 @@ def _projections(
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Gaussian-DP mu of one release of the whole data set, from two samples."""
     sides = _sides(bench)
-    # All but the noise is known: the direction is that of the exact sums.
+    # All but the noise is known: the direction follows from the exact sums.
     words = np.zeros(N_RECORDS, dtype=np.uint64)
     exact = [
         bench.sums(_whole(bench, records, 1.0, 2), np.arange(len(records)), words[: len(records)]).astype(np.float64)

@@ -49,7 +49,7 @@ class Seams:
 
 
 class Part:
-    """Hands on what it does not change of a part of the machinery; subclasses call ``self.inner`` elsewhere."""
+    """Stands for a part of the machinery, unchanged; subclasses change some of it and call ``self.inner``."""
 
     def __init__(self, inner: Any):
         self.inner = inner

@@ -21,6 +21,7 @@ import numpy as np
 from ..accounting import ComposedEvent, GaussianEvent, Relation, RepeatAndSelectEvent, SelfComposedEvent, delta, epsilon
 from ..accounting.printing import rounded_up
 from ..mechanisms import GaussianMechanism
+from ..models.estimator import PrivateEstimator
 from ..models.rebuild import alike
 from ..models.search import NoRunError, PrivateSearch
 from .adapter import Adapter, adapter_for
@@ -46,7 +47,7 @@ class _Begun(NamedTuple):
     judge: Callable[[Any, int], float]
 
 
-class _Watched:
+class _Watched(PrivateSearch[Any]):
     """A search that shows the inputs and releases of its runs, or ends before them."""
 
     only_begins = False
@@ -61,7 +62,7 @@ class _Watched:
             self.released.append((model, model.get_params(deep=False), score))
             return score
 
-        return None if self.only_begins else super()._runs(tried, common, data, kept, randomness)  # type: ignore[misc]
+        return None if self.only_begins else super()._runs(tried, common, data, kept, randomness)
 
 
 def search_adapter(search: PrivateSearch[Any], settings: dict[str, Any]) -> Adapter:
@@ -301,7 +302,7 @@ def layer_d(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
     return LayerResult("D", f"mu of one score, {n} scores a side", tuple(checks))
 
 
-class _Once:
+class _Once(PrivateEstimator):
     """An estimator that is fitted once: the attack is on the score."""
 
     kept: dict[Any, Any]
@@ -309,7 +310,7 @@ class _Once:
 
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Any:
         if X.shape[0] not in self.kept:
-            super()._fit(X, y, **how)  # type: ignore[misc]
+            super()._fit(X, y, **how)
             self.kept[X.shape[0]] = self._result
         self._result = self.kept[X.shape[0]]
         return self

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..accounting.printing import rounded_up
 from ..engine.model import Release
 from ..models.stage import Stage
 from ..models.vocabulary import PrivateVocabulary
+from ..models.vocabulary.model import VocabularyModel
 from .adapter import Adapter
 from .bench import Bench, Data
 from .rebuild import STATED, public_attributes
@@ -39,26 +40,24 @@ _ROUNDS, _MULTIPLIER, _DELTA, _GRID = 4, 2.0, 0.04, 7
 _OWN = 3
 
 
-class _Listed:
+class _Listed(PrivateVocabulary):
     """A vocabulary over a public list: ``t3/8`` is token 3 of 8."""
-
-    n_rounds: int
 
     def _check_parameters(self) -> None:
         # Parameters stay as they are in layer D, so that it may have any number of rounds.
         rounds, self.n_rounds = self.n_rounds, min(self.n_rounds, 100)
         try:
-            super()._check_parameters()  # type: ignore[misc]
+            super()._check_parameters()
         finally:
             self.n_rounds = rounds
 
     def prepare(self, X: Any, *data: Any, **how: Any) -> Stage:
         """Plan as the vocabulary does, and number the tokens by the list."""
-        stage: Stage = super().prepare(X, *data, **how)  # type: ignore[misc]
+        stage = super().prepare(X, *data, **how)
         sets: Any = stage.records
         number = int(sets.names[1].partition("/")[2])
-        listed, model = sets.over([token(i, number) for i in range(number)]), stage.model
-        model.learn(listed)  # type: ignore[attr-defined]
+        listed, model = sets.over([token(i, number) for i in range(number)]), cast(VocabularyModel, stage.model)
+        model.learn(listed)
         return replace(stage, records=listed)
 
 

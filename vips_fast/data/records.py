@@ -40,7 +40,6 @@ _MAX_CELL = 1 << 28
 _CHUNK = 1 << 20
 #: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
 _BAD = "\udc80"
-codecs.register_error("vips_fast.bad", lambda error: (_BAD, error.end))  # type: ignore[attr-defined]
 #: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
@@ -50,6 +49,15 @@ class _BadRow(BadLine):
 
 
 _Rows = Iterator[tuple[int, Sequence[Any]]]
+
+
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    """Put the mark of bad bytes in their place."""
+    assert isinstance(error, UnicodeDecodeError)  # the handler is named for decoding only
+    return _BAD, error.end
+
+
+codecs.register_error("vips_fast.bad", _marked)
 
 
 def read_batches(

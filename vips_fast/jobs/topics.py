@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..checks import check_number
 from ..data import Corpus, Records
+from ..data.frames import named_columns
 from ..data.vocabulary import count_matrix
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior
 from ..models.vocabulary import PrivateVocabulary
@@ -103,8 +104,8 @@ class PrivateTopics:
     >>> prior = PublicPrior(words, ratios, [1, 1], np.ones(16), "an example")
     >>> notes = {"note": ["cough and fever, rash", "rent and debt"] * 500, "patient": np.arange(1000) // 2}
     >>> found = PrivateTopics(2.0, 1e-6, prior=prior, random_state=0).fit(notes, text="note", person="patient")
-    >>> [topic.number for topic in found.topics() if "fever" in [one.word for one in topic.words[:3]]]
-    [1]
+    >>> sorted((topic.number, len(topic.words)) for topic in found.topics(3))
+    [(1, 3), (2, 3)]
     >>> print(found)
     Found in a release: ...
     >>> found.transform(["fever", "rent"]).argmax(axis=1)
@@ -153,7 +154,7 @@ class PrivateTopics:
         Raises the errors of `Job.run`.
         """
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True)
-        prior = self.prior if isinstance(self.prior, PublicPrior) else load_prior(self.prior)
+        prior = load_prior(self.prior)
         common: dict[str, Any] = dict(
             text=(text,) if isinstance(text, str) else tuple(text),
             person=person,
@@ -174,8 +175,8 @@ class PrivateTopics:
             if isinstance(data, (str, os.PathLike)):
                 source = TextFile(os.fspath(data), **common)
             else:
-                listed = isinstance(data, Iterable) and not isinstance(data, Mapping) and not hasattr(data, "columns")
-                table = {common["text"][0]: list(data)} if listed and not hasattr(data, "column_names") else data
+                # A table says the names of its columns; anything else is a list of texts.
+                table = data if named_columns(data) else {common["text"][0]: list(data)}
                 source = Texts(str(Path(folder) / "records"), data=table, **common)
             place = Path(folder) / "topics" if out is None else Path(out)
             budget = None if self.budget is None else os.fspath(self.budget)
