@@ -86,8 +86,8 @@ def outcome(train, test, topics, length, distinct, epsilon, near):
     model = LatentDirichletAllocation(
         topics,
         doc_length=length,
-        target_epsilon=epsilon,
-        target_delta=DELTA,
+        epsilon=epsilon,
+        delta=DELTA,
         random_state=0,
         word_neighbors=near,
         options=LdaOptions(distinct_words=distinct),
@@ -154,8 +154,8 @@ def planned(row):
         topics,
         doc_length=length,
         distinct_words=row["distinct"],
-        target_epsilon=row["epsilon"],
-        target_delta=DELTA,
+        epsilon=row["epsilon"],
+        delta=DELTA,
         word_neighbors=bool(row["neighbors"]),
     )
 

@@ -56,7 +56,7 @@ def settings(corpus, epsilon):
     numerics = dict(max_doc_update_iter=10, mean_change_tol=1e-3, topic_mean="arithmetic")
     if epsilon is None:
         return dict(common, private=False, doc_length=None), dict(numerics, learning_decay=0.7)
-    private = dict(common, target_epsilon=epsilon, target_delta=DELTA, doc_length=CORPORA[corpus][1])
+    private = dict(common, epsilon=epsilon, delta=DELTA, doc_length=CORPORA[corpus][1])
     return private, dict(numerics, word_scale=0.25, word_clip=0.3)
 
 

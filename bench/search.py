@@ -43,7 +43,7 @@ def rows(options, epsilon, run):
 
     X, y = load(options.data)
     train, test = split(len(y), run)
-    base = BayesianLogisticRegression(target_epsilon=epsilon, target_delta=DELTA, classes=[0, 1], n_jobs=1)
+    base = BayesianLogisticRegression(epsilon=epsilon, delta=DELTA, classes=[0, 1], n_jobs=1)
     found = best_of(base, {"row_norm": ROW_NORMS}, X[train], y[train])
     base.fit(X[train], y[train])
     return [float(roc_auc_score(y[test], model.decision_function(X[test]))) for model in (base, found)]
@@ -56,8 +56,8 @@ def topics(options, epsilon, run):
     base = LatentDirichletAllocation(
         options.topics,
         doc_length=LENGTHS[options.data],
-        target_epsilon=epsilon,
-        target_delta=DELTA,
+        epsilon=epsilon,
+        delta=DELTA,
         options=LdaOptions(distinct_words=float(np.median(np.diff(train.indptr)))),
     )
     found, plain = best_of(base, {"n_components": TOPICS}, train), unigram_perplexity(train, asked)

@@ -42,7 +42,7 @@ def serve() -> None:
         from vips_fast import LatentDirichletAllocation
 
         counts = documents()
-        model = LatentDirichletAllocation(10, target_epsilon=1.0 + 1e-6 * number, n_jobs=1, **json.loads(line))
+        model = LatentDirichletAllocation(10, epsilon=1.0 + 1e-6 * number, n_jobs=1, **json.loads(line))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nothing can be learned from so few
             start = time.process_time() if number else 0.0

@@ -41,7 +41,7 @@ def run():
     X = sp.csr_array((ones, (np.concatenate(rows), np.concatenate(columns))), shape=(N_DOCS, 7702))
     X.sum_duplicates()
     model = LatentDirichletAllocation(
-        K, noise_multiplier=1.0, sampling="full", n_steps=2, random_state=0, n_records=N_DOCS, target_delta=1e-6
+        K, noise_multiplier=1.0, sampling="full", n_steps=2, random_state=0, n_records=N_DOCS, delta=1e-6
     )
     made = model.prepare(X)
     from vips_fast.engine.loop import run

@@ -113,7 +113,7 @@ def test_private_mixture_beside_the_others(benchmark, mixture):
     X, test, start = mixture
     options = dict(radius=RADIUS, means_init=start, n_jobs=-1)
     private = benchmark.pedantic(
-        lambda: GaussianMixture(K, n_steps=15, target_epsilon=1.0, target_delta=1e-7, **options).fit(X), rounds=1
+        lambda: GaussianMixture(K, n_steps=15, epsilon=1.0, delta=1e-7, **options).fit(X), rounds=1
     )
     plain = GaussianMixture(K, n_steps=15, private=False, **options).fit(X)
     theirs = sklearn_mixture.GaussianMixture(K, covariance_type="diag", means_init=start, max_iter=15, tol=0.0)

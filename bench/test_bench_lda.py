@@ -201,7 +201,7 @@ def test_fit_of_few_short_documents(paired):
     def fit():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # so few teach nothing
-            LatentDirichletAllocation(10, batch_size=50, target_epsilon=next(epsilons), doc_length=10).fit(counts)
+            LatentDirichletAllocation(10, batch_size=50, epsilon=next(epsilons), doc_length=10).fit(counts)
 
     peer = decomposition.LatentDirichletAllocation(10, learning_method="online", batch_size=50, max_iter=2)
     name = "scikit-learn float64, without privacy"

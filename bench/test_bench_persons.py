@@ -23,7 +23,7 @@ def step(data_dir):
             doc_length=100,
             n_steps=1,
             noise_multiplier=1.0,
-            target_delta=1e-6,
+            delta=1e-6,
             sampling="full",
             random_state=0,
             n_jobs=n_jobs,

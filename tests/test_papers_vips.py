@@ -193,7 +193,7 @@ def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
     known, asked = rng.integers(2, size=4_000), rng.integers(2, size=500)
     topics = np.repeat(np.eye(2), 20, axis=1) / 20
     train, test = (sp.csr_array(rng.poisson(30 * topics[labels]).astype(np.int32)) for labels in (known, asked))
-    settings = dict(doc_length=40, target_epsilon=2.0, target_delta=1e-5)
+    settings = dict(doc_length=40, epsilon=2.0, delta=1e-5)
     monkeypatch.setattr(topic_labels, "posts", lambda: (train, known, test, asked, settings, 2))
     cells = topic_labels.cells(10)
     rows = [cell | topic_labels.run(cell) for cell in cells if cell["epsilon"] == 2.0]

@@ -130,12 +130,7 @@ def run(cell):
     settings, (X, y, X_test, y_test) = SETTINGS[cell["data"]], load(cell["data"])
     q, steps, clip, sigma = settings["q"], settings["steps"], settings["clip"], cell["sigma"]
     common = dict(
-        clip_norm=clip,
-        batch_size=q * len(y),
-        noise_multiplier=sigma,
-        target_delta=DELTA_VI,
-        n_jobs=1,
-        fit_intercept=False,
+        clip_norm=clip, batch_size=q * len(y), noise_multiplier=sigma, delta=DELTA_VI, n_jobs=1, fit_intercept=False
     )
     rates, accuracy, figures = RATES[cell["data"]], [], []
     for trial in range(cell["trials"]):

@@ -30,13 +30,13 @@ def main():
     for seed in range(arguments.runs):
         for epsilon in arguments.epsilon:
             for sampling in ("poisson", "random_allocation"):
-                ours = plan(n, X.shape[1], K, target_epsilon=epsilon, target_delta=DELTA, sampling=sampling)
+                ours = plan(n, X.shape[1], K, epsilon=epsilon, delta=DELTA, sampling=sampling)
                 start = time.perf_counter()
                 model = LatentDirichletAllocation(
                     K,
                     n_jobs=arguments.jobs,
                     random_state=seed,
-                    target_delta=DELTA,
+                    delta=DELTA,
                     sampling=sampling,
                     batch_size=ours.batch_size / scale,
                     n_steps=ours.n_steps,

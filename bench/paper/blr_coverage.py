@@ -103,7 +103,7 @@ def fitted(method, epsilon, X, y, rng):
     elif method == "one release":
         mean, covariance = one_release(X, y, epsilon, rng)
     else:
-        budget = dict(private=False) if epsilon is None else dict(target_epsilon=epsilon, target_delta=DELTA)
+        budget = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=DELTA)
         options = LogisticOptions(noise_aware=method != "noise ignored")
         model = BayesianLogisticRegression(options=options, n_jobs=1, **budget).fit(X, y)
         mean, covariance = model.coef_[0], model.covariance_

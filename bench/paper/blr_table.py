@@ -81,7 +81,7 @@ def estimator(method, epsilon, n, settings=None):
         return LogisticRegression(max_iter=2000)
     if method == "non-private VB":
         return BayesianLogisticRegression(private=False, options=LogisticOptions(noise_aware=False), n_jobs=1)
-    options = dict(SETTINGS[method] if settings is None else settings, target_epsilon=epsilon, target_delta=DELTA)
+    options = dict(SETTINGS[method] if settings is None else settings, epsilon=epsilon, delta=DELTA)
     if "q" in options:
         options["batch_size"] = options.pop("q") * n
     if method not in ("objective perturbation", "double-noise Newton"):

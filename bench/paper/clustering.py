@@ -197,8 +197,8 @@ def fitted(task, method, epsilon, run):
 
             model = Public(k, n_init=1, random_state=run).fit(rows[0])
         return rows[1], np.asarray(model.cluster_centers_), None, None
-    spent = dict(private=False, n_steps=30) if epsilon is None else dict(target_epsilon=epsilon, n_steps=20)
-    spent |= dict(target_delta=DELTA, sampling="full", random_state=run)
+    spent = dict(private=False, n_steps=30) if epsilon is None else dict(epsilon=epsilon, n_steps=20)
+    spent |= dict(delta=DELTA, sampling="full", random_state=run)
     if vectors:
         model = VectorMixture(k, projection=projection(task), **spent).fit(train)
         return projected(task, test), model.means_, model.predict_proba(test).argmax(axis=1), None
@@ -272,7 +272,7 @@ def keywords():
     texts, _ = _posts("train")
     analyzer = Analyzer(stop_words=stop_words("public:en"))
     purchased = PrivateVocabulary(
-        target_epsilon=1.5, target_delta=DELTA / 2, analyzer=analyzer, max_features=300, max_tokens=300
+        epsilon=1.5, delta=DELTA / 2, analyzer=analyzer, max_features=300, max_tokens=300
     ).fit(texts)
     words = list(purchased.get_feature_names_out())
     held = count_matrix([texts], words, analyzer)
@@ -281,8 +281,8 @@ def keywords():
         projection=projection(task),
         vocabulary=words,
         max_words=30,
-        target_epsilon=4.0,
-        target_delta=DELTA,
+        epsilon=4.0,
+        delta=DELTA,
         n_steps=20,
         sampling="full",
         random_state=0,

@@ -47,7 +47,7 @@ def run(cell: dict) -> dict:
             n_jobs=1,
             random_state=i,
         )
-        private = LatentDirichletAllocation(**settings, target_epsilon=cell["epsilon"], target_delta=1e-5).fit(X)
+        private = LatentDirichletAllocation(**settings, epsilon=cell["epsilon"], delta=1e-5).fit(X)
         truth = LatentDirichletAllocation(**settings, noise_multiplier=0.0).fit(X).components_
         low, high = np.moveaxis(private.components_interval(LEVEL), 2, 0)
         # Both read-outs add the prior; truth has the rounding of sums to the noise's lattice.

@@ -46,15 +46,15 @@ def paper_options(method, size, z, scale):
     if method == "non-private":
         return dict(options, private=False)
     extra = dict(clip=1.0) if method == "no clipping" else {}
-    return dict(options, noise_multiplier=noise(method, size, z) / scale, target_delta=DELTA, **extra)
+    return dict(options, noise_multiplier=noise(method, size, z) / scale, delta=DELTA, **extra)
 
 
 def planned_options(n_features, target, scale):
     """Parameters of the planned fit for 1/scale of the documents with the same noise a document."""
-    common = dict(n_components=K, n_jobs=1, random_state=0, target_delta=DELTA)
+    common = dict(n_components=K, n_jobs=1, random_state=0, delta=DELTA)
     if scale == 1:
-        return dict(common, target_epsilon=target)
-    ours = plan(N, n_features, K, target_epsilon=target, target_delta=DELTA)
+        return dict(common, epsilon=target)
+    ours = plan(N, n_features, K, epsilon=target, delta=DELTA)
     return dict(
         common,
         batch_size=ours.batch_size / scale,

@@ -97,7 +97,7 @@ def run_small(cell: dict) -> dict:
     if setting == "non-private":
         model = LatentDirichletAllocation(20, private=False, n_jobs=1, random_state=seed).fit(X)
     else:
-        settings = dict(doc_length=length, target_epsilon=epsilon, target_delta=DELTA)
+        settings = dict(doc_length=length, epsilon=epsilon, delta=DELTA)
         n_topics = plan(*X.shape, None, **settings).n_components
         settings |= dict(n_jobs=1, random_state=seed)
         if setting == "paper's update":
@@ -131,8 +131,8 @@ def options_of(epsilon, n_features, scale, fixed):
     decay = fixed.pop("learning_decay", None)
     if scale == 1:
         options = {} if decay is None else dict(options=LdaOptions(learning_decay=decay))
-        return dict(target_epsilon=epsilon, **fixed, **options)
-    ours = plan(N, n_features, K, target_epsilon=epsilon, target_delta=DELTA, **fixed)
+        return dict(epsilon=epsilon, **fixed, **options)
+    ours = plan(N, n_features, K, epsilon=epsilon, delta=DELTA, **fixed)
     return dict(
         batch_size=ours.batch_size / scale,
         n_steps=ours.n_steps,
@@ -151,7 +151,7 @@ def run(cell: dict) -> dict:
     n, share, Y = (X.shape[0], 1, Y[:2000]) if real else (N, scale, Y)
     if setting == "words' own frequencies":
         return dict(perplexity=unigram_perplexity(X, Y), npmi=None, overlap=None)
-    common = dict(n_jobs=1, random_state=cell["seed"], target_delta=DELTA, **(dict(doc_length=100) if real else {}))
+    common = dict(n_jobs=1, random_state=cell["seed"], delta=DELTA, **(dict(doc_length=100) if real else {}))
     if cell["part"] == "public":
         known = public_articles()
         base = known.components_
@@ -172,7 +172,7 @@ def run(cell: dict) -> dict:
         fixed = options_of(epsilon, X.shape[1], share, GRID.get(setting, {}))
         topics = K
         if setting == "plan's topics":
-            sizes = dict(doc_length=common["doc_length"], target_epsilon=epsilon, target_delta=DELTA)
+            sizes = dict(doc_length=common["doc_length"], epsilon=epsilon, delta=DELTA)
             topics = plan(*X.shape, None, **sizes).n_components
         model = LatentDirichletAllocation(topics, **fixed, **extra, **common).fit(X)
     top = top_words(model.components_)

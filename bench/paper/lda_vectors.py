@@ -60,7 +60,7 @@ def run(cell: dict) -> dict:
         (X, Y), length = sections(), 100
     else:
         (X, Y), length = small(part), SMALL[part][1]
-    private = dict(doc_length=length, target_epsilon=cell["epsilon"], target_delta=DELTA)
+    private = dict(doc_length=length, epsilon=cell["epsilon"], delta=DELTA)
     topics = K if part == "simulated" else plan(*X.shape, None, **private).n_components
     name = "reuters" if part == "reuters" else "wiki"
     if setting in ARTICLES:

@@ -67,7 +67,7 @@ def _images():
 def _fitted(epsilon, run):
     """The model of a run, and what is drawn from it."""
     train, _, labels, _ = _images()
-    privacy = dict(private=False) if epsilon is None else dict(target_epsilon=epsilon, target_delta=DELTA)
+    privacy = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=DELTA)
     model = ClassConditionalNetwork(COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy)
     asked = np.repeat(np.arange(10), DRAWN)
     return model.fit(train, labels), *model.sample(len(asked), random_state=run, labels=asked)

@@ -56,14 +56,14 @@ def _images():
 
 
 def _estimator(method, K, S, n, run):
-    common = dict(n_components=K, random_state=run, target_delta=DELTA)
+    common = dict(n_components=K, random_state=run, delta=DELTA)
     if method == OURS_HALF:
-        return SigmoidBeliefNetwork(target_epsilon=0.5, sampling="full", **common)
+        return SigmoidBeliefNetwork(epsilon=0.5, sampling="full", **common)
     if method == OURS_FREE:
         return SigmoidBeliefNetwork(private=False, sampling="full", **common)
     setting = SETTING[S]
     if method == OURS:
-        return SigmoidBeliefNetwork(target_epsilon=setting.printed, sampling="full", **common)
+        return SigmoidBeliefNetwork(epsilon=setting.printed, sampling="full", **common)
     algorithm = common | dict(
         sampling="without_replacement", batch_size=S, n_steps=setting.steps, options=NetworkOptions(learning_decay=0.7)
     )

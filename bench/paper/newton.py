@@ -34,20 +34,10 @@ class DoubleNoiseNewton:
     The noise is numpy's: this is a table's row and no release.
     """
 
-    def __init__(
-        self,
-        target_epsilon,
-        target_delta,
-        *,
-        row_norm=1.0,
-        n_steps=40,
-        gradient_share=0.75,
-        trace_share=0.1,
-        bound=True,
-    ):
+    def __init__(self, epsilon, delta, *, row_norm=1.0, n_steps=40, gradient_share=0.75, trace_share=0.1, bound=True):
         # All noise is Gaussian: the steps together are one Gaussian mechanism, exactly, of mu^2 = 2 rho.
-        self.rho = 0.5 / gaussian_noise_multiplier(target_epsilon, target_delta) ** 2
-        self.privacy_ = SimpleNamespace(epsilon=target_epsilon)
+        self.rho = 0.5 / gaussian_noise_multiplier(epsilon, delta) ** 2
+        self.privacy_ = SimpleNamespace(epsilon=epsilon)
         self.row_norm, self.n_steps, self.bound = row_norm, n_steps, bound
         self.shares = gradient_share, trace_share
 

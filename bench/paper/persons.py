@@ -68,14 +68,14 @@ def people():
         return sp.csr_array((counts.astype(np.int32), (rows, columns)), shape=(len(posts), len(column)))
 
     persons = np.unique([person for person, _ in train], return_inverse=True)[1]
-    return matrix(train), persons, matrix(test), dict(doc_length=60, target_delta=1e-6), (2, 5, 10)
+    return matrix(train), persons, matrix(test), dict(doc_length=60, delta=1e-6), (2, 5, 10)
 
 
 def sections():
     """Sections of articles, whose article is the person."""
     X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
     persons = np.load(DATA / "train_sections_article.npy")
-    return X, persons, Y[:2000], dict(doc_length=100, target_delta=1e-6), (4, 10, 20)
+    return X, persons, Y[:2000], dict(doc_length=100, delta=1e-6), (4, 10, 20)
 
 
 def simulated(n_records=400_000, n_persons=100_000, seed=0):
@@ -87,7 +87,7 @@ def simulated(n_records=400_000, n_persons=100_000, seed=0):
         drawn = generator.geometric(0.17545667, 2 * n_persons)
         sizes = np.concatenate([sizes, drawn[drawn <= 10]])
     persons = np.repeat(np.arange(len(sizes)), sizes)[:n_records]
-    return X, persons, Y, dict(doc_length=500, target_delta=1e-4), (10,)
+    return X, persons, Y, dict(doc_length=500, delta=1e-4), (10,)
 
 
 class Comparison:
@@ -101,7 +101,7 @@ class Comparison:
         """``make(**options)`` an estimator, ``data(run)`` the arguments of its fit, ``score(model, run)`` a figure."""
         figures, start = [], time.perf_counter()
         for run in range(self.runs):
-            private = {"private": False} if epsilon is None else {"target_epsilon": epsilon}
+            private = {"private": False} if epsilon is None else {"epsilon": epsilon}
             model = make(n_jobs=self.jobs, random_state=run, **private)
             given = data(run)
             model.fit(*given[:-1], groups=given[-1])
@@ -132,7 +132,7 @@ def topics(arguments, corpus):
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 
     def worth_while(epsilon, units, rows):
-        return plan(units, X.shape[1], None, target_epsilon=epsilon, rows_per_group=rows, **settings).n_components
+        return plan(units, X.shape[1], None, epsilon=epsilon, rows_per_group=rows, **settings).n_components
 
     for topics in (50,) if large else (10, 20, 50):
         row(f"not private, {topics} topics", None, X, topics)
@@ -191,7 +191,7 @@ def adult(arguments, most=4, delta=1e-3):
     n_rows = len(split(len(y), 0)[0])
     print(f"{n_rows} rows, {most} a household, seeds 0 to {arguments.runs - 1}, delta = {delta:g}", flush=True)
     compared = Comparison(arguments, "AUC", [0.2, 1.0])
-    ways(compared, BayesianLogisticRegression, dict(target_delta=delta), data, score, most, n_rows)
+    ways(compared, BayesianLogisticRegression, dict(delta=delta), data, score, most, n_rows)
 
 
 def mnist(arguments, most=10, delta=1e-4):
@@ -200,7 +200,7 @@ def mnist(arguments, most=10, delta=1e-4):
     writers = np.arange(len(train)) // most
     print(f"{len(train)} images, {most} a writer, delta = {delta:g}", flush=True)
     compared = Comparison(arguments, "accuracy", [1.0])
-    settings = dict(n_components=50, target_delta=delta, sampling="full")
+    settings = dict(n_components=50, delta=delta, sampling="full")
     ways(
         compared,
         SigmoidBeliefNetwork,

@@ -112,7 +112,7 @@ def run(cell: dict) -> dict:
     if epsilon == 0.0:
         return dict(perplexity=perplexity(public.topics(), 0.1, halves))
     length = {"sections": 100, "notes": 10}.get(part, 500)
-    chosen = dict(doc_length=length, target_epsilon=epsilon, target_delta=DELTA)
+    chosen = dict(doc_length=length, epsilon=epsilon, delta=DELTA)
     if units is not None:
         some = np.random.default_rng(1 + cell["seed"]).permutation(units.max() + 1)[: cell["units"]]
         rows = np.isin(units, some)

@@ -96,7 +96,7 @@ def run(cell: dict) -> dict:
         figures = dict(noise_multiplier=z, own=own(scenario, n, z), tight=epsilon(event(scenario, n, z), DELTA))
         batch = {"laplace": round(SHARE * n), "zcdp": None, "poisson": SHARE * n}[scenario]
         options |= dict(scenario=scenario, noise_multiplier=z, batch_size=batch)
-        options |= {} if scenario == "laplace" else dict(target_delta=DELTA)
+        options |= {} if scenario == "laplace" else dict(delta=DELTA)
     for seed in range(cell["runs"]):
         train, test = np.split(np.random.default_rng(seed).permutation(len(y)), [n])
         model = DPSGDLogisticRegression(n_jobs=1, random_state=seed, **options).fit(X[train], y[train])

@@ -85,7 +85,7 @@ def _validated(X, y, settings):
 
 
 def _estimator(method, epsilon, steps, X, y):
-    algorithm = dict(row_norm=ROW_NORM, n_steps=steps, relation="replace_one", target_delta=DELTA)
+    algorithm = dict(row_norm=ROW_NORM, n_steps=steps, relation="replace_one", delta=DELTA)
     if method == "BLR, no privacy":
         return BayesianLogisticRegression.paper(private=False, n_steps=steps)
     if method == "ERM, no privacy":
@@ -96,12 +96,10 @@ def _estimator(method, epsilon, steps, X, y):
         z = strong_composition_noise(epsilon, 1.0, steps, DELTA)
         return BayesianLogisticRegression.paper(noise_multiplier=z, **algorithm)
     if method == ERM:
-        return _validated(X, y, dict(row_norm=ROW_NORM, target_epsilon=epsilon, target_delta=0.0))
+        return _validated(X, y, dict(row_norm=ROW_NORM, epsilon=epsilon, delta=0.0))
     if method == EXACT:
-        return BayesianLogisticRegression.paper(
-            target_epsilon=epsilon, sensitivity="proven", form="orthonormal", **algorithm
-        )
-    budget = dict(row_norm=ROW_NORM, target_epsilon=epsilon, target_delta=DELTA)
+        return BayesianLogisticRegression.paper(epsilon=epsilon, sensitivity="proven", form="orthonormal", **algorithm)
+    budget = dict(row_norm=ROW_NORM, epsilon=epsilon, delta=DELTA)
     if method == GAUSSIAN_ERM:
         return ObjectivePerturbationLogisticRegression(**budget)
     return BayesianLogisticRegression(relation="replace_one", **budget)

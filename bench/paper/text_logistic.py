@@ -134,7 +134,7 @@ def logits(method, epsilon, run, data, task, settings=None):
 
         model = LogisticRegression(C=30, max_iter=1000).fit(X[train], y[train])
         return y[test], model.decision_function(X[test]), None
-    promised = dict(target_epsilon=epsilon, target_delta=DELTA, n_jobs=1)
+    promised = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
     if method == "ours":
         model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **promised)
     else:

@@ -46,18 +46,18 @@ def topics_of(X, epsilon, delta, seed, settings):
     """Topics, as many as the plan asks for, 50 without privacy."""
     if epsilon is None:
         return LatentDirichletAllocation(50, private=False, n_jobs=1, random_state=seed).fit(X)
-    private = {**settings, "target_epsilon": epsilon, "target_delta": delta}
+    private = {**settings, "epsilon": epsilon, "delta": delta}
     n_topics = plan(*X.shape, None, **private).n_components
     return LatentDirichletAllocation(n_topics, n_jobs=1, random_state=seed, **private).fit(X)
 
 
 def run(cell: dict) -> dict:
     X, known, Y, asked, settings, n_labels = posts()
-    epsilon, seed, delta = cell["epsilon"], cell["seed"], settings["target_delta"]
+    epsilon, seed, delta = cell["epsilon"], cell["seed"], settings["delta"]
     if cell["setting"] == TWO_STEPS:
         half = None if epsilon is None else epsilon / 2
         model = topics_of(X, half, delta / 2, seed, settings)
-        budget = dict(private=False) if half is None else dict(target_epsilon=half, target_delta=delta / 2)
+        budget = dict(private=False) if half is None else dict(epsilon=half, delta=delta / 2)
         # Proportions are at most 1 in length.
         regression = BayesianLogisticRegression(classes=range(n_labels), row_norm=1.0, n_jobs=1, **budget)
         found = regression.fit(model.transform(X), known).predict(model.transform(Y))

@@ -74,7 +74,7 @@ def corpora():
 
 def purchased(rows, n, groups=None, **settings):
     """A fitted vocabulary."""
-    return PrivateVocabulary(target_delta=DELTA, n_records=n, **settings).fit(rows, groups=groups)
+    return PrivateVocabulary(delta=DELTA, n_records=n, **settings).fit(rows, groups=groups)
 
 
 def share_of(tokens, words):
@@ -91,7 +91,7 @@ def words(say, variants, persons):
         for epsilon in (0.1, 0.3, 1.0):
             for name in variants:
                 start = time.perf_counter()
-                found = purchased(rows, n, target_epsilon=epsilon, **VARIANTS[name]).vocabulary_
+                found = purchased(rows, n, epsilon=epsilon, **VARIANTS[name]).vocabulary_
                 seconds = time.perf_counter() - start
                 say(n, epsilon, name, len(found), f"{share_of(tokens, found):.4f}", f"{seconds:.0f}")
 
@@ -171,7 +171,7 @@ def people(say, repeats, share):
     texts, persons, test, analyzer = posts()
     n, length = len(set(persons)), 100
     made = plan(
-        n, None, 10, doc_length=length, target_epsilon=4.0, target_delta=DELTA, rows_per_group=None, vocab_share=share
+        n, None, 10, doc_length=length, epsilon=4.0, delta=DELTA, rows_per_group=None, vocab_share=share
     ).vocabulary
     rows = TokenRows(analyzer).extend(texts)
     listed = public_vocabulary("public:en", analyzer, size=50_000)
@@ -183,9 +183,7 @@ def people(say, repeats, share):
         lists = {"purchased": own, "the same, public": own, "public:en": list(listed[: len(own)])}
         for name, chosen in lists.items():
             call = {"after": words} if name == "purchased" else {}
-            model = LatentDirichletAllocation(
-                10, doc_length=length, n_records=n, target_epsilon=4.0, target_delta=DELTA, n_jobs=-1
-            )
+            model = LatentDirichletAllocation(10, doc_length=length, n_records=n, epsilon=4.0, delta=DELTA, n_jobs=-1)
             models[name] = model.fit(count_matrix([texts], chosen, analyzer), groups=persons, **call), chosen
         # The words that no list of frequencies knows are as frequent as the rarest that it knows.
         frequency = np.array([wordfreq.word_frequency(word, "en", minimum=1e-8) for word in universe])
@@ -196,7 +194,7 @@ def wiki(say, n, repeats, share, steps):
     """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a purchased vocabulary, and
     over all words; in each repeat of other samples of the articles. Both have the steps and the step sizes that the
     plan gives the public list: fewer words may have more."""
-    settings = dict(doc_length=500, target_epsilon=1.0, target_delta=DELTA)
+    settings = dict(doc_length=500, epsilon=1.0, delta=DELTA)
     made = plan(n, None, 50, vocab_share=share, **settings).vocabulary
     for seed in range(repeats):
         matrix, test, words = load(n, seed=seed)
@@ -213,7 +211,7 @@ def wiki(say, n, repeats, share, steps):
         after = purchased(TokenRows.of_counts(matrix, words), n, **made.parameters())
         columns = np.sort([words.index(word) for word in after.vocabulary_])
         models = {
-            f"purchased with {made.target_epsilon:.2f}": (
+            f"purchased with {made.epsilon:.2f}": (
                 model().fit(matrix[:, columns], after=after),
                 [words[column] for column in columns],
             ),

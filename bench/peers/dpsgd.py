@@ -65,8 +65,8 @@ class DPSGDLogisticRegression(LinearClassifier):
         (Expected) records of a batch; None takes all.
     average : bool
         Return the mean of the second half of the iterates instead of the last.
-    n_steps, fit_intercept, target_epsilon, target_delta, noise_multiplier, private, n_records
-        As in the package's other estimators; "laplace" takes no target_delta.
+    n_steps, fit_intercept, epsilon, delta, noise_multiplier, private, n_records
+        As in the package's other estimators; "laplace" takes no delta.
     n_jobs, random_state, callback
 
     Notes
@@ -102,8 +102,8 @@ class DPSGDLogisticRegression(LinearClassifier):
         for name in ("clip_norm", "learning_rate"):
             check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        if self.scenario == "laplace" and self.target_delta is not None:
-            raise ValueError(f"target_delta={self.target_delta!r}: expected None, scenario 'laplace' has delta = 0")
+        if self.scenario == "laplace" and self.delta is not None:
+            raise ValueError(f"delta={self.delta!r}: expected None, scenario 'laplace' has delta = 0")
         self._check_privacy_parameters()
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
@@ -129,19 +129,19 @@ class DPSGDLogisticRegression(LinearClassifier):
 
     def _noise(self, sampler: Sampler, n_steps: int, delta: float) -> float:
         """Find the noise multiplier of the run; refuse a run over its target."""
-        target = 1.0 if self.target_epsilon is None else float(self.target_epsilon)
+        target = 1.0 if self.epsilon is None else float(self.epsilon)
 
         def event(z: float) -> PrivacyEvent:
             return SelfComposedEvent(sampler.event(z), n_steps)
 
         if self.noise_multiplier is not None:
             z = float(self.noise_multiplier)
-            if z > 0 and self.target_epsilon is not None:
+            if z > 0 and self.epsilon is not None:
                 would = self._epsilon(event(z), delta)
                 if would > target:
                     raise ValueError(
                         f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {would:.4g}: "
-                        f"expected at most target_epsilon={target:g}; raise noise_multiplier or leave it None"
+                        f"expected at most epsilon={target:g}; raise noise_multiplier or leave it None"
                     )
             return z
         if self.scenario == "laplace":
@@ -157,7 +157,7 @@ class DPSGDLogisticRegression(LinearClassifier):
             raise ValueError(f"after, budget: expected None for {type(self).__name__}")
         public, terms = request.public, request.terms
         schedule = self._schedule(public, terms)
-        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.delta(public.n_records)
+        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.usual_delta(public.n_records)
         model = self._model(public)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0
         kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism

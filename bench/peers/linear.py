@@ -32,8 +32,8 @@ class LinearClassifier(PrivateEstimator):
     callback: Callable[[Progress], None] | None = field(default=None, init=False)
     # Those that all have.
     fit_intercept: bool = True
-    target_epsilon: float | None = None
-    target_delta: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     private: bool = True
     n_records: int | None = None
     random_state: Any = None

@@ -30,13 +30,13 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     """Empirical risk minimisation with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
 
     theta minimises sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
-    b; theta is the only release. With ``target_delta=0`` the norm of b is a Gamma variable and the guarantee is pure
+    b; theta is the only release. With ``delta=0`` the norm of b is a Gamma variable and the guarantee is pure
     (the article's Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of the notes
     below, which are smaller than theirs.
 
     ``row_norm`` is a public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
     ``intercept_scaling`` is the constant that is appended to each row with ``fit_intercept``; it counts in the norm.
-    ``target_delta`` None is min(1e-5, 1/(10 n_records)). ``curvature_share``, in (0, 1), is the share of epsilon that
+    ``delta`` None is min(1e-5, 1/(10 n_records)). ``curvature_share``, in (0, 1), is the share of epsilon that
     the record's curvature takes: the ridge penalty is at least R^2 / (4 (exp(share * epsilon) - 1)), and at least
     ``alpha`` on the sum of losses. ``private=False`` leaves b out. ``random_state`` is not used with privacy.
 
@@ -58,7 +58,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
 
     row_norm: float = 1.0
     intercept_scaling: float = 1.0
-    target_epsilon: float = 1.0
+    epsilon: float = 1.0
     curvature_share: float = 0.1
     alpha: float = 0.0
 
@@ -71,10 +71,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             check_number(name, getattr(self, name), 0, 1e100, low_open=True)
         for name in ("fit_intercept", "private"):
             check_flag(name, getattr(self, name))
-        check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
+        check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True)
         check_number("curvature_share", self.curvature_share, 0, 1, low_open=True, high_open=True)
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        check_number("target_delta", self.target_delta, 0, 1, high_open=True, optional=True)
+        check_number("delta", self.delta, 0, 1, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, 2**53, integer=True, optional=True)
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
@@ -90,7 +90,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             self._check_parameters()
             records, facts = self._read(X, y)
             public = self._facts(records.n_rows, facts, False, None)
-            target, delta = float(self.target_epsilon or 1.0), self._terms.delta(public.n_records)
+            target, delta = float(self.epsilon or 1.0), self._terms.usual_delta(public.n_records)
             bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
             curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
             ridge, noise_sd = max(float(self.alpha), curvature), 0.0

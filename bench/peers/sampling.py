@@ -56,7 +56,7 @@ class SamplingModel(ScoreModel):
         scale = self._step_size(self._step - 1) * self._noise * math.sqrt(self._settings["n_samples"])
         arrays = super().result() | {"scale": np.array([scale])}
         if self.accountants:
-            delta = self._settings["target_delta"]
+            delta = self._settings["delta"]
             delta = min(1e-5, 0.1 / self._n) if delta is None else float(delta)
             best = min((accountant.guarantee(delta) for accountant in self.accountants), key=lambda g: g.epsilon_mu)
             arrays["bayesian"] = np.array([best.epsilon_mu, best.delta_mu, best.order, best.steps, best.pairs_per_step])

@@ -232,8 +232,8 @@ def test_calibration_extremes():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 0.0, 1e-5), "target_epsilon"),
-        (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 0.0), "target_delta"),
+        (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 0.0, 1e-5), "epsilon"),
+        (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 0.0), "delta"),
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 1e-5, rtol=1.0), "rtol"),
         (lambda: acc.epsilon_curve(lambda n: poisson(0.1, 1.0, n), 0, 1e-5), "max_steps"),
     ],

@@ -95,7 +95,7 @@ class Fit:
         replaces = cell.sampling == "without_replacement"
         self.n, self.relation = n, "replace_one" if replaces else "add_remove"
         self.call = {"groups": np.arange(ROWS) // 2} if cell.unit == "person" else {}
-        common = dict(sampling=cell.sampling, noise_multiplier=Z, target_delta=DELTA, random_state=0)
+        common = dict(sampling=cell.sampling, noise_multiplier=Z, delta=DELTA, random_state=0)
         common["n_records"] = None if replaces else n
         if cell.stage == "words":
             self.make, X = lambda **o: PrivateVocabulary(**{**common, "analyzer": "unicode", **o}), texts()
@@ -144,7 +144,7 @@ class Fit:
         self.run(self.make(), X, resume=True)
 
     def start_purchase(self, X):
-        words = PrivateCountVectorizer(noise_multiplier=Z, target_delta=DELTA)
+        words = PrivateCountVectorizer(noise_multiplier=Z, delta=DELTA)
         self.purchase = words.fit(texts(purchasable=True), **self.call)
         if self.cell.stage == "words":
             self.make().fit(X, after=words)

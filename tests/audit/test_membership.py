@@ -134,7 +134,7 @@ def test_models_are_the_same_whatever_was_made_before(documents):
 
 
 def test_the_noise_is_chosen_once_for_half_of_the_documents(documents):
-    target = LatentDirichletAllocation(6, target_epsilon=2.0, doc_length=40, **COMMON)
+    target = LatentDirichletAllocation(6, epsilon=2.0, doc_length=40, **COMMON)
     fits = ShadowFits(target, documents)
     own = LatentDirichletAllocation(**{**target.get_params(), "n_records": 60}).fit(documents[:60])
     assert fits.event.leaves() == own.ledger_.event().leaves()

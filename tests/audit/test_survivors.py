@@ -75,7 +75,7 @@ def any_plan(patch):
 
 def check_owners(path):
     fit = dict(sampling="random_allocation", batch_size=20, n_steps=2, noise_multiplier=3.0)
-    said = BayesianLogisticRegression(target_delta=1e-4, n_records=40, **fit).fit(X, Y).privacy_
+    said = BayesianLogisticRegression(delta=1e-4, n_records=40, **fit).fit(X, Y).privacy_
     assert exact_group_profile(3.0, said.for_group(2)) <= 1e-4
 
 
@@ -89,7 +89,7 @@ def twice_the_epsilon(patch):
 def check_an_epoch(path):
     kept = []
     fit = dict(sampling="random_allocation", batch_size=20, n_steps=4, noise_multiplier=30.0)
-    model = BayesianLogisticRegression(target_delta=1e-4, n_records=40, covariance="spherical", **fit)
+    model = BayesianLogisticRegression(delta=1e-4, n_records=40, covariance="spherical", **fit)
     rows = sp.csr_array((40, 3_000))
     stage = model.prepare(rows, Y)
     looped = estimator_module.run if estimator_module.run is not run else run
@@ -111,7 +111,7 @@ def one_key_an_epoch(patch):
 
 
 def check_an_empty_minibatch(path):
-    fit = dict(sampling="poisson", batch_size=1e-6, n_steps=5, noise_multiplier=3.0, target_delta=1e-4)
+    fit = dict(sampling="poisson", batch_size=1e-6, n_steps=5, noise_multiplier=3.0, delta=1e-4)
     model, kept = BayesianLogisticRegression(n_records=40, **fit), []
     stage = model.prepare(X, Y)
     parts = stage.model, stage.records, stage.plan, stage.ledger, stage.randomness, stage.backend
@@ -128,7 +128,7 @@ def nothing_for_nobody(patch):
 
 
 def check_all_runs(path):
-    fit = dict(sampling="poisson", batch_size=20, n_steps=3, target_delta=1e-4)
+    fit = dict(sampling="poisson", batch_size=20, n_steps=3, delta=1e-4)
     model = BayesianLogisticRegression(noise_multiplier=2.0, **fit).fit(X, Y)
     said = str(model.set_params(noise_multiplier=20.0).partial_fit(X, Y).privacy_)
     assert "noise multiplier 20" in said and "noise multiplier 2;" in said.replace(",", ";").replace(".", ";")

@@ -149,7 +149,7 @@ def test_the_command_line_comes_first(job):
     path = job(input="/a", topics=2, epsilon=1, out="/m", steps=5, force=False, topic_word_prior=0.5)
     start = "fit", "lda", "--config", path
     given = parsed(*start)
-    assert (given["input"], given["n_components"], given["target_epsilon"], given["force"]) == ("/a", 2, 1.0, False)
+    assert (given["input"], given["n_components"], given["epsilon"], given["force"]) == ("/a", 2, 1.0, False)
     given = parsed(*start, "b", "--topics", 3, "--steps", 9, "--force")
     assert (given["input"], given["n_components"], given["n_steps"], given["force"]) == ("b", 3, 9, True)
     # What excludes an option of the file takes its place.
@@ -158,7 +158,7 @@ def test_the_command_line_comes_first(job):
         (("--non-private",), "private", False),
     ):
         given = parsed(*start, *other)
-        assert (given["target_epsilon"], given[name]) == (None, value)
+        assert (given["epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--prior-model", "p")
     assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
     given = parsed(*start, "--public-prior", "p")
@@ -169,7 +169,7 @@ def test_the_command_line_comes_first(job):
     given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
     assert (given["workers"], given["scheduler"]) == (None, "s")
     given = parsed("fit", "lda", "--config", job(input="/a", topics=2, non_private=True, out="/m"), "--epsilon", 2)
-    assert (given["private"], given["target_epsilon"]) == (None, 2.0)
+    assert (given["private"], given["epsilon"]) == (None, 2.0)
 
 
 def test_paths_are_relative_to_the_file(job, run, files, monkeypatch):

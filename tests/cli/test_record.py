@@ -215,7 +215,7 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
             raise KeyboardInterrupt
 
     model = LatentDirichletAllocation(
-        2, doc_length=30, n_steps=5, noise_multiplier=6.0, target_delta=1e-6, random_state=0, callback=stop
+        2, doc_length=30, n_steps=5, noise_multiplier=6.0, delta=1e-6, random_state=0, callback=stop
     )
     logging.getLogger("vips_fast").addHandler(mine)
     try:

@@ -209,7 +209,7 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     """The plan splits what is left of it, and the topics get all of the rest, in one ledger."""
     budget = budget_of(ward)
     assert run(*by_budget(ward))[0] == 0
-    model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, target_epsilon=6.0)
+    model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, epsilon=6.0)
     words, topics = budget.show()["runs"]
     assert (words["what"], topics["what"]) == ("PrivateVocabulary", "LatentDirichletAllocation")
     assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_rounds, 2)

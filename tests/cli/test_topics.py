@@ -84,8 +84,8 @@ def test_settings_reach_the_estimator(run, files):
     expected = dict(
         n_components=2,
         noise_multiplier=3.0,
-        target_delta=0.5,
-        target_epsilon=None,
+        delta=0.5,
+        epsilon=None,
         sampling="without_replacement",
         relation="replace_one",
         clip=0.2,
@@ -235,7 +235,7 @@ def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
 def test_plan(run):
     sizes = ["--words", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
     code, out, _ = run("plan", "--records", 400_000, *sizes)
-    planned = plan(400_000, 7702, 50, target_epsilon=0.5, target_delta=1e-4)
+    planned = plan(400_000, 7702, 50, epsilon=0.5, delta=1e-4)
     assert code == 0 and "200000" in out and f"{planned.noise_multiplier:.4g}" in out
     assert "fewer topics" in run("plan", "--records", 2000, *sizes)[1]
 
@@ -243,8 +243,8 @@ def test_plan(run):
 def test_plan_of_a_vocabulary_that_is_bought(run):
     sizes = ["--records", 6652, "--topics", 10, "--epsilon", 2, "--delta", 1e-6, "--doc-length", 100]
     said = " ".join(run("plan", *sizes)[1].split())
-    words = plan(6652, None, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100).vocabulary
-    assert f"epsilon = {words.target_epsilon:.3g} in {words.n_rounds} rounds" in said
+    words = plan(6652, None, 10, epsilon=2.0, delta=1e-6, doc_length=100).vocabulary
+    assert f"epsilon = {words.epsilon:.3g} in {words.n_rounds} rounds" in said
     assert f"about {words.words:.2g}, {words.token_share:.0%} of all tokens" in said
     assert "epsilon = 0.2 in" in " ".join(run("plan", *sizes, "--vocab-share", 0.1)[1].split())
 

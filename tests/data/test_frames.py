@@ -17,9 +17,9 @@ NAMES = ["a", "b", "c"]
 BITS = np.tile([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]], (25, 1))
 LABELS = np.arange(100) % 2
 MODELS = {
-    "blr": BayesianLogisticRegression(target_epsilon=1),
-    "lda": LatentDirichletAllocation(2, n_steps=2, doc_length=10, target_epsilon=1),
-    "sbn": SigmoidBeliefNetwork(2, n_steps=2, target_epsilon=1),
+    "blr": BayesianLogisticRegression(epsilon=1),
+    "lda": LatentDirichletAllocation(2, n_steps=2, doc_length=10, epsilon=1),
+    "sbn": SigmoidBeliefNetwork(2, n_steps=2, epsilon=1),
 }
 READS = [
     ("blr", "decision_function"),
@@ -77,12 +77,12 @@ def test_names_stand_in_the_files_and_their_digest(fitted, name, tmp_path):
 
 
 def test_without_names():
-    model = BayesianLogisticRegression(target_epsilon=1).fit(BITS, LABELS)
+    model = BayesianLogisticRegression(epsilon=1).fit(BITS, LABELS)
     assert not hasattr(model, "feature_names_in_")
     with pytest.warns(UserWarning, match="X has names of columns and fit had none"):
         model.predict(frame(pandas.DataFrame))
     numbered = pandas.DataFrame(BITS)
-    assert not hasattr(BayesianLogisticRegression(target_epsilon=1).fit(numbered, LABELS), "feature_names_in_")
+    assert not hasattr(BayesianLogisticRegression(epsilon=1).fit(numbered, LABELS), "feature_names_in_")
     with pytest.raises(TypeError, match="all texts"):
         model.fit(pandas.DataFrame(BITS, columns=["a", 1, 2]), LABELS)
 
@@ -99,11 +99,11 @@ def test_partial_fit_holds_the_names_of_the_first_call():
 def test_an_index_that_repeats_is_told():
     X = frame(pandas.DataFrame).set_index(np.arange(100) // 2)
     with pytest.warns(UserWarning, match=r"groups=") as told:
-        BayesianLogisticRegression(target_epsilon=1).fit(X, LABELS)
+        BayesianLogisticRegression(epsilon=1).fit(X, LABELS)
     assert [str(w.message) for w in told] == [REPEATS]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        LatentDirichletAllocation(2, n_steps=2, doc_length=10, target_epsilon=1).fit(X, groups=X.index)
+        LatentDirichletAllocation(2, n_steps=2, doc_length=10, epsilon=1).fit(X, groups=X.index)
 
 
 @pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
@@ -113,7 +113,7 @@ def test_a_column_of_persons_that_repeats_is_told(kind):
     def told(X, **how):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            BayesianLogisticRegression(target_epsilon=1).fit(X, LABELS, **how)
+            BayesianLogisticRegression(epsilon=1).fit(X, LABELS, **how)
         return [str(w.message) for w in caught]
 
     twice, once = np.arange(100.0) // 2, np.arange(100.0)
@@ -125,7 +125,7 @@ def test_a_column_of_persons_that_repeats_is_told(kind):
 
 @pytest.mark.parametrize(("output", "kind"), [("pandas", pandas.DataFrame), ("polars", polars.DataFrame)])
 def test_set_output(output, kind):
-    model = SigmoidBeliefNetwork(2, n_steps=2, target_epsilon=1).set_output(transform=output)
+    model = SigmoidBeliefNetwork(2, n_steps=2, epsilon=1).set_output(transform=output)
     X = frame(pandas.DataFrame).set_index(np.arange(100) + 7)
     out = model.fit(X).transform(X)
     assert isinstance(out, kind) and list(out.columns) == ["sigmoidbeliefnetwork0", "sigmoidbeliefnetwork1"]
@@ -147,7 +147,7 @@ def test_names_are_rebuilt_and_resumed(tmp_path):
         if progress.step == 3:
             raise Stop
 
-    model = BayesianLogisticRegression(target_epsilon=1, n_steps=6, callback=stop)
+    model = BayesianLogisticRegression(epsilon=1, n_steps=6, callback=stop)
     with pytest.raises(Stop):
         model.fit(X, LABELS, checkpoint_every=1, **names)
     model.set_params(callback=None)

@@ -400,7 +400,7 @@ rows, labels = TokenRows(), []
 for texts, persons in Records(path, "text", "person").batches():
     rows.extend(texts)
     labels += persons
-PrivateVocabulary(target_epsilon=1.0).fit(rows, groups=labels)""",
+PrivateVocabulary(epsilon=1.0).fit(rows, groups=labels)""",
 }
 
 

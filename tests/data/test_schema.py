@@ -176,7 +176,7 @@ def test_in_a_pipeline(tmp_path):
     )
     y = np.where(rng.random(n) < 1 / (1 + np.exp(-4 * (table["smoker"] - 0.5))), "ill", "well")
     (tmp_path / "s.toml").write_text(TEXT)
-    pipe = make_pipeline(ColumnEncoder(tmp_path / "s.toml"), BayesianLogisticRegression(row_norm=2.0, target_epsilon=5))
+    pipe = make_pipeline(ColumnEncoder(tmp_path / "s.toml"), BayesianLogisticRegression(row_norm=2.0, epsilon=5))
     pipe = clone(pipe).fit(table, y)
     assert pipe.score(table, y) > 0.8
     np.testing.assert_array_equal(pipe.predict_proba(table[list(reversed(table.columns))]), pipe.predict_proba(table))

@@ -172,7 +172,7 @@ def test_every_model(name):
 
 def test_the_estimator_calibrates_and_refuses():
     X = np.random.default_rng(0).poisson(0.6, (200, 12))
-    options = dict(doc_length=30, target_epsilon=1.0, target_delta=1e-5, batch_size=50, random_state=0)
+    options = dict(doc_length=30, epsilon=1.0, delta=1e-5, batch_size=50, random_state=0)
     ours = LatentDirichletAllocation(3, n_steps=8, sampling="random_allocation", **options).fit(X)
     poisson = LatentDirichletAllocation(3, n_steps=8, **options).fit(X)
     assert ours.privacy_.epsilon <= 1.0
@@ -204,7 +204,7 @@ def test_a_resumed_run_pays_for_the_epoch_that_it_draws_again(at, tmp_path):
 def test_a_target_holds_for_a_resumed_run(tmp_path):
     make, data = CASES["lda"][0], CASES["lda"][1]()
     options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 6}
-    options |= dict(noise_multiplier=None, target_epsilon=1.0)
+    options |= dict(noise_multiplier=None, epsilon=1.0)
     model = make(**options)
     ends(model, 2, fail)
     with pytest.raises(Stop):
@@ -241,7 +241,7 @@ def test_a_transcript_leads_to_the_model(tmp_path):
 def test_budgets(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(40, 3)) / 3, np.arange(40) % 2
     fit = dict(sampling="random_allocation", batch_size=10, n_steps=8, noise_multiplier=4.0, n_records=40)
-    model = BayesianLogisticRegression(**fit, target_delta=1e-5)
+    model = BayesianLogisticRegression(**fit, delta=1e-5)
     run = RandomAllocationEvent(4, 2, GaussianEvent(4.0))
     # Runs that are declared ahead compose by privacy-loss distributions, an epoch being one release.
     budget = Budget.create(tmp_path / "declared", epsilon=2.0, delta=1e-5, dataset="d")

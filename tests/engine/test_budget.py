@@ -350,7 +350,7 @@ def test_a_fit_charges_and_is_rebuilt(name, tmp_path):
     said = fitted.ledger_.budget
     assert said["dataset"] == "ward7" and budget.knows(said["head"])
     # Neither a target nor a multiplier: all that is left, at the budget's delta.
-    rest = make(noise_multiplier=None, target_delta=None)
+    rest = make(noise_multiplier=None, delta=None)
     rest.fit(*data(), budget=tmp_path / "b", transcript=tmp_path / "t2")
     assert 11.9 < budget.spent <= 12.0 and rest.privacy_.delta == 1e-5
     with pytest.raises(BudgetExceededError):
@@ -393,8 +393,8 @@ def test_a_refusal_comes_before_the_data_are_read(tmp_path):
         make(n_records=200).fit(Unread(), Unread(), budget=budget)
     with pytest.raises(ValueError, match="'replace_one'.*'add_remove'"):
         make(n_records=200, sampling="full", relation="replace_one").fit(Unread(), Unread(), budget=budget)
-    with pytest.raises(ValueError, match="1e-05.*|target_delta=1e-06"):
-        make(n_records=200, target_delta=1e-6).fit(Unread(), Unread(), budget=budget)
+    with pytest.raises(ValueError, match="1e-05.*|delta=1e-06"):
+        make(n_records=200, delta=1e-6).fit(Unread(), Unread(), budget=budget)
     person = Budget.create(tmp_path / "p", 9.0, 1e-5, dataset="ward7", unit="person")
     with pytest.raises(ValueError, match="unit='record'.*'person'"):
         make(n_records=200).fit(Unread(), Unread(), budget=person)

@@ -139,7 +139,7 @@ def test_killed_at_random_moments_until_done(name, tmp_path):
 
 def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     """Each interrupt costs a release; the run ends with the steps that the target still pays for, and says so."""
-    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=6)
+    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=6)
     make, records = CASES["lda"]
     for _ in range(2):
         model = make(**options)
@@ -160,7 +160,7 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
 
 def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
     make, records = CASES["own"]
-    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
+    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=2)
     model = make(**options)
     ends(model, 2, fail)
     with pytest.raises(Stop):
@@ -175,7 +175,7 @@ def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
 
 def test_a_target_that_is_used_up_without_a_step_is_said(tmp_path):
     make, records = CASES["own"]
-    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
+    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=2)
     for _ in range(2):
         model = make(**options)
         ends(model, 1, fail)

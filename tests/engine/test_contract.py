@@ -364,7 +364,7 @@ def edits(meta):
     yield "one record less", shorten(1)
     yield "two records less", shorten(2)
     yield "no ledger", lambda m: m.update(ledger={"schema": 2, "head": "0" * 64, "records": []})
-    yield "setting", lambda m: m["settings"].update(target_delta=1e-9)
+    yield "setting", lambda m: m["settings"].update(delta=1e-9)
     yield "columns", lambda m: m["public"].update(n_features=m["public"]["n_features"] + 1)
     yield "text for columns", lambda m: m["public"].update(n_features="many")
     yield "records", lambda m: m["public"].update(n_records=10**6)

@@ -130,7 +130,7 @@ def test_a_private_vocabulary(parts):
     whose = np.arange(600) // 2
     found = []
     for where in (None, parts(5)):
-        words = PrivateVocabulary(target_epsilon=4.0, target_delta=1e-5, analyzer=str.split).set_unsafe(test_key=KEY)
+        words = PrivateVocabulary(epsilon=4.0, delta=1e-5, analyzer=str.split).set_unsafe(test_key=KEY)
         found.append(bits(words.fit(texts, groups=whose, backend=where)))
     assert found[0] == found[1] and len(found[0]["lengths"])
 
@@ -354,7 +354,7 @@ def _failing(end):
     """A topic model whose workers fail in the third step."""
     from failing import FailsLate
 
-    model = FailsLate(3, noise_multiplier=2.0, target_delta=1e-5, random_state=0, doc_length=30, n_steps=3)
+    model = FailsLate(3, noise_multiplier=2.0, delta=1e-5, random_state=0, doc_length=30, n_steps=3)
     model.failure = end
     return model
 

@@ -45,7 +45,7 @@ def private(name, **options):
 def test_four_disjoint_parts_cost_what_one_does():
     """The figures of docs/jobs.md: 1.50 for four nights, where four calls about all records are 3.56."""
     make, data = CASES["lda"]
-    parallel, sequence = (make(noise_multiplier=3.0, target_delta=1e-6) for _ in "ab")
+    parallel, sequence = (make(noise_multiplier=3.0, delta=1e-6) for _ in "ab")
     for night in range(4):
         parallel.partial_fit(*data(seed=night), part=f"2026-11-{20 + night}")
         sequence.partial_fit(*data(seed=night))
@@ -57,7 +57,7 @@ def test_four_disjoint_parts_cost_what_one_does():
 @ALL
 def test_parts_compose_in_parallel_and_a_part_in_sequence(name, tmp_path):
     """Fit, then parts a, b, a and all records; the files, the releases alone and the ledger alone say the same."""
-    estimator, data = private(name, target_epsilon=None)
+    estimator, data = private(name, epsilon=None)
     event = whole(2.0, "replace_one" if estimator.sampling == "without_replacement" else "add_remove")
     spent = []
     for seed, part in enumerate(("a", "b", "a", None)):
@@ -140,19 +140,19 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
 
 def test_a_target_bounds_every_part():
     make, data = CASES["own"]
-    capped = make(target_epsilon=times(whole(2.0), 2) + 1e-6)
+    capped = make(epsilon=times(whole(2.0), 2) + 1e-6)
     for part in ("a", "b", "a", "b"):
         capped.partial_fit(*data(), part=part)
     held = capped.ledger_.head
     for part in ("a", None):
-        with pytest.raises(ValueError, match="noise_multiplier=2.*expected at most target_epsilon"):
+        with pytest.raises(ValueError, match="noise_multiplier=2.*expected at most epsilon"):
             capped.partial_fit(*data(), part=part)
     assert capped.ledger_.head == held
     capped.partial_fit(*data(), part="c").partial_fit(*data(), part="c")
-    assert capped.privacy_.epsilon == capped.target_epsilon and "a limit that was reserved" in str(capped.privacy_)
+    assert capped.privacy_.epsilon == capped.epsilon and "a limit that was reserved" in str(capped.privacy_)
     for other in (None, 9.0):  # a limit that can be left is none
         with pytest.raises(ValueError, match="the first call reserved 2.944 for all calls; expected the same"):
-            capped.set_params(target_epsilon=other).partial_fit(*data(), part="d")
+            capped.set_params(epsilon=other).partial_fit(*data(), part="d")
 
 
 class Unread:

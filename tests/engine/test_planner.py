@@ -20,9 +20,9 @@ def calibrations(monkeypatch):
     """The targets that the noise was calibrated for, in order."""
     seen, calibrate = [], module.calibrate_noise_multiplier
 
-    def counted(make_event, target_epsilon, target_delta, *more, **options):
-        seen.append(target_epsilon)
-        return calibrate(make_event, target_epsilon, target_delta, *more, **options)
+    def counted(make_event, epsilon, delta, *more, **options):
+        seen.append(epsilon)
+        return calibrate(make_event, epsilon, delta, *more, **options)
 
     monkeypatch.setattr(module, "calibrate_noise_multiplier", counted)
     monkeypatch.setattr("vips_fast.accounting.calibrate_noise_multiplier", counted)
@@ -35,7 +35,7 @@ def test_one_calibration_a_fit(name, calibrations):
     make, data = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(noise_multiplier=None, target_epsilon=3.0).fit(*data())
+        make(noise_multiplier=None, epsilon=3.0).fit(*data())
     assert len(calibrations) == 1
 
 
@@ -44,30 +44,30 @@ def test_one_calibration_whatever_the_plan_decides(how, calibrations):
     X = sp.csr_array(np.random.default_rng(0).poisson(0.5, (120, 30)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        LatentDirichletAllocation(3, target_epsilon=2.0, **how).fit(X)
+        LatentDirichletAllocation(3, epsilon=2.0, **how).fit(X)
     assert calibrations == [2.0]
 
 
 def test_two_calibrations_with_a_vocabulary_purchase(calibrations):
     texts = ["cough and fever", "fever again", "a cold"] * 200
     planner = Planner()
-    found = plan(600, None, 2, target_epsilon=4.0, target_delta=1e-5, planner=planner).vocabulary
-    settings = {**found.parameters(), "target_delta": 1e-5}
+    found = plan(600, None, 2, epsilon=4.0, delta=1e-5, planner=planner).vocabulary
+    settings = {**found.parameters(), "delta": 1e-5}
     words = PrivateVocabulary(**settings).fit(texts, planner=planner)
     assert words.get_feature_names_out().size > 0
     counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(2, target_epsilon=4.0, target_delta=1e-5)
+        model = LatentDirichletAllocation(2, epsilon=4.0, delta=1e-5)
         model.fit(counts, after=words, planner=planner)
     assert len(calibrations) == 2 and model.privacy_.epsilon <= 4.0
 
 
 def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):
     planner = Planner()
-    found = plan(600, None, 2, target_epsilon=4.0, target_delta=1e-5, planner=planner).vocabulary
-    PrivateVocabulary(**found.parameters(), target_delta=1e-5).fit(["cough and fever"] * 600, planner=planner)
-    assert calibrations.count(found.target_epsilon) == 1
+    found = plan(600, None, 2, epsilon=4.0, delta=1e-5, planner=planner).vocabulary
+    PrivateVocabulary(**found.parameters(), delta=1e-5).fit(["cough and fever"] * 600, planner=planner)
+    assert calibrations.count(found.epsilon) == 1
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -86,7 +86,7 @@ def test_the_same_request_has_the_same_plan(name):
 
 def test_a_cost_is_what_a_fit_spends():
     X = sp.csr_array(np.random.default_rng(0).poisson(0.5, (120, 30)))
-    model = LatentDirichletAllocation(3, target_epsilon=2.0, target_delta=1e-5, n_records=120)
+    model = LatentDirichletAllocation(3, epsilon=2.0, delta=1e-5, n_records=120)
     assert LatentDirichletAllocation(3).cost(30) is None and model.cost() is None
     cost = model.cost(30)
     with warnings.catch_warnings():

@@ -169,10 +169,10 @@ def test_a_person_moves_the_sum_by_so_many_rows(model):
 def test_budget_and_target_are_about_persons(tmp_path):
     data, groups = CASES["logistic"][1](), persons(200)
     budget = Budget.create(tmp_path / "b", dataset="notes", epsilon=1.0, delta=1e-5, unit="person")
-    model = make("logistic", noise_multiplier=None, target_delta=None).fit(*data, groups=groups, budget=budget)
+    model = make("logistic", noise_multiplier=None, delta=None).fit(*data, groups=groups, budget=budget)
     # A filter by Renyi divergences is above the exact composition.
     assert 0.5 < model.privacy_.epsilon <= budget.spent <= 1.0
-    exact = make("logistic", noise_multiplier=None, target_epsilon=1.0).fit(*data, groups=groups)
+    exact = make("logistic", noise_multiplier=None, epsilon=1.0).fit(*data, groups=groups)
     assert 0.99 < exact.privacy_.epsilon <= 1.0
     record = Budget.create(tmp_path / "c", dataset="notes", epsilon=1.0, delta=1e-5)
     with pytest.raises(ValueError, match="unit"):

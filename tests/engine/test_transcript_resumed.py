@@ -76,7 +76,7 @@ def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, m
 
 def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
     def make():
-        return CASES["lda"][0](noise_multiplier=None, target_epsilon=1.0, n_steps=6)
+        return CASES["lda"][0](noise_multiplier=None, epsilon=1.0, n_steps=6)
 
     budget = Budget.create(tmp_path / "b", 2.0, 1e-5, dataset="ward")
     done = interrupted(make, "lda", tmp_path, 1, budget=budget)

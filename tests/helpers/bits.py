@@ -144,13 +144,11 @@ SETTINGS = {
     "full": dict(sampling="full"),
     "full-replace": dict(sampling="full", relation="replace_one"),
     "allocation": dict(sampling="random_allocation", n_steps=8, **BATCH),
-    "target": dict(noise_multiplier=None, target_epsilon=1.5, sampling="poisson", **BATCH),
-    "target-allocation": dict(
-        noise_multiplier=None, target_epsilon=1.5, sampling="random_allocation", n_steps=4, **BATCH
-    ),
-    "target-replace": dict(noise_multiplier=None, target_epsilon=1.5, sampling="without_replacement", **BATCH),
+    "target": dict(noise_multiplier=None, epsilon=1.5, sampling="poisson", **BATCH),
+    "target-allocation": dict(noise_multiplier=None, epsilon=1.5, sampling="random_allocation", n_steps=4, **BATCH),
+    "target-replace": dict(noise_multiplier=None, epsilon=1.5, sampling="without_replacement", **BATCH),
     "no-target": dict(noise_multiplier=None),
-    "both": dict(noise_multiplier=4.0, target_epsilon=5.0),
+    "both": dict(noise_multiplier=4.0, epsilon=5.0),
     "no-noise": dict(noise_multiplier=0.0, sampling="full"),
     "not-private": dict(noise_multiplier=None, private=False),
     "not-private-poisson": dict(noise_multiplier=None, private=False, sampling="poisson", **BATCH),
@@ -162,9 +160,9 @@ GROUPED = {
     "persons": dict(sampling="full"),
     "persons-poisson": dict(sampling="poisson", batch_size=20, rows_per_group=3),
     "persons-allocation": dict(sampling="random_allocation", batch_size=20, n_records=60, n_steps=3),
-    "persons-target": dict(noise_multiplier=None, target_epsilon=2.0, sampling="poisson", batch_size=20),
+    "persons-target": dict(noise_multiplier=None, epsilon=2.0, sampling="poisson", batch_size=20),
     "rows": dict(sampling="rows", rows_per_group=2, batch_size=50),
-    "rows-target": dict(sampling="rows", rows_per_group=2, noise_multiplier=None, target_epsilon=2.0, **BATCH),
+    "rows-target": dict(sampling="rows", rows_per_group=2, noise_multiplier=None, epsilon=2.0, **BATCH),
 }
 
 
@@ -179,7 +177,7 @@ def _fit(settings, **call):
 def _further(name, folder):
     """Further steps, and a target that all of them keep."""
     make, data = EVERY[name]
-    model = _unsafe(make(target_epsilon=30.0))
+    model = _unsafe(make(epsilon=30.0))
     for seed in range(3):
         model.partial_fit(*data(seed=seed))
     return model
@@ -246,7 +244,7 @@ def _paid(settings, groups=None, twice=False):
         budget = Budget.create(folder / "b", 3.0, 1e-5, dataset="ward", unit=unit, relation=relation)
         with known_system():
             if twice:
-                make(noise_multiplier=None, target_epsilon=1.0, **settings).fit(*data(), groups=groups, budget=budget)
+                make(noise_multiplier=None, epsilon=1.0, **settings).fit(*data(), groups=groups, budget=budget)
             model = make(noise_multiplier=None, **settings).fit(*data(), groups=groups, budget=budget)
         return model
 
@@ -257,7 +255,7 @@ def _paid_target(name, folder):
     budget = Budget.create(folder / "b", 3.0, 1e-5, dataset="ward", filter="gaussian")
     make, data = EVERY[name]
     with known_system():
-        return make(noise_multiplier=None, target_epsilon=2.0, n_records=200).fit(*data(), budget=folder / "b") and (
+        return make(noise_multiplier=None, epsilon=2.0, n_records=200).fit(*data(), budget=folder / "b") and (
             make(noise_multiplier=None, n_records=200).fit(*data(), budget=budget)
         )
 
@@ -286,7 +284,7 @@ PATHS = {
     "shards": _shards(dict(sampling="poisson", **BATCH)),
     "shards-default": _shards(dict(n_steps=4)),
     "bins": _shards(dict(n_steps=4), bins=4),
-    "bins-target": _shards(dict(n_steps=8, noise_multiplier=None, target_epsilon=2.0), bins=4),
+    "bins-target": _shards(dict(n_steps=8, noise_multiplier=None, epsilon=2.0), bins=4),
     "shards-persons": _shards(dict(sampling="poisson", batch_size=20, rows_per_group=3), PERSONS),
     "bins-persons": _shards(dict(n_steps=4, noise_multiplier=None), PERSONS, bins=4),
     "budget": _paid({}),
@@ -314,7 +312,7 @@ OWNERS = np.random.default_rng(5).integers(0, 150, 400)
 
 def _vocabulary(kind="PrivateVocabulary", groups=None, **settings):
     def path(folder):
-        made = getattr(vips_fast, kind)(**{"noise_multiplier": 2.0, "target_delta": 1e-5, **settings})
+        made = getattr(vips_fast, kind)(**{"noise_multiplier": 2.0, "delta": 1e-5, **settings})
         return _unsafe(made).fit(_texts(), groups=groups)
 
     return path
@@ -322,7 +320,7 @@ def _vocabulary(kind="PrivateVocabulary", groups=None, **settings):
 
 def _topics(**settings):
     return vips_fast.LatentDirichletAllocation(
-        2, **{"doc_length": 20, "n_steps": 4, "target_delta": 1e-5, "random_state": 0, **settings}
+        2, **{"doc_length": 20, "n_steps": 4, "delta": 1e-5, "random_state": 0, **settings}
     )
 
 
@@ -335,7 +333,7 @@ def _after(words, topics, budget=None, groups=None, checkpoint=False):
             Budget.create(folder / "b", budget, 1e-5, dataset="ward", unit=unit)
         call = dict(groups=groups, budget=None if budget is None else folder / "b")
         with known_system():
-            made = vips_fast.PrivateCountVectorizer(target_delta=1e-5, max_tokens=20, **words)
+            made = vips_fast.PrivateCountVectorizer(delta=1e-5, max_tokens=20, **words)
             counts = made.fit(_texts(), **call).transform(_texts())
             more = dict(checkpoint=folder / "run") if checkpoint else {}
             return _topics(**topics).fit(counts, after=made, **call, **more)
@@ -349,7 +347,7 @@ def _planned(n_rows=3000, fit=None, **settings):
     def path(folder):
         rng = np.random.default_rng(0)
         counts = sp.csr_array(rng.poisson(1.5, (n_rows, 20)))
-        made = vips_fast.LatentDirichletAllocation(3, random_state=0, target_delta=1e-6, **settings)
+        made = vips_fast.LatentDirichletAllocation(3, random_state=0, delta=1e-6, **settings)
         return _unsafe(made).fit(counts, **(fit or {}))
 
     return path
@@ -396,7 +394,7 @@ def _binomial(folder):
 def _search(score="private"):
     def path(folder):
         X, y = labelled()
-        base = vips_fast.BayesianLogisticRegression(target_epsilon=2.0, n_steps=2, random_state=0, target_delta=1e-5)
+        base = vips_fast.BayesianLogisticRegression(epsilon=2.0, n_steps=2, random_state=0, delta=1e-5)
         made = vips_fast.PrivateSearch(base, {"row_norm": [0.5, 1.0, 4.0]}, mean_runs=3.0, score=score)
         public = {} if score == "private" else dict(X_public=X, y_public=y)
         with known_system():
@@ -408,27 +406,27 @@ def _search(score="private"):
 OTHERS = {
     "vocabulary": _vocabulary(),
     "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
-    "vocabulary-target": _vocabulary(noise_multiplier=None, target_epsilon=2.0),
+    "vocabulary-target": _vocabulary(noise_multiplier=None, epsilon=2.0),
     "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6, order="alphabet"),
     "vectorizer": _vocabulary("PrivateCountVectorizer", n_rounds=2, max_share=0.9),
-    "after-target": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0, batch_size=200)),
-    "after-noise": _after(dict(target_epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),
-    "after-persons": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0), groups=OWNERS),
-    "after-budget": _after(dict(target_epsilon=3.0), dict(n_records=400), budget=5.0),
-    "after-budget-poisson": _after(dict(target_epsilon=3.0), dict(batch_size=200), budget=5.0, checkpoint=True),
-    "after-budget-persons": _after(dict(target_epsilon=3.0), {}, budget=6.0, groups=OWNERS),
-    "after-budget-target": _after(dict(target_epsilon=2.0), dict(target_epsilon=3.0, n_records=400), budget=4.0),
-    "lda-planned": _planned(target_epsilon=2.0),
-    "lda-planned-length": _planned(target_epsilon=8.0, doc_length=30),
-    "lda-planned-persons": _planned(target_epsilon=4.0, fit=dict(groups=np.arange(3000) // 3)),
+    "after-target": _after(dict(epsilon=3.0), dict(epsilon=4.0, batch_size=200)),
+    "after-noise": _after(dict(epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),
+    "after-persons": _after(dict(epsilon=3.0), dict(epsilon=4.0), groups=OWNERS),
+    "after-budget": _after(dict(epsilon=3.0), dict(n_records=400), budget=5.0),
+    "after-budget-poisson": _after(dict(epsilon=3.0), dict(batch_size=200), budget=5.0, checkpoint=True),
+    "after-budget-persons": _after(dict(epsilon=3.0), {}, budget=6.0, groups=OWNERS),
+    "after-budget-target": _after(dict(epsilon=2.0), dict(epsilon=3.0, n_records=400), budget=4.0),
+    "lda-planned": _planned(epsilon=2.0),
+    "lda-planned-length": _planned(epsilon=8.0, doc_length=30),
+    "lda-planned-persons": _planned(epsilon=4.0, fit=dict(groups=np.arange(3000) // 3)),
     "lda-planned-not-private": _planned(300, private=False),
-    "lda-planned-allocation": _planned(target_epsilon=3.0, sampling="random_allocation"),
+    "lda-planned-allocation": _planned(epsilon=3.0, sampling="random_allocation"),
     "lda-prior-public": _prior("public"),
     "lda-prior-neighbors": _prior("neighbors"),
     "lda-prior-number": _prior("number"),
     "classes": _classes(),
     "classes-poisson": _classes(sampling="poisson", **BATCH),
-    "classes-target": _classes(noise_multiplier=None, target_epsilon=3.0),
+    "classes-target": _classes(noise_multiplier=None, epsilon=3.0),
     "classes-not-private": _classes(noise_multiplier=None, private=False),
     "logistic-trials": _trials,
     "binomial-trials": _binomial,

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-COMMON = dict(noise_multiplier=2.0, target_delta=1e-5, random_state=0, n_steps=3)
+COMMON = dict(noise_multiplier=2.0, delta=1e-5, random_state=0, n_steps=3)
 
 
 def _lda(paper=False, **options):

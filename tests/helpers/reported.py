@@ -32,9 +32,9 @@ def topics():
     rng = np.random.default_rng(0)
     beta = rng.dirichlet(np.full(60, 0.1), 14)
     X = sp.csr_array(np.stack([rng.multinomial(40, beta[d % 14]) for d in range(2000)]))
-    return known(
-        LatentDirichletAllocation(14, target_epsilon=8.0, target_delta=1e-4, n_steps=6, doc_length=40, random_state=0)
-    ).fit(X)
+    return known(LatentDirichletAllocation(14, epsilon=8.0, delta=1e-4, n_steps=6, doc_length=40, random_state=0)).fit(
+        X
+    )
 
 
 @functools.cache
@@ -49,20 +49,20 @@ def coefficients(n_classes=2):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 30)) * 0.2
     y = (X[:, :n_classes] + rng.normal(size=(4000, n_classes)) * 0.1).argmax(axis=1)
-    return known(BayesianLogisticRegression(target_epsilon=2.0, row_norm=2.0, classes=range(n_classes))).fit(X, y)
+    return known(BayesianLogisticRegression(epsilon=2.0, row_norm=2.0, classes=range(n_classes))).fit(X, y)
 
 
 @functools.cache
 def images(width=49):
     rng = np.random.default_rng(0)
     Y = (rng.random((600, width)) < rng.random((1, width))).astype(np.uint8)
-    return known(SigmoidBeliefNetwork(6, target_epsilon=4.0, n_steps=4, random_state=0)).fit(Y)
+    return known(SigmoidBeliefNetwork(6, epsilon=4.0, n_steps=4, random_state=0)).fit(Y)
 
 
 @functools.cache
 def vocabulary():
     texts = [" ".join(f"token{k}" for k in range(30)) for _ in range(2000)]
-    return known(PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6, max_tokens=40)).fit(texts)
+    return known(PrivateVocabulary(epsilon=4.0, delta=1e-6, max_tokens=40)).fit(texts)
 
 
 #: Name: (function that gives a model, arguments of its report).

@@ -35,7 +35,7 @@ def keyed(monkeypatch):
 
 
 def model(**settings):
-    return LatentDirichletAllocation(2, **{"target_epsilon": 6.0, "target_delta": 1e-5, "random_state": 3} | settings)
+    return LatentDirichletAllocation(2, **{"epsilon": 6.0, "delta": 1e-5, "random_state": 3} | settings)
 
 
 def quiet(forecast):
@@ -89,7 +89,7 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
     with pytest.raises(BudgetExceededError):
         refused.run()
     assert refused.status is Status.PLANNED and small.spent == 0 and not (tmp_path / "out.run").exists()
-    empty = Job(model(target_epsilon=0.001), source, tmp_path / "empty", on_forecast=quiet)
+    empty = Job(model(epsilon=0.001), source, tmp_path / "empty", on_forecast=quiet)
     with pytest.raises(PurchaseError, match="no word can be released"):
         empty.run()
     assert empty.status is Status.SPENT
@@ -104,9 +104,7 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
 
 
 def test_a_check_costs_what_the_job_will(notes, tmp_path):
-    job = Job(
-        model(n_records=1500, noise_multiplier=3.0, n_steps=4, target_epsilon=None), TextFile(notes), tmp_path / "m"
-    )
+    job = Job(model(n_records=1500, noise_multiplier=3.0, n_steps=4, epsilon=None), TextFile(notes), tmp_path / "m")
     cost = job.check(500)
     assert cost is not None and cost.count == 4 and cost.delta == 1e-5
     (tmp_path / "m").mkdir()

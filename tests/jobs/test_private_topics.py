@@ -75,5 +75,5 @@ def test_bad_input_spends_nothing(prior):
         topics(prior).fit(notes(), person="patient")
     with pytest.raises(ValueError, match="vocab_size=3"):
         topics(prior, vocab_size=3).fit(notes(), text="note", person="patient")
-    with pytest.raises(ValueError, match="target_epsilon"):
+    with pytest.raises(ValueError, match="epsilon"):
         PrivateTopics(-1.0, prior=prior).fit(notes(), text="note", person="patient")

@@ -33,7 +33,7 @@ def write_prior(path, words):
 
 
 def job(notes, prior, n_topics=2, **more):
-    model = LatentDirichletAllocation(n_topics, doc_length=15, target_epsilon=8.0, target_delta=1e-5, random_state=0)
+    model = LatentDirichletAllocation(n_topics, doc_length=15, epsilon=8.0, delta=1e-5, random_state=0)
     more = {"vocab": "private", **more}
     source = TextFile(notes, person="who", stop_words="none", max_share=1.0, prior_source=prior, **more)
     return Job(model, source, notes.parent / "topics", on_forecast=lambda forecast: None)

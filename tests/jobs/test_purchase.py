@@ -23,7 +23,7 @@ TEXTS = ["cough fever rash", "cough sleep", "fever sleep zebra"] * 150 + ["sesam
 
 
 def purchase(**options):
-    options = dict(target_epsilon=4.0, target_delta=1e-5, max_tokens=20) | options
+    options = dict(epsilon=4.0, delta=1e-5, max_tokens=20) | options
     return PrivateVocabulary(**options)
 
 
@@ -112,7 +112,7 @@ def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
 
     monkeypatch.setattr(VocabularyModel, "learn", learn)
     texts = [" ".join(f"w{i}" for i in range(40))] * 60
-    settings = dict(max_tokens=10, target_epsilon=9.0)
+    settings = dict(max_tokens=10, epsilon=9.0)
     for kill, resume in ((3, False), (2, True), (None, True)):
         with monkeypatch.context() as patch:
             if kill is not None:
@@ -161,7 +161,7 @@ def notes(folder):
 
 def job(folder, **more):
     source = TextFile(folder / "notes.csv", text=["note"], person="patient", max_share=1.0)
-    model = LatentDirichletAllocation(2, target_epsilon=8.0, target_delta=1e-5, n_steps=2, n_jobs=1)
+    model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5, n_steps=2, n_jobs=1)
     return Job(model, source, folder / "out", budget=folder / "b", on_forecast=lambda forecast: None, **more)
 
 

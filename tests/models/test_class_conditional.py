@@ -28,7 +28,7 @@ TEST, TRUE = stripes(2000, seed=1)
 
 
 def model(**settings):
-    return ClassConditionalNetwork(3, **{"target_delta": 1e-5, "random_state": 0, **settings})
+    return ClassConditionalNetwork(3, **{"delta": 1e-5, "random_state": 0, **settings})
 
 
 def prepared(Y, y, groups=None, releases=0, **settings):
@@ -56,7 +56,7 @@ def sums(run, rows):
 # ------------------------------------------------------------------ learning
 
 
-@pytest.mark.parametrize("settings", [dict(private=False), dict(target_epsilon=4.0)], ids=["free", "private"])
+@pytest.mark.parametrize("settings", [dict(private=False), dict(epsilon=4.0)], ids=["free", "private"])
 def test_classes_are_told_apart_and_drawn_as_often_as_they_are(settings):
     # The known key makes the noise the same in every run of this test.
     fitted = model(**settings).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
@@ -76,7 +76,7 @@ def test_classes_are_told_apart_and_drawn_as_often_as_they_are(settings):
 def test_a_classifier_of_samples_knows_the_data():
     from sklearn.linear_model import LogisticRegression
 
-    fitted = model(target_epsilon=4.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
+    fitted = model(epsilon=4.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
     Y, y = fitted.sample(3000, random_state=2)
     real = LogisticRegression(max_iter=200).fit(TRAIN, LABELS).score(TEST, TRUE)
     assert LogisticRegression(max_iter=200).fit(Y, y).score(TEST, TRUE) > real - 0.05
@@ -143,8 +143,8 @@ def test_no_neighbour_is_further_than_declared(relation, releases):
 
 def test_classes_cost_no_more_than_one():
     """The noise for a target is that of a single network."""
-    one = SigmoidBeliefNetwork(3, target_epsilon=1.0, target_delta=1e-5, sampling="full").prepare(TRAIN)
-    ten = ClassConditionalNetwork(3, target_epsilon=1.0, target_delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
+    one = SigmoidBeliefNetwork(3, epsilon=1.0, delta=1e-5, sampling="full").prepare(TRAIN)
+    ten = ClassConditionalNetwork(3, epsilon=1.0, delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
     assert ten.plan.mechanism.noise_multiplier == one.plan.mechanism.noise_multiplier
 
 
@@ -176,7 +176,7 @@ def test_sums_are_additive_and_have_the_bits_of_any_partition():
 
 def test_a_class_without_records_keeps_a_share():
     """Nothing but the noise says how many there are, so that no share is zero, and the model goes on."""
-    fitted = model(classes=["a", "b", "c", "d"], target_epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
+    fitted = model(classes=["a", "b", "c", "d"], epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
     assert 0 < fitted.class_prior_[3] < 0.1 and np.isfinite(fitted.components_).all()
     assert fitted.sample(10, labels=["d"] * 10)[0].shape == (10, 24)
 

@@ -93,7 +93,7 @@ def test_gaussian_mixture_scores_as_scikit_learns_and_privately_nearly():
     ours = GaussianMixture(3, n_steps=60, **options, **FULL).fit(X)
     # Priors worth about one record of 6000 move the log-density by less than 10^-3.
     assert abs(ours.score(test) - theirs.score(test)) < 1e-3
-    private = GaussianMixture(3, n_steps=20, target_epsilon=4.0, **options).fit(X)
+    private = GaussianMixture(3, n_steps=20, epsilon=4.0, **options).fit(X)
     # Noise of 0.3 % of a component's weight on each statistic; 0.1 nats is five times what it costs.
     assert private.score(test) > theirs.score(test) - 0.1
     assert 3.9 < private.privacy_.epsilon <= 4.0
@@ -111,7 +111,7 @@ def test_bernoulli_mixture_finds_the_classes():
     order = [0, 1] if abs(ours.probabilities_ - theirs).max() < 0.3 else [1, 0]
     # With 30 columns this far apart, nearly every responsibility is 0 or 1: as with known classes.
     np.testing.assert_allclose(ours.probabilities_[order], theirs, atol=2e-3)
-    private = BernoulliMixture(2, n_steps=15, target_epsilon=5.0, random_state=0).fit(X)
+    private = BernoulliMixture(2, n_steps=15, epsilon=5.0, random_state=0).fit(X)
     assert min(abs(private.probabilities_[o] - theirs).mean() for o in ([0, 1], [1, 0])) < 0.05
 
 

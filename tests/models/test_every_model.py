@@ -32,7 +32,7 @@ def same_bits(*estimators):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_the_budget_that_was_asked_for_is_met_and_used(name, sampling):
     options = SAMPLINGS[sampling]
-    model = fitted(name, noise_multiplier=None, target_epsilon=1.5, n_steps=4, **options)
+    model = fitted(name, noise_multiplier=None, epsilon=1.5, n_steps=4, **options)
     replaces = "replac" in sampling
     assert len(model.ledger_) == model.n_steps_ == model.privacy_.steps == 4
     assert model.privacy_.relation == ("replace_one" if replaces else "add_remove")
@@ -46,7 +46,7 @@ def test_the_budget_that_was_asked_for_is_met_and_used(name, sampling):
     assert epsilon(model.ledger_.event(), model.privacy_.delta) == model.privacy_.epsilon
     make, data = EVERY[name]
     with pytest.raises(ValueError, match="noise_multiplier=0.3 with . steps gives epsilon"):
-        make(noise_multiplier=0.3, target_epsilon=0.5, **options).fit(*data())
+        make(noise_multiplier=0.3, epsilon=0.5, **options).fit(*data())
 
 
 @ALL
@@ -92,7 +92,7 @@ def test_partial_fits_compose_up_to_the_target(name):
         assert set(spent) == {np.inf}
         return
     assert 0 < spent[0] < spent[1] < spent[2] < np.inf
-    capped = make(target_epsilon=spent[1]).partial_fit(*data()).partial_fit(*data())
+    capped = make(epsilon=spent[1]).partial_fit(*data()).partial_fit(*data())
     held = capped._result
     with pytest.raises(ValueError, match="noise_multiplier"):
         capped.partial_fit(*data())
@@ -116,11 +116,11 @@ WRONG = [
     dict(batch_size=0),
     dict(batch_size=201, sampling="poisson"),
     dict(batch_size=2.5, sampling="without_replacement"),
-    dict(target_epsilon=0.0),
-    dict(target_epsilon=-1),
-    dict(target_epsilon=np.nan),
-    dict(target_delta=0.0),
-    dict(target_delta=1.0),
+    dict(epsilon=0.0),
+    dict(epsilon=-1),
+    dict(epsilon=np.nan),
+    dict(delta=0.0),
+    dict(delta=1.0),
     dict(noise_multiplier=-1),
     dict(sampling="bernoulli"),
     dict(relation="add"),
@@ -156,7 +156,7 @@ def test_parameters_are_shown_cloned_and_set_and_keywords_known(name):
     model = make()
     assert clone(model).get_params().keys() == model.get_params().keys() and len(model.get_params()) <= 23
     assert repr(clone(model)) == repr(model) and "noise_multiplier=2.0" in repr(model)
-    assert model.set_params(target_epsilon=2.0).target_epsilon == 2.0
+    assert model.set_params(epsilon=2.0).epsilon == 2.0
     for wrong in (lambda: model.set_params(nothing=1), lambda: make(nothing=1)):
         with pytest.raises((ValueError, TypeError), match="nothing"):
             wrong()

@@ -14,7 +14,7 @@ from vips_fast.models.lda import HopelessWarning, LdaOptions, forecast
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 V, K, N = 300, 5, 40
-PUBLIC = dict(target_epsilon=1.0, target_delta=1e-6)
+PUBLIC = dict(epsilon=1.0, delta=1e-6)
 
 
 def corpus(n, seed=0, n_words=V):
@@ -51,7 +51,7 @@ def test_distinct_words_decide_and_not_the_length():
 
 def test_more_of_what_helps_is_expected_to_help():
     start = expected()
-    for better in (dict(n=60_000), dict(target_epsilon=3.0), dict(words=1500), dict(target_delta=1e-4)):
+    for better in (dict(n=60_000), dict(epsilon=3.0), dict(words=1500), dict(delta=1e-4)):
         assert expected(**better).expected_gain > start.expected_gain, better
     assert expected(n=10**7, topics=50).expected_gain > expected(n=10**7, topics=5).expected_gain > 0.2
     # Of topic numbers that start alike (`vips_fast.models.lda.start`), so that the noise is the same.
@@ -123,7 +123,7 @@ def test_what_is_said_comes_out(caplog):
     few, many = corpus(199), corpus(4000)
     model, warned, line = fitted(few, caplog)
     assert gain(model, few, test) < 0 and not line and len(warned) == 1 and "will be noise" in warned[0]
-    more = dict(target_epsilon=2.0)
+    more = dict(epsilon=2.0)
     model, warned, line = fitted(many, caplog, **more)
     planned = LatentDirichletAllocation(K, doc_length=N, **PUBLIC | more).plan(4000, V)
     assert line == [planned.forecast()] and not warned
@@ -156,7 +156,7 @@ def test_more_is_expected_where_the_neighbours_of_words_are_known(caplog):
 def test_no_forecast_where_there_is_none(caplog):
     caplog.set_level(logging.INFO, "vips_fast")
     X = corpus(150)
-    free = dict(target_epsilon=None, target_delta=None)
+    free = dict(epsilon=None, delta=None)
     for change in (
         dict(private=False, **free),
         dict(noise_multiplier=0.0, **free),
@@ -166,7 +166,7 @@ def test_no_forecast_where_there_is_none(caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("error", HopelessWarning)
         LatentDirichletAllocation.paper(K, doc_length=N, **PUBLIC).fit(X)
-        nightly = LatentDirichletAllocation(K, doc_length=N, noise_multiplier=9.0, target_delta=1e-6)
+        nightly = LatentDirichletAllocation(K, doc_length=N, noise_multiplier=9.0, delta=1e-6)
         nightly.partial_fit(X).partial_fit(X)
 
 

@@ -49,7 +49,7 @@ def test_private_fit_with_much_budget_is_close_to_non_private():
     test = corpus(200, seed=5)
     options = dict(n_steps=15, doc_length=40, random_state=1, clip=0.3)
     plain = LatentDirichletAllocation(4, private=False, **options).fit(X)
-    private = LatentDirichletAllocation(4, target_epsilon=20.0, target_delta=1e-5, **options).fit(X)
+    private = LatentDirichletAllocation(4, epsilon=20.0, delta=1e-5, **options).fit(X)
     assert private.privacy_.private
     assert private.perplexity(test) < 1.1 * plain.perplexity(test)
     # The uniform model's perplexity is the number of words.
@@ -149,7 +149,7 @@ def test_public_topics_help_where_the_budget_is_small():
         ),
         key=lambda fit: fit.score(public),
     )
-    options = dict(doc_length=40, target_epsilon=0.1, target_delta=1e-5, random_state=0)
+    options = dict(doc_length=40, epsilon=0.1, delta=1e-5, random_state=0)
     alone = LatentDirichletAllocation(4, **options).fit(private)
     helped = LatentDirichletAllocation(4, topic_word_prior=known.components_, **options).fit(private)
     assert helped.privacy_ == alone.privacy_
@@ -158,7 +158,7 @@ def test_public_topics_help_where_the_budget_is_small():
 
 
 def test_the_delta_of_a_statement_is_rounded_up():
-    model = LatentDirichletAllocation(2, n_steps=1, doc_length=10, noise_multiplier=5.0, target_delta=1 / 3e5)
+    model = LatentDirichletAllocation(2, n_steps=1, doc_length=10, noise_multiplier=5.0, delta=1 / 3e5)
     assert ", 3.334e-06)-differential privacy" in model.fit(corpus(50, seed=1)).privacy_.statement()
 
 
@@ -428,7 +428,7 @@ def test_a_planned_fit_imports_no_more_of_scipy_than_it_needs():
     """scipy.optimize and scipy.linalg take longer to import than a small fit takes."""
     script = (
         "import sys, numpy as np; from vips_fast import LatentDirichletAllocation as Lda; "
-        "Lda(3, target_epsilon=2.0, target_delta=1e-5, random_state=0).fit(np.ones((50, 9), int)); "
+        "Lda(3, epsilon=2.0, delta=1e-5, random_state=0).fit(np.ones((50, 9), int)); "
         "print([name for name in ('scipy.optimize', 'scipy.linalg') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)

@@ -142,7 +142,7 @@ def test_the_standard_errors_are_the_errors(sd):
     rng, n = np.random.default_rng(0), 10_000
     share = 1 / np.arange(1, 801)
     truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
-    model = LatentDirichletAllocation(6, noise_multiplier=1.0, n_steps=1, target_delta=1e-5)._model(Public(800, n, 0))
+    model = LatentDirichletAllocation(6, noise_multiplier=1.0, n_steps=1, delta=1e-5)._model(Public(800, n, 0))
     scale = sd / 2**20
     units = np.rint((truth + rng.normal(0, sd, truth.shape)) / scale).astype(np.int64)
     model.update(Release(0, units, scale, sd))

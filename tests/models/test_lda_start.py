@@ -124,7 +124,7 @@ def test_a_state_that_says_where_no_start_can_stand_is_refused():
 def test_who_starts_with_all_topics():
     rng = np.random.default_rng(2)
     X = sp.csr_array(rng.integers(0, 3, (60, 30)))
-    settings = dict(noise_multiplier=1.0, n_steps=6, target_delta=1e-5, doc_length=20)
+    settings = dict(noise_multiplier=1.0, n_steps=6, delta=1e-5, doc_length=20)
 
     def steps(estimator, **changed):
         return estimator(K, **{**settings, **changed})._model(Public(30, 60, 0)).state()["start_steps"][0]

@@ -11,7 +11,7 @@ from vips_fast.models.rebuild import verify
 
 KEY = b"u" * 32
 SETTINGS = dict(
-    n_components=3, doc_length=40, n_steps=3, noise_multiplier=1.0, target_delta=1e-5, random_state=0, sampling="full"
+    n_components=3, doc_length=40, n_steps=3, noise_multiplier=1.0, delta=1e-5, random_state=0, sampling="full"
 )
 
 

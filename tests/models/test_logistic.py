@@ -137,7 +137,7 @@ def test_minibatches_without_noise_come_near():
 def test_much_budget_is_close_to_none_needed():
     X, y, _ = data(20_000, 5)
     free = BayesianLogisticRegression(private=False).fit(X, y)
-    rich = keyed(target_epsilon=50.0, target_delta=1e-5, n_steps=40).fit(X, y)
+    rich = keyed(epsilon=50.0, delta=1e-5, n_steps=40).fit(X, y)
     # The averaging of early steps leaves a bias below the posterior's own spread.
     assert np.linalg.norm(rich.coef_ - free.coef_) < 2 * math.sqrt(np.trace(free.covariance_))
 
@@ -210,7 +210,7 @@ def test_rare_columns_have_wide_intervals():
     for run in range(6):
         weights = np.random.default_rng(run).normal(size=common + rare) * 2
         y = np.random.default_rng(100 + run).random(n) < expit(weights[which])
-        model = BayesianLogisticRegression(target_epsilon=0.5, target_delta=1e-5, fit_intercept=False).fit(X, y)
+        model = BayesianLogisticRegression(epsilon=0.5, delta=1e-5, fit_intercept=False).fit(X, y)
         low, high = model.credible_interval(0.9).T
         inside.append((low <= weights) & (weights <= high))
         width = high - low
@@ -223,7 +223,7 @@ def test_centre_and_floor_help():
     """At a small budget: centred above uncentred above the paper's update, in test AUC."""
     X, y, m = data(12_000, 30, scale=8.0)
     train, test = slice(0, 10_000), slice(10_000, None)
-    budget = dict(target_epsilon=0.3, target_delta=1e-4)
+    budget = dict(epsilon=0.3, delta=1e-4)
 
     def score(**kwargs):
         return auc(y[test], keyed(**budget, **kwargs).fit(X[train], y[train]).decision_function(X[test]))
@@ -239,7 +239,7 @@ def test_centre_and_floor_help():
 
 def test_predictive_probabilities_average_over_the_posterior():
     X, y, _ = data(300, 3)
-    model = keyed(target_epsilon=2.0).fit(X, y)
+    model = keyed(epsilon=2.0).fit(X, y)
     rng = np.random.default_rng(0)
     design = np.hstack([X, np.ones((300, 1))])
     design *= np.minimum(1, math.sqrt(2) / np.linalg.norm(design, axis=1))[:, None]
@@ -396,6 +396,6 @@ def test_adult_without_privacy(adult):
 @pytest.mark.parametrize(("epsilon", "least"), [(0.05, 0.878), (0.2, 0.892), (0.8, 0.897)])
 def test_adult_with_privacy(adult, epsilon, least):
     X, y, X_test, y_test = adult
-    model = keyed(row_norm=3.05, target_epsilon=epsilon, target_delta=1e-3).fit(X, y)
+    model = keyed(row_norm=3.05, epsilon=epsilon, delta=1e-3).fit(X, y)
     # One run with a fixed key; over 20 runs the mean is 0.008 to 0.013 above `least` with a deviation below 0.004.
     assert auc(y_test, model.decision_function(X_test)) > least

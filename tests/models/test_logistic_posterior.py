@@ -179,7 +179,7 @@ def test_coverage_of_columns_of_zeros_and_ones():
         X = (rng.random((10_000, 16)) < np.geomspace(0.05, 0.5, 16)) / 4
         m = 3 * rng.normal(size=16)
         y = (rng.random(10_000) < expit(X @ m + 0.5)).astype(int)
-        model = BayesianLogisticRegression(target_epsilon=1.0, target_delta=1e-5, n_jobs=1)
+        model = BayesianLogisticRegression(epsilon=1.0, delta=1e-5, n_jobs=1)
         low, high = model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y).credible_interval(0.9).T
         covered.append(((low <= m) & (m <= high)).mean())
     # 256 intervals: a standard error of 0.02; the keys are fixed.
@@ -197,7 +197,7 @@ def test_what_the_mean_falls_short_of_widens_the_posterior(monkeypatch):
         monkeypatch.setattr(logistic_model, "mean_given", lambda curvature, gradient, at, *rest: at + short)
         monkeypatch.setattr(logistic_model, "along_logits", lambda curvature, mean, gradient, at, *rest: at)
         monkeypatch.setattr(Curvature, "of", classmethod(lambda cls, S, *rest: cls(S, S / 2, far)))
-        model = BayesianLogisticRegression(row_norm=2.0, target_epsilon=1.0, target_delta=1e-5, n_jobs=1)
+        model = BayesianLogisticRegression(row_norm=2.0, epsilon=1.0, delta=1e-5, n_jobs=1)
         return model.set_unsafe(test_key=b"s" * 32).fit(X, y)
 
     short = np.array([0.3, 0.0, -0.2, 0.1])
@@ -217,7 +217,7 @@ def test_coverage_on_simulated_records():
         y = (rng.random(8000) < expit(X @ m + 0.5)).astype(int)
         for aware in covered:
             model = BayesianLogisticRegression(
-                target_epsilon=2.0, target_delta=1e-5, options=LogisticOptions(noise_aware=aware), n_jobs=1
+                epsilon=2.0, delta=1e-5, options=LogisticOptions(noise_aware=aware), n_jobs=1
             )
             low, high = model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y).credible_interval(0.9).T
             covered[aware].append(((low <= m) & (m <= high)).mean())

@@ -101,7 +101,7 @@ def test_a_persons_rows_are_clipped_once():
 
 def test_many_words_are_learned_and_what_is_published_is_small():
     X, y = texts()
-    fitted = model(noise_multiplier=None, target_epsilon=2.0, n_steps=30).set_unsafe(test_key=KEY)
+    fitted = model(noise_multiplier=None, epsilon=2.0, n_steps=30).set_unsafe(test_key=KEY)
     fitted.fit(X[:1500], y[:1500])
     assert fitted.score(X[1500:], y[1500:]) > 0.9
     assert fitted.coef_.shape == (1, 50_000) and fitted.covariance_.shape == (1,)

@@ -56,7 +56,7 @@ def test_vectors_without_noise_are_the_textbook_iteration():
 def test_clusters_and_their_keywords_in_spite_of_noise():
     X, z, held = documents(20_000)
     # The noise of a center is a hundredth of its length; early steps' responsibilities weigh more than that.
-    settings = dict(target_epsilon=8.0, n_steps=25, random_state=0)
+    settings = dict(epsilon=8.0, n_steps=25, random_state=0)
     model = VectorMixture(3, vocabulary=WORDS, max_words=3, **settings).fit(X, held)
     assert agreement(z, model, X) > 0.95
     largest = model.predict_proba(0.6 * np.eye(3, 8)).argmax(axis=1)
@@ -68,10 +68,10 @@ def test_clusters_and_their_keywords_in_spite_of_noise():
 
 def test_a_vocabulary_that_is_bought_is_in_the_same_statement():
     X, _, _ = documents(400)
-    purchased = PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6).fit(["the cough", "the wheel"] * 200)
+    purchased = PrivateVocabulary(epsilon=4.0, delta=1e-6).fit(["the cough", "the wheel"] * 200)
     words = list(purchased.get_feature_names_out())
     held = sp.csr_array(np.ones((400, len(words)), dtype=np.uint8))
-    model = VectorMixture(2, vocabulary=words, n_steps=3, target_epsilon=6.0, target_delta=2e-6)
+    model = VectorMixture(2, vocabulary=words, n_steps=3, epsilon=6.0, delta=2e-6)
     model.fit(X, held, after=purchased)
     assert 4 < model.privacy_.epsilon <= 6 and "vocabulary" in model.privacy_.statement()
 

@@ -193,7 +193,7 @@ def test_digits():
     plain = BayesianLogisticRegression(private=False, **common).fit(X[train], y[train])
     theirs = LogisticRegression(max_iter=2000).fit(X[train], y[train]).score(X[~train], y[~train])
     assert plain.score(X[~train], y[~train]) > theirs - 0.03
-    private = BayesianLogisticRegression(target_epsilon=4.0, target_delta=1e-5, **common)
+    private = BayesianLogisticRegression(epsilon=4.0, delta=1e-5, **common)
     private = private.set_unsafe(test_key=KEY).fit(X[train], y[train])
     assert private.score(X[~train], y[~train]) > 0.75
 
@@ -208,7 +208,7 @@ def test_mnist(data_dir):
 
     common = dict(classes=list(range(10)), row_norm=6.0, n_jobs=2)
     plain = BayesianLogisticRegression(private=False, n_steps=10, **common).fit(pooled(train), y)
-    private = BayesianLogisticRegression(target_epsilon=1.0, target_delta=1e-6, **common).set_unsafe(test_key=KEY)
+    private = BayesianLogisticRegression(epsilon=1.0, delta=1e-6, **common).set_unsafe(test_key=KEY)
     private.fit(pooled(train), y)
     open_score, score = plain.score(pooled(test), told), private.score(pooled(test), told)
     assert open_score > 0.89 and score > open_score - 0.03

@@ -36,45 +36,43 @@ def test_noise_of_the_average_is_the_loops():
 def test_plan_is_what_the_estimator_does():
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5, (300, 40)))
-    planned = plan(300, 40, 3, doc_length=20, target_epsilon=2.0, target_delta=1e-5)
+    planned = plan(300, 40, 3, doc_length=20, epsilon=2.0, delta=1e-5)
     flat = LdaOptions(word_scale=0)
-    model = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5, options=flat).fit(X)
+    model = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, options=flat).fit(X)
     assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
     assert model.privacy_.batch_size == planned.batch_size == 300
     assert model.n_steps_ == planned.n_steps
     sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(planned.n_steps, planned.learning_decay)
     assert noise_sd(model) == pytest.approx(sd, rel=2e-3)
-    again = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5, **planned.parameters())
+    again = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, **planned.parameters())
     assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)
 
 
 def test_the_estimator_takes_the_minibatch_of_the_plan():
     public = Public(7702, 400_000, seed=0)
-    for settings in (dict(target_epsilon=0.3), dict(target_epsilon=2.38), dict(noise_multiplier=20.0, n_steps=20)):
-        planned = plan(400_000, 7702, 50, target_delta=1e-4, **settings)
-        model = LatentDirichletAllocation(50, target_delta=1e-4, **settings)
+    for settings in (dict(epsilon=0.3), dict(epsilon=2.38), dict(noise_multiplier=20.0, n_steps=20)):
+        planned = plan(400_000, 7702, 50, delta=1e-4, **settings)
+        model = LatentDirichletAllocation(50, delta=1e-4, **settings)
         schedule = model._schedule(public, model._terms)
         assert (schedule.sampler.expected_batch_size, schedule.n_steps) == (planned.batch_size, planned.n_steps)
     # Before a budget has said the noise as after it.
     for settings in ({}, dict(noise_multiplier=20.0)):
         assert expected_batch(LatentDirichletAllocation(50, **settings), public) == 100_000
-    full = LatentDirichletAllocation(50, target_epsilon=0.3, sampling="full")
+    full = LatentDirichletAllocation(50, epsilon=0.3, sampling="full")
     assert expected_batch(full, public) == 400_000
 
 
 def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
     """Also where the plan would give candidates different ones: ten topics are clear of the noise, fifty are not."""
     public = Public(7702, 400_000, seed=0)
-    base = LatentDirichletAllocation(50, target_epsilon=0.5, target_delta=1e-4)
+    base = LatentDirichletAllocation(50, epsilon=0.5, delta=1e-4)
     tried = [dict(n_components=k) for k in (10, 50)]
-    own = {
-        expected_batch(LatentDirichletAllocation(target_epsilon=0.5, target_delta=1e-4, **one), public) for one in tried
-    }
+    own = {expected_batch(LatentDirichletAllocation(epsilon=0.5, delta=1e-4, **one), public) for one in tried}
     assert own == {100_000, 200_000}
     for order in (tried, tried[::-1]):
         search = PrivateSearch(base, order, mean_runs=3)
         sampler, n_steps = search._schedule(order, public)
-        given = dict(n_steps=n_steps, noise_multiplier=2.0, target_epsilon=None)
+        given = dict(n_steps=n_steps, noise_multiplier=2.0, epsilon=None)
         for one in order:
             assert search._drawn({**one, **given}, public).sampler.event(1.0) == sampler.event(1.0)
 
@@ -83,35 +81,35 @@ def test_rules():
     assert default_batch_size(1000) == 1000 and default_batch_size(160_000) == 100_000
     assert default_batch_size(400_000) == 100_000
     assert default_clip(500) == pytest.approx(0.034, abs=5e-4) and default_clip(1) <= 1
-    big = plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4)
-    small = plan(400_000, 7702, 50, target_epsilon=0.3, target_delta=1e-4)
+    big = plan(400_000, 7702, 50, epsilon=2.38, delta=1e-4)
+    small = plan(400_000, 7702, 50, epsilon=0.3, delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
     assert (big.n_steps, big.batch_size) == (60, 100_000) and (small.n_steps, small.batch_size) == (30, 200_000)
     # Nothing is changed of what is given, and few records are all in each step.
-    noisy = dict(target_epsilon=0.3, target_delta=1e-4)
+    noisy = dict(epsilon=0.3, delta=1e-4)
     for given in (dict(n_steps=20), dict(batch_size=100_000), dict(noise_multiplier=small.noise_multiplier)):
         assert plan(400_000, 7702, 50, **(noisy | given)).batch_size == 100_000
     assert plan(400_000, 7702, 50, **noisy, sampling="random_allocation").batch_size == 100_000
     few = plan(97_750, 7702, 50, **noisy)
     assert (few.n_steps, few.batch_size) == (20, 97_750)
     # Fifteen uses of each record, within 40 to 60 steps, where the statistics are clear.
-    clear = dict(target_epsilon=4.0, target_delta=1e-4)
+    clear = dict(epsilon=4.0, delta=1e-4)
     steps = [plan(n, 7702, 50, **clear).n_steps for n in (97_750, 300_000, 2_000_000)]
     assert steps == [40, 45, 60]
-    assert plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4, n_steps=7).n_steps == 7
+    assert plan(400_000, 7702, 50, epsilon=2.38, delta=1e-4, n_steps=7).n_steps == 7
     assert big.signal_to_noise > small.signal_to_noise > 0
     assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)
 
 
 def test_fewer_topics_where_the_noise_is_large():
     def topics(**settings):
-        return plan(97_750, 7702, None, **{**dict(doc_length=100, target_delta=1e-4), **settings}).n_components
+        return plan(97_750, 7702, None, **{**dict(doc_length=100, delta=1e-4), **settings}).n_components
 
-    found = [topics(target_epsilon=epsilon) for epsilon in (0.01, 0.3, 1.0, 2.0)]
+    found = [topics(epsilon=epsilon) for epsilon in (0.01, 0.3, 1.0, 2.0)]
     assert found == sorted(found) and found[0] == 5 and found[-1] == 50 and 10 < found[1] < 25 < found[2] < 50
     assert topics(noise_multiplier=0.0) == 50
-    planned = plan(97_750, 7702, None, doc_length=100, target_epsilon=0.3, target_delta=1e-4)
-    assert planned == plan(97_750, 7702, found[1], doc_length=100, target_epsilon=0.3, target_delta=1e-4)
+    planned = plan(97_750, 7702, None, doc_length=100, epsilon=0.3, delta=1e-4)
+    assert planned == plan(97_750, 7702, found[1], doc_length=100, epsilon=0.3, delta=1e-4)
     with pytest.raises(ValueError, match="n_components=None"):
         plan(97_750, None, None)
 
@@ -125,8 +123,8 @@ def test_fewer_topics_where_the_noise_is_large():
         (dict(doc_length=0), "doc_length"),
         (dict(batch_size=0), "batch_size"),
         (dict(batch_size=101), "batch_size"),
-        (dict(target_epsilon=0.0), "epsilon"),
-        (dict(target_delta=1.0), "delta"),
+        (dict(epsilon=0.0), "epsilon"),
+        (dict(delta=1.0), "delta"),
     ],
 )
 def test_bad_numbers_are_named(change, name):

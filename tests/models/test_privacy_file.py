@@ -36,20 +36,20 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda _: logistic(target_epsilon=2.0).fit(X, Y),
-        lambda _: logistic(noise_multiplier=3.0, sampling="full", target_delta=1e-6).fit(X, Y),
-        lambda _: logistic(target_epsilon=2.0, sampling="without_replacement", batch_size=10).fit(X, Y),
-        lambda _: logistic(target_epsilon=2.0, sampling="random_allocation", batch_size=20).fit(X, Y),
-        lambda _: logistic(target_epsilon=2.0).fit(X, Y, groups=np.arange(60) // 3, unit="ward"),
+        lambda _: logistic(epsilon=2.0).fit(X, Y),
+        lambda _: logistic(noise_multiplier=3.0, sampling="full", delta=1e-6).fit(X, Y),
+        lambda _: logistic(epsilon=2.0, sampling="without_replacement", batch_size=10).fit(X, Y),
+        lambda _: logistic(epsilon=2.0, sampling="random_allocation", batch_size=20).fit(X, Y),
+        lambda _: logistic(epsilon=2.0).fit(X, Y, groups=np.arange(60) // 3, unit="ward"),
         lambda _: logistic(private=False).fit(X, Y),
-        lambda _: logistic(target_epsilon=2.0).set_unsafe(test_key=bytes(32)).fit(X, Y),
+        lambda _: logistic(epsilon=2.0).set_unsafe(test_key=bytes(32)).fit(X, Y),
         lambda _: (
             logistic(noise_multiplier=5.0, n_records=60)
             .partial_fit(X[:30], Y[:30], part="a", n_records=30)
             .partial_fit(X[30:], Y[30:], part="b", n_records=30)
         ),
         lambda path: logistic().fit(X, Y, budget=Budget.create(path / "b", 3.0, 1e-5, dataset="d")),
-        lambda _: LatentDirichletAllocation(2, target_epsilon=2.0, n_steps=3, random_state=0).fit(COUNTS),
+        lambda _: LatentDirichletAllocation(2, epsilon=2.0, n_steps=3, random_state=0).fit(COUNTS),
     ],
     ids=["poisson", "full", "replace", "dealt", "ward", "open", "test_key", "parts", "budget", "lda"],
 )
@@ -77,7 +77,7 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
 
 def test_it_is_never_read_as_truth(tmp_path):
     """A statement that says less is not what a loaded model says, and verification names it."""
-    model = logistic(target_epsilon=2.0).fit(X, Y, transcript=tmp_path / "t")
+    model = logistic(epsilon=2.0).fit(X, Y, transcript=tmp_path / "t")
     said = saved(model, tmp_path / "m")
     path = tmp_path / "m" / "privacy.json"
     for change, what in (
@@ -135,7 +135,7 @@ def test_it_is_never_read_as_truth(tmp_path):
     ],
 )
 def test_the_schema_refuses(change):
-    said = privacy_file.privacy_record(logistic(target_epsilon=2.0).fit(X, Y)._fitted())
+    said = privacy_file.privacy_record(logistic(epsilon=2.0).fit(X, Y)._fitted())
     VALID.validate(said)
     change(said)
     assert not VALID.is_valid(said)

@@ -19,7 +19,7 @@ TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 
 
 
 def purchased(**options):
-    settings = dict(target_epsilon=3.0, target_delta=1e-5, max_tokens=20, n_records=400)
+    settings = dict(epsilon=3.0, delta=1e-5, max_tokens=20, n_records=400)
     return PrivateCountVectorizer(**settings | options)
 
 
@@ -27,7 +27,7 @@ def topics(folder, words, counts=None, names=None, text=None):
     """Fit topics over purchased words, and publish them with a transcript."""
     counts = words.transform(TEXTS) if counts is None else counts
     names = words.get_feature_names_out() if names is None else names
-    model = LatentDirichletAllocation(2, doc_length=10, n_steps=2, target_epsilon=4.0, target_delta=1e-5, n_records=400)
+    model = LatentDirichletAllocation(2, doc_length=10, n_steps=2, epsilon=4.0, delta=1e-5, n_records=400)
     if text is not None:
         words.purchase_text = lambda: text
     inputs = {"vocab.txt": "".join(f"{name}\n" for name in names)}

@@ -76,13 +76,13 @@ def test_non_private_fit_is_no_worse_than_the_same_update_in_plain_numpy(bound, 
 
 
 def test_private_fit_is_above_the_mean_image():
-    model = SigmoidBeliefNetwork(12, target_epsilon=2.0, target_delta=1e-4, random_state=0).fit(TRAIN)
+    model = SigmoidBeliefNetwork(12, epsilon=2.0, delta=1e-4, random_state=0).fit(TRAIN)
     assert model.pixel_accuracy(TEST) > mean_image_accuracy(TRAIN, TEST) + 0.1 and model.privacy_.private
 
 
 @pytest.mark.parametrize("private", [False, True])
 def test_a_common_curvature_explains_more_than_the_constant_one(private):
-    privacy = dict(target_epsilon=4.0, target_delta=1e-4) if private else dict(private=False)
+    privacy = dict(epsilon=4.0, delta=1e-4) if private else dict(private=False)
     jaakkola, bohning = (make(bound, 8, **privacy).set_unsafe(test_key=bytes(32)).fit(TRAIN) for bound in BOUNDS[:2])
     # Nats a record of 36 pixels.
     assert jaakkola.score(TEST) / len(TEST) > bohning.score(TEST) / len(TEST) + 1
@@ -151,7 +151,7 @@ def mnist(data_dir):
 
 def test_mnist_at_a_small_epsilon(mnist):
     train, test = mnist
-    model = SigmoidBeliefNetwork(50, target_epsilon=0.5, target_delta=1e-4, random_state=0, n_jobs=-1).fit(train)
+    model = SigmoidBeliefNetwork(50, epsilon=0.5, delta=1e-4, random_state=0, n_jobs=-1).fit(train)
     assert model.privacy_.private and model.privacy_.epsilon <= 0.5
     # The mean image gets .843; runs differ by about .001 about .954.
     assert mean_image_accuracy(train, test) < 0.85 and model.pixel_accuracy(test) > 0.94
@@ -163,7 +163,7 @@ def test_mnist_over_epsilons(mnist):
     parameters = dict(random_state=0, n_jobs=-1)
     assert SigmoidBeliefNetwork(50, private=False, **parameters).fit(train).pixel_accuracy(test) > 0.955
     for epsilon, least in [(3.34, 0.955), (1.34, 0.955), (0.5, 0.94)]:
-        model = SigmoidBeliefNetwork(50, target_epsilon=epsilon, target_delta=1e-4, **parameters).fit(train)
+        model = SigmoidBeliefNetwork(50, epsilon=epsilon, delta=1e-4, **parameters).fit(train)
         assert model.pixel_accuracy(test) > least
     algorithm_6 = SigmoidBeliefNetwork.paper(
         50, private=False, sampling="without_replacement", batch_size=3200, n_steps=18, options=SLOW_DECAY, **parameters

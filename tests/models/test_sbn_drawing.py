@@ -49,7 +49,7 @@ def test_samples_follow_the_model(bound):
 
 def test_samples_have_the_released_covariance():
     """Drawn independently, the two stripes of a pair would know nothing of each other."""
-    model = SigmoidBeliefNetwork(4, target_epsilon=2.0, random_state=0, n_steps=20).set_unsafe(test_key=KEY)
+    model = SigmoidBeliefNetwork(4, epsilon=2.0, random_state=0, n_steps=20).set_unsafe(test_key=KEY)
     model.fit(STRIPES)
     drawn = model.sample(20_000, random_state=0)
 

@@ -138,7 +138,7 @@ def rows(n=120):
 
 def classifier(**options):
     return BayesianLogisticRegression(
-        **{"n_steps": 1, "noise_multiplier": 8.0, "target_delta": 1e-5, "classes": [0, 1], **options}
+        **{"n_steps": 1, "noise_multiplier": 8.0, "delta": 1e-5, "classes": [0, 1], **options}
     )
 
 

@@ -28,7 +28,7 @@ NORMS = {"row_norm": [0.5, 1.0, 4.0]}
 
 
 def logistic(**settings):
-    return BayesianLogisticRegression(**{"target_epsilon": 2.0, "n_steps": 2, "random_state": 0, **settings})
+    return BayesianLogisticRegression(**{"epsilon": 2.0, "n_steps": 2, "random_state": 0, **settings})
 
 
 def searched(candidates=NORMS, base=None, key=KEY, **settings):
@@ -123,7 +123,7 @@ def test_the_number_of_runs_leaves_by_no_other_door(tmp_path, monkeypatch, caplo
             if model == "regression":
                 found = searched(base=logistic(**tell)).fit(X, Y)
             else:
-                base = LatentDirichletAllocation(2, target_epsilon=3.0, n_steps=2, random_state=0, **tell)
+                base = LatentDirichletAllocation(2, epsilon=3.0, n_steps=2, random_state=0, **tell)
                 found = searched({"n_components": [2, 3]}, base=base).fit(COUNTS)
         lines = [record.getMessage() for record in caplog.records]
         shown = [str(one.message) for one in warned]
@@ -177,7 +177,7 @@ def test_units_are_divided_and_judged_one_by_one(relation):
             assert set(how["groups"]) == set(X[:, 0])
             return super()._fit(X, y, **how)
 
-    base = Spy(target_epsilon=2.0, n_steps=1, relation=relation, sampling="full", random_state=0)
+    base = Spy(epsilon=2.0, n_steps=1, relation=relation, sampling="full", random_state=0)
     found = searched([{}], base=base, scorer=scorer, score_range=(0.0, 1.0), held_out=0.3)
     found.fit(marked, Y, groups=groups, unit="ward")
     assert not judged & trained and judged | trained == set(range(40))
@@ -215,7 +215,7 @@ def test_noise_of_the_score_is_what_is_charged(monkeypatch):
 @pytest.mark.parametrize("name", ["labels", "words"])
 def test_default_scores(name):
     if name == "labels":
-        model = logistic(private=False, target_epsilon=None).fit(X, Y)
+        model = logistic(private=False, epsilon=None).fit(X, Y)
         scorer, (low, high) = search.default_scorer(model, 3)
         each = [scorer(model, X[i : i + 1], Y[i : i + 1]) for i in range(120)]
         assert np.mean(each) == pytest.approx(np.log(model.predict_proba(X)[np.arange(120), Y]).mean())
@@ -243,13 +243,13 @@ BAD = {
     ),
     "labels": (lambda: logistic(invalid="drop", classes=[0, 1]), X[:60], Y[:60], [[0.0, 0, 0]] * 2),
     "topics": (
-        lambda: LatentDirichletAllocation(2, doc_length=8, target_epsilon=2.0, n_steps=2, invalid="drop"),
+        lambda: LatentDirichletAllocation(2, doc_length=8, epsilon=2.0, n_steps=2, invalid="drop"),
         COUNTS.astype(float),
         None,
         [[-1.0] + [0] * 7, [0.5] + [0] * 7],
     ),
     "network": (
-        lambda: SigmoidBeliefNetwork(2, target_epsilon=2.0, n_steps=2, invalid="drop"),
+        lambda: SigmoidBeliefNetwork(2, epsilon=2.0, n_steps=2, invalid="drop"),
         BITS.astype(float),
         None,
         [[2.0] * 6, [math.nan] * 6],
@@ -293,7 +293,7 @@ def test_an_error_of_the_scorer_tells_nothing(caplog):
         return "3" if rows[0, 0] > 0 else None
 
     for limit in limits:
-        base = logistic(target_epsilon=None, noise_multiplier=1.0)
+        base = logistic(epsilon=None, noise_multiplier=1.0)
         found = searched([{}], base, scorer=scorer, score_range=(0.0, 3.0), score_noise=1e-4, held_out=0.5).fit(X, Y)
         assert (0.1 if limit > 0 else -1e-3) < found.best_score_ < (3.0 if limit > 0 else 1e-3)
     assert "secret" not in caplog.text
@@ -306,7 +306,7 @@ def test_a_run_that_fails_is_no_refusal(monkeypatch):
         def _fit(self, X, y=None, **how):
             raise ValueError(f"secret {X[0, 0]}")
 
-    base = Failing(target_epsilon=2.0, n_steps=2, classes=[0, 1])
+    base = Failing(epsilon=2.0, n_steps=2, classes=[0, 1])
     with pytest.raises(
         search.SearchError, match=r"^a run of the search failed \(ValueError\); its epsilon is spent$"
     ) as said:
@@ -334,7 +334,7 @@ def test_persons_of_a_search_have_one_form():
 
 def test_the_budget_is_charged_once_and_first(tmp_path, monkeypatch):
     budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="d")
-    found = searched(key=None, base=logistic(target_epsilon=None)).fit(X, Y, budget=budget)
+    found = searched(key=None, base=logistic(epsilon=None)).fit(X, Y, budget=budget)
     (run,) = budget.show()["runs"]
     assert (run["reserved"], run["drawn"], run["what"]) == (1, 1, "PrivateSearch BayesianLogisticRegression")
     assert acc.event_from_dict(run["event"]) == found.best_estimator_.ledger_.event()
@@ -362,7 +362,7 @@ def test_no_run_is_an_error_that_says_so():
 
 
 def test_topics_of_authors():
-    base = LatentDirichletAllocation(2, target_epsilon=3.0, n_steps=2, random_state=0)
+    base = LatentDirichletAllocation(2, epsilon=3.0, n_steps=2, random_state=0)
     found = searched({"n_components": [2, 3], "clip": [0.1, 1.0]}, base=base, key=None, shape=0.0)
     found.fit(COUNTS, groups=np.arange(60) // 2, unit="author")
     assert found.best_estimator_.components_.shape == (found.best_params_["n_components"], 8)
@@ -388,7 +388,7 @@ def test_topics_of_authors():
         (lambda: searched(score_range=(1.0, 0.0)), ValueError, "score_range"),
         (lambda: searched(scorer=lambda *_: 0.0), ValueError, "public range"),
         (lambda: searched(score_noise=0.0), ValueError, "score_noise"),
-        (lambda: searched(base=logistic(noise_multiplier=1.0, target_epsilon=0.1)), ValueError, "noise_multiplier=1"),
+        (lambda: searched(base=logistic(noise_multiplier=1.0, epsilon=0.1)), ValueError, "noise_multiplier=1"),
         (lambda: searched(base=logistic(sampling="random_allocation", batch_size=60)), ValueError, "no Renyi bound"),
         (lambda: searched(base=logistic(n_trials=3.0)), ValueError, "scorer=None"),
     ],
@@ -415,7 +415,7 @@ def test_a_known_key_taints_and_no_budget_pays_for_it(tmp_path):
 def test_a_private_score_takes_a_fifth_of_a_runs_divergence(epsilon):
     """So that a run keeps nearly all of what the choice leaves to it."""
     sampler = sampling.FullSampler(1000)
-    asked = PrivateSearch(logistic(target_epsilon=epsilon), NORMS, mean_runs=5, shape=0)
+    asked = PrivateSearch(logistic(epsilon=epsilon), NORMS, mean_runs=5, shape=0)
     z = acc.calibrate_noise_multiplier(lambda noise: asked.event(sampler, 20, noise), epsilon, 1e-5)
     score, run = asked.event(sampler, 20, z).event.events
     assert acc.renyi_divergence(score, 8.0) == pytest.approx(0.2 * acc.renyi_divergence(run, 8.0), rel=1e-9)

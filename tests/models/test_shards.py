@@ -213,7 +213,7 @@ def test_bins_on_disk_are_the_minibatches(tmp_path, name, persons):
             self.seen.append(rows.tolist())
             return rows, words
 
-    options = {"sampling": "random_allocation", "n_steps": 8, "noise_multiplier": 3.0, "target_epsilon": None}
+    options = {"sampling": "random_allocation", "n_steps": 8, "noise_multiplier": 3.0, "epsilon": None}
     model = make(**options).fit(corpus, groups=corpus.groups, backend=Spy())
     expected = [list(range(a, b)) for a, b in zip(corpus.bins, corpus.bins[1:])]
     assert Spy.seen == 2 * expected and sum(map(len, expected)) == n
@@ -242,14 +242,14 @@ def test_a_budget_knows_of_bins_before_the_data_are_read(tmp_path, said):
     make, data = CASES["logistic"]
     corpus = sharded(tmp_path / "shards", "logistic", data(), bins=3)
     budget = Budget.create(tmp_path / "budget", 3.0, 1e-5, dataset="d", filter="gaussian")
-    options = {"sampling": "random_allocation", "n_steps": 3, "noise_multiplier": 3.0, "target_epsilon": None}
+    options = {"sampling": "random_allocation", "n_steps": 3, "noise_multiplier": 3.0, "epsilon": None}
     model = make(**options, n_records=said).fit(corpus, budget=budget)
     assert model.ledger_.event() == RandomAllocationEvent(3, 1, GaussianEvent(3.0), True)
     assert budget.left < 3.0
 
 
 def options_of(model):
-    names = ("sampling", "n_steps", "noise_multiplier", "target_epsilon")
+    names = ("sampling", "n_steps", "noise_multiplier", "epsilon")
     return {name: getattr(model, name) for name in names}
 
 
@@ -270,7 +270,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
     n, rows = X.shape[0], X
     if where != "memory":
         rows = sharded(tmp_path / "shards", name, data(), bins=2 if where == "bins" else None)
-    options = {"n_steps": 8, "noise_multiplier": 3.0, "target_epsilon": None, "sampling": None}
+    options = {"n_steps": 8, "noise_multiplier": 3.0, "epsilon": None, "sampling": None}
     options["batch_size"] = None if where == "bins" else n // 4
     if where == "replace_one":
         options["relation"] = "replace_one"
@@ -293,7 +293,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
 
 def test_steps_that_nobody_says_fill_epochs(tmp_path):
     make, data = CASES["lda"]
-    options = {"n_steps": None, "batch_size": None, "noise_multiplier": 3.0, "target_epsilon": None, "sampling": None}
+    options = {"n_steps": None, "batch_size": None, "noise_multiplier": 3.0, "epsilon": None, "sampling": None}
     corpus = sharded(tmp_path / "shards", "lda", data(), bins=3)
     assert make(**options).fit(corpus).n_steps_ in (21, 45)
     with pytest.raises(ValueError, match="n_bins=3: expected None"):

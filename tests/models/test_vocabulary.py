@@ -224,7 +224,7 @@ def test_tokens_take_little_memory(monkeypatch):
         rows = TokenRows(str.split)
         for _ in range(n // 20):
             rows.extend([document] * 20)
-        PrivateVocabulary(target_epsilon=9.0).fit(rows)
+        PrivateVocabulary(epsilon=9.0).fit(rows)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # 200 texts more: 1.6 MB, and .8 MB of tokens' numbers.
@@ -325,7 +325,7 @@ def test_the_threshold_is_public():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return PrivateCountVectorizer(target_epsilon=8.0, target_delta=1e-4, max_tokens=50).fit(
+    return PrivateCountVectorizer(epsilon=8.0, delta=1e-4, max_tokens=50).fit(
         [*texts(), "onlyme " + WORDS[0], *(f"lone{i}" for i in range(50))]
     )
 
@@ -360,9 +360,9 @@ def test_choices_after_the_release_cost_nothing(fitted, tmp_path):
 def test_no_private_token_leaves(tmp_path, caplog):
     """Nor does the order of the texts, or a number of tokens: files, pickles, logs and messages are searched."""
     with caplog.at_level(logging.DEBUG):
-        found = PrivateVocabulary(target_epsilon=8.0, target_delta=1e-4).fit([*texts(), "sesame", "zebra w0"])
+        found = PrivateVocabulary(epsilon=8.0, delta=1e-4).fit([*texts(), "sesame", "zebra w0"])
         with pytest.warns(UserWarning, match="the vocabulary is empty: epsilon = 1") as warned:
-            PrivateVocabulary(target_epsilon=1.0).fit(["sesame zebra"] * 3)
+            PrivateVocabulary(epsilon=1.0).fit(["sesame zebra"] * 3)
         with pytest.raises(TypeError) as refused:
             found.fit(["sesame", 3])
         with pytest.raises(TypeError) as made:
@@ -403,7 +403,7 @@ def test_persons_own_their_texts():
         people += [person] * 2
     documents += ["mine"] * 5000
     people += [1000] * 5000
-    kept = PrivateVocabulary(target_epsilon=5.0, n_records=301, target_delta=1e-5).fit(documents, groups=people)
+    kept = PrivateVocabulary(epsilon=5.0, n_records=301, delta=1e-5).fit(documents, groups=people)
     assert set(kept.vocabulary_) == {"hello", "world"}
     assert kept.privacy_.unit == "person" and "one person of 301" in str(kept.privacy_)
 
@@ -422,7 +422,7 @@ def test_persons_own_their_texts():
         (dict(analyzer="no"), "analyzer"),
         (dict(n_rounds=0), "n_rounds=0"),
         (dict(n_steps=2), "n_steps=2: expected None for a vocabulary; give its rounds as n_rounds"),
-        (dict(target_epsilon=1e4), "noise_multiplier=.*change target_epsilon"),
+        (dict(epsilon=1e4), "noise_multiplier=.*change epsilon"),
         (dict(stop_words="the"), "stop_words"),
     ],
 )
@@ -454,7 +454,7 @@ def test_rounds_that_move_weight_find_more():
     rows = TokenRows(str.split)
     documents = [" ".join(map(str, np.flatnonzero(rng.random(2000) < shares))) for _ in range(3000)]
     rows.extend(documents)
-    make = partial(PrivateVocabulary, target_epsilon=1.0, target_delta=1e-6)
+    make = partial(PrivateVocabulary, epsilon=1.0, delta=1e-6)
     one, four = (len(make(n_rounds=n).fit(rows).vocabulary_) for n in (1, 4))
     assert four > 1.2 * one > 20
 

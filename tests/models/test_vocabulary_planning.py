@@ -28,13 +28,13 @@ def crowd():
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_what_is_expected_is_found(crowd, target, rounds):
     made = plan_vocabulary(4000, target, 1e-6, tokens=30, n_words=5000, share=1.0, n_rounds=rounds, max_tokens=100)
-    found = len(PrivateVocabulary(target_delta=1e-6, **made.parameters()).fit(crowd).vocabulary_)
+    found = len(PrivateVocabulary(delta=1e-6, **made.parameters()).fit(crowd).vocabulary_)
     assert made.words / 1.25 < found < 1.25 * made.words and found > 20
 
 
 def test_the_plan_is_what_the_vocabulary_does(crowd):
     made = plan_vocabulary(4000, 3.0, 1e-5, share=0.4)
-    fitted = PrivateVocabulary(target_delta=1e-5, **made.parameters()).fit(crowd)
+    fitted = PrivateVocabulary(delta=1e-5, **made.parameters()).fit(crowd)
     assert fitted.privacy_.noise_multiplier == made.noise_multiplier and fitted.privacy_.epsilon <= 1.2
     assert epsilon(made.event, 1e-5) == pytest.approx(fitted.privacy_.epsilon, rel=1e-6)
     # What is left for the topics, with all their Gaussians in one.
@@ -45,12 +45,12 @@ def test_the_plan_is_what_the_vocabulary_does(crowd):
 def test_the_split_follows_public_numbers():
     few, some, many = (plan_vocabulary(n, 1.0, 1e-6) for n in (500, 20_000, 1_000_000))
     # More persons: a smaller share and more words. Too few: the largest share, as the law may be too strict.
-    assert few.target_epsilon == 0.6 and few.words < 20
-    assert some.target_epsilon > many.target_epsilon and some.words < many.words
+    assert few.epsilon == 0.6 and few.words < 20
+    assert some.epsilon > many.epsilon and some.words < many.words
     assert many.extra_noise < some.extra_noise < 1.3
     closed = plan_vocabulary(400_000, 1.0, 1e-6, tokens=300, n_words=7702)
-    assert closed.target_epsilon <= 0.2 and closed.token_share > 0.98
-    assert plan_vocabulary(1000, 2.0, 1e-6, share=0.5).target_epsilon == 1.0
+    assert closed.epsilon <= 0.2 and closed.token_share > 0.98
+    assert plan_vocabulary(1000, 2.0, 1e-6, share=0.5).epsilon == 1.0
     assert plan_vocabulary(1_000_000, 1.0, 1e-6, max_features=300).words <= 301
 
 
@@ -66,8 +66,8 @@ def test_more_persons_and_more_epsilon_find_more():
     "change",
     [
         dict(n_records=0),
-        dict(target_epsilon=0.0),
-        dict(target_delta=1.0),
+        dict(epsilon=0.0),
+        dict(delta=1.0),
         dict(tokens=0.5),
         dict(n_words=0),
         dict(share=2.0),
@@ -79,27 +79,19 @@ def test_more_persons_and_more_epsilon_find_more():
     ],
 )
 def test_refusals_name_the_argument(change):
-    settings = dict(n_records=100, target_epsilon=1.0, target_delta=1e-6) | change
+    settings = dict(n_records=100, epsilon=1.0, delta=1e-6) | change
     with pytest.raises(ValueError, match=next(iter(change))):
         plan_vocabulary(**settings)
 
 
 def test_topics_are_planned_with_what_their_words_leave():
-    made = plan(6652, None, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100)
-    alone = plan(
-        6652,
-        round(made.vocabulary.words),
-        10,
-        target_epsilon=2.0,
-        target_delta=1e-6,
-        doc_length=100,
-        n_steps=made.n_steps,
-    )
+    made = plan(6652, None, 10, epsilon=2.0, delta=1e-6, doc_length=100)
+    alone = plan(6652, round(made.vocabulary.words), 10, epsilon=2.0, delta=1e-6, doc_length=100, n_steps=made.n_steps)
     assert made.noise_multiplier / alone.noise_multiplier == pytest.approx(made.vocabulary.extra_noise, rel=0.02)
     topics = SelfComposedEvent(GaussianEvent(made.noise_multiplier, "add_remove"), made.n_steps)
     assert 1.99 < epsilon(ComposedEvent((made.vocabulary.event, topics)), 1e-6) <= 2.0
     # As many words as the topics can tell from the noise.
-    most = plan(6652, made.vocabulary.max_features, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100)
+    most = plan(6652, made.vocabulary.max_features, 10, epsilon=2.0, delta=1e-6, doc_length=100)
     assert 0.57 < most.signal_to_noise < 0.63
     with pytest.raises(ValueError, match="vocab_share=0.5: expected None with a number of words"):
         plan(6652, 100, 10, vocab_share=0.5)
@@ -115,10 +107,10 @@ def test_what_an_empty_vocabulary_would_have_needed_is_enough():
         texts = (" ".join(map(str, np.flatnonzero(rng.random(20_000) < shares))) for _ in range(n))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            found = PrivateVocabulary(analyzer=str.split, target_epsilon=target, target_delta=1e-6).fit(texts)
+            found = PrivateVocabulary(analyzer=str.split, epsilon=target, delta=1e-6).fit(texts)
         return len(found.vocabulary_), [str(one.message) for one in said if one.category is UserWarning]
 
     found, said = fit(500, 0.5)
     need, persons = enough_for_words(500, 0.5, 1e-6, 4, 1000)
-    assert found == 0 and f"about target_epsilon={need:.2g}, or some {persons:.2g} records in place of 500" in said[0]
+    assert found == 0 and f"about epsilon={need:.2g}, or some {persons:.2g} records in place of 500" in said[0]
     assert fit(500, need)[0] > 5 and fit(persons, 0.5)[0] > 5 and math.isfinite(need)

@@ -23,14 +23,12 @@ LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 
 
 
 def purchased(**options):
-    return PrivateCountVectorizer(target_epsilon=3.0, target_delta=1e-5, max_tokens=20, **options)
+    return PrivateCountVectorizer(epsilon=3.0, delta=1e-5, max_tokens=20, **options)
 
 
 def topics(**options):
-    options = dict(target_epsilon=4.0, batch_size=200) | options
-    return LatentDirichletAllocation(
-        n_components=2, doc_length=10, n_steps=5, target_delta=1e-5, n_records=400, **options
-    )
+    options = dict(epsilon=4.0, batch_size=200) | options
+    return LatentDirichletAllocation(n_components=2, doc_length=10, n_steps=5, delta=1e-5, n_records=400, **options)
 
 
 def test_one_statement_covers_both(tmp_path):
@@ -55,7 +53,7 @@ def test_what_does_not_compose_is_refused():
     words = purchased().fit(TEXTS)
     counts = words.transform(TEXTS)
     for options, call, message in [
-        (dict(target_epsilon=2.9), {}, "target_epsilon=2.9: expected more than epsilon = 3, which"),
+        (dict(epsilon=2.9), {}, "epsilon=2.9: expected more than epsilon = 3, which"),
         (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
         ({}, dict(groups=np.arange(400)), r"after: is about one record \(add_remove\), this fit about one person"),
     ]:
@@ -75,16 +73,16 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
     words = purchased(n_records=400)
     counts = words.fit(TEXTS, budget=first).transform(TEXTS)
     assert 3.0 <= first.spent < 4.0
-    model = topics(target_epsilon=None).fit(counts, after=words, budget=first)
+    model = topics(epsilon=None).fit(counts, after=words, budget=first)
     assert 4.9 < first.spent <= 5.0 and model.privacy_.epsilon < first.spent and model.privacy_.vocabulary
     with pytest.raises(BudgetExceededError):
         purchased().fit(TEXTS, budget=first)
     later = budget("later")
     with pytest.raises(ValueError, match="did not pay for the vocabulary purchase"):
-        topics(target_epsilon=4.0).fit(counts, budget=later)
+        topics(epsilon=4.0).fit(counts, budget=later)
     assert later.spent == 0.0
     with pytest.warns(UserWarning, match="does not carry the purchase"):
-        topics(target_epsilon=1.0).fit(csr_array(counts), budget=later)
+        topics(epsilon=1.0).fit(csr_array(counts), budget=later)
     with pytest.raises(BudgetExceededError):
         purchased().fit(TEXTS, budget=later)
     assert Budget(tmp_path / "first").spent == first.spent
@@ -96,11 +94,11 @@ def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits)
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
-    words = PrivateCountVectorizer(target_epsilon=2.0, target_delta=1e-5, max_tokens=20, n_records=400)
+    words = PrivateCountVectorizer(epsilon=2.0, delta=1e-5, max_tokens=20, n_records=400)
     counts, budget = words.fit(TEXTS, budget=tmp_path / "b").transform(TEXTS), Budget(tmp_path / "b")
     with pytest.raises(BudgetExceededError):
-        topics(target_epsilon=fits + 0.2, batch_size=400).fit(counts, after=words, budget=budget)
-    model = topics(target_epsilon=fits, batch_size=400).fit(counts, after=words, budget=budget)
+        topics(epsilon=fits + 0.2, batch_size=400).fit(counts, after=words, budget=budget)
+    model = topics(epsilon=fits, batch_size=400).fit(counts, after=words, budget=budget)
     assert fits - 0.01 < model.privacy_.epsilon <= fits and 3.9 < budget.spent <= 4.0
 
 
@@ -184,14 +182,14 @@ def test_as_many_nights_as_purchases(tmp_path):
         words = purchased(n_records=400)
         counts = words.fit(TEXTS, budget=budget).transform(TEXTS)
         assert words._result.settings["threshold_delta"] == pytest.approx(1.25e-6, rel=1e-5)
-        topics(target_epsilon=5.0).fit(counts, after=words, budget=budget)
+        topics(epsilon=5.0).fit(counts, after=words, budget=budget)
         assert budget.show()["purchases"]["left"] == left
     spent = budget.spent
     assert leaked(without_parts(budget)) <= 2.5e-6 and spent < float("inf")
     with pytest.raises(BudgetExceededError, match="no further vocabulary purchase.*public"):
         purchased(n_records=400).fit(TEXTS, budget=budget)
     assert budget.spent == spent
-    topics(target_epsilon=5.0).fit(counts, budget=budget)
+    topics(epsilon=5.0).fit(counts, budget=budget)
 
 
 def without_parts(budget):
@@ -248,7 +246,7 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
         return sum("is fitted again, or a clone of it" in str(one.message) for one in found)
 
     def model(**options):
-        return BayesianLogisticRegression(n_steps=1, target_epsilon=1.0, n_records=120, **options)
+        return BayesianLogisticRegression(n_steps=1, epsilon=1.0, n_records=120, **options)
 
     search = GridSearchCV(model(), {"batch_size": [60, 120]}, cv=2)
     assert said(lambda: search.fit(X, y)) == 1
@@ -260,7 +258,7 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
     open_ = model(private=False)
     assert sum(said(lambda: open_.fit(X, y)) for _ in range(3)) == 0
     Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
-    paid = model(target_delta=1e-5)
+    paid = model(delta=1e-5)
     assert sum(said(lambda: paid.fit(X, y, budget=tmp_path / "b")) for _ in range(3)) == 0
     refused = model(noise_multiplier=0.01)
     for _ in range(2):
@@ -277,8 +275,8 @@ def test_a_pipeline_states_the_epsilon_of_both():
     words, model = made[0], made[-1]
     assert model.ledger_.plan["prior"]["head"] == words.ledger_.head and model.privacy_.vocabulary
     assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
-    with pytest.raises(ValueError, match="target_epsilon=2.9: expected more than epsilon = 3, which the vocabulary"):
-        make_pipeline(purchased(), topics(target_epsilon=2.9)).fit(TEXTS)
+    with pytest.raises(ValueError, match="epsilon=2.9: expected more than epsilon = 3, which the vocabulary"):
+        make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +302,7 @@ def test_counts_carry_their_purchase(change):
     counts = change(words.transform(TEXTS))
     model = topics().fit(counts)
     assert model.privacy_.vocabulary and model.ledger_.plan["prior"]["head"] == words.ledger_.head
-    called = topics(noise_multiplier=20.0, target_epsilon=None, batch_size=None).set_params(n_records=None)
+    called = topics(noise_multiplier=20.0, epsilon=None, batch_size=None).set_params(n_records=None)
     called.partial_fit(counts, n_records=400).partial_fit(counts, n_records=400)
     assert called.privacy_.vocabulary and called.privacy_.epsilon > words.privacy_.epsilon
 
@@ -331,7 +329,7 @@ def test_a_purchase_that_cannot_be_included_is_refused():
     with pytest.raises(ValueError, match="after: is another purchase"):
         topics().fit(counts, after=other)
     topics().fit(counts, after=words)
-    calls = dict(noise_multiplier=20.0, target_epsilon=None, batch_size=400)
+    calls = dict(noise_multiplier=20.0, epsilon=None, batch_size=400)
     with pytest.warns(UserWarning, match="does not carry"):
         begun = topics(**calls).partial_fit(counts.toarray())
     with pytest.raises(ValueError, match="a vocabulary purchase that the earlier calls leave out"):

@@ -35,7 +35,7 @@ SETTINGS = {
 @pytest.mark.parametrize("scenario", SETTINGS)
 def test_learns_within_its_budget(data, scenario):
     X, y = data
-    model = DPSGDLogisticRegression(**SETTINGS[scenario], learning_rate=4.0, target_epsilon=3.0).fit(X, y)
+    model = DPSGDLogisticRegression(**SETTINGS[scenario], learning_rate=4.0, epsilon=3.0).fit(X, y)
     free = DPSGDLogisticRegression(**SETTINGS[scenario], learning_rate=4.0, private=False).fit(X, y)
     # The best direction reaches about 0.87; noise at epsilon = 3 costs a few points.
     assert free.score(X, y) > 0.84
@@ -49,9 +49,7 @@ def test_learns_within_its_budget(data, scenario):
 def test_laplace_scenario_is_pure_and_as_the_textbook(data):
     X, y = data
     eps, steps, m, n, clip = 2.0, 7, 500, len(X), 1.5
-    model = DPSGDLogisticRegression("laplace", batch_size=m, n_steps=steps, clip_norm=clip, target_epsilon=eps).fit(
-        X, y
-    )
+    model = DPSGDLogisticRegression("laplace", batch_size=m, n_steps=steps, clip_norm=clip, epsilon=eps).fit(X, y)
     assert model.privacy_.delta == 0.0 and model.privacy_.relation == "replace_one"
     assert eps * (1 - 1e-9) <= model.privacy_.epsilon <= eps
     # sigma = B1 / (m ln(1 + (e^(eps/T) - 1) n / m)) on the mean, with B1 = 2 clip_norm.
@@ -64,7 +62,7 @@ def test_laplace_scenario_is_pure_and_as_the_textbook(data):
 def test_zcdp_scenario_is_as_the_textbook(data):
     X, y = data
     eps, delta, steps = 1.0, 1e-5, 30
-    model = DPSGDLogisticRegression("zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta).fit(X, y)
+    model = DPSGDLogisticRegression("zcdp", n_steps=steps, epsilon=eps, delta=delta).fit(X, y)
     rho = acc.zcdp_rho_for_target(eps, delta)
     # sigma^2 = T B^2 / (2 n^2 rho): the noise multiplier is sqrt(T / (2 rho)), to 1e-3.
     z = math.sqrt(steps / (2 * rho))
@@ -72,16 +70,14 @@ def test_zcdp_scenario_is_as_the_textbook(data):
     # The exact Gaussian accountant needs less.
     assert model.privacy_.epsilon == acc.gaussian_epsilon(math.sqrt(steps) / model.privacy_.noise_multiplier, delta)
     assert model.privacy_.epsilon < 0.9 * eps
-    tight = DPSGDLogisticRegression("zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta, accountant=None).fit(
-        X, y
-    )
+    tight = DPSGDLogisticRegression("zcdp", n_steps=steps, epsilon=eps, delta=delta, accountant=None).fit(X, y)
     assert tight.privacy_.noise_multiplier < model.privacy_.noise_multiplier
     assert 0.995 * eps <= tight.privacy_.epsilon <= eps
 
 
 def test_poisson_scenario_calibrates_with_renyi_divergences(data):
     X, y = data
-    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5)
+    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, epsilon=1.0, delta=1e-5)
     model.fit(X, y)
     event = model.ledger_.event()
     assert event.relation == "add_remove"
@@ -198,14 +194,14 @@ def test_callback_and_fit_without_intercept(data):
         (dict(batch_size=1e9), "batch_size"),
         (dict(scenario="zcdp", batch_size=10), "batch_size"),
         (dict(scenario="laplace", batch_size=10.5), "batch_size"),
-        (dict(scenario="laplace", target_delta=1e-5), "target_delta"),
-        (dict(target_epsilon=0.0), "target_epsilon"),
-        (dict(target_delta=1.0), "target_delta"),
+        (dict(scenario="laplace", delta=1e-5), "delta"),
+        (dict(epsilon=0.0), "epsilon"),
+        (dict(delta=1.0), "delta"),
         (dict(private=1), "private"),
         (dict(callback=3), "callback"),
         (dict(accountant="best"), "accountant"),
-        (dict(noise_multiplier=0.3, target_epsilon=0.1), "target_epsilon"),
-        (dict(scenario="laplace", noise_multiplier=0.3, target_epsilon=0.1), "target_epsilon"),
+        (dict(noise_multiplier=0.3, epsilon=0.1), "epsilon"),
+        (dict(scenario="laplace", noise_multiplier=0.3, epsilon=0.1), "epsilon"),
         (dict(noise_multiplier=1e12), "noise_multiplier"),
     ],
 )

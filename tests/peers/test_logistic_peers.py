@@ -44,7 +44,7 @@ ENGINE = {
 )
 def test_learns_within_its_budget(data, kind, sampling):
     X, y, _ = data
-    model = kind(**ENGINE[kind], **sampling, target_epsilon=3.0, target_delta=1e-5).fit(X, y)
+    model = kind(**ENGINE[kind], **sampling, epsilon=3.0, delta=1e-5).fit(X, y)
     free = kind(**ENGINE[kind], **sampling, private=False, random_state=0).fit(X, y)
     # The true coefficients reach 0.87, the larger class has 0.56.
     assert free.score(X, y) > 0.76 and model.score(X, y) > 0.7
@@ -179,7 +179,7 @@ def test_samples_of_q_are_the_noise(data):
 
 def test_the_bayesian_accountants_figure_is_no_guarantee(data):
     X, y, _ = data
-    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200)
+    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, epsilon=1.0, bayesian_pairs=200)
     model.fit(X, y)
     assert 0 < model.bayesian_.epsilon_mu and "not differential privacy" in str(model.bayesian_)
     assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
@@ -195,7 +195,7 @@ def test_the_bayesian_accountants_figure_is_no_guarantee(data):
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_objective_perturbation_learns(data, delta):
     X, y, _ = data
-    model = ObjectivePerturbationLogisticRegression(target_epsilon=3.0, target_delta=delta).fit(X, y)
+    model = ObjectivePerturbationLogisticRegression(epsilon=3.0, delta=delta).fit(X, y)
     free = ObjectivePerturbationLogisticRegression(private=False).fit(X, y)
     assert free.score(X, y) > 0.8 and model.score(X, y) > 0.75
     assert model.privacy_.private and model.privacy_.epsilon == 3.0 and model.privacy_.delta == delta
@@ -230,7 +230,7 @@ def test_privacy_loss_of_objective_perturbation():
     y = rng.integers(0, 2, n).astype(float)
     X = np.ones((n, 1))
     model = ObjectivePerturbationLogisticRegression(
-        target_epsilon=epsilon, target_delta=delta, fit_intercept=False, row_norm=1.0
+        epsilon=epsilon, delta=delta, fit_intercept=False, row_norm=1.0
     ).fit(X, y)
     s, ridge = model.noise_sd_, model.ridge_
     theta = rng.normal(scale=3 * s / ridge, size=400_000)
@@ -280,8 +280,8 @@ def test_bad_data(kind, X, y, text):
         (VariationalSamplingLogisticRegression, {"n_samples": 0, "sampling": "full"}, "n_samples=0"),
         (DPVILogisticRegression, {"fit_intercept": 1, "sampling": "full"}, "fit_intercept=1"),
         (ObjectivePerturbationLogisticRegression, {"curvature_share": 1}, "curvature_share=1"),
-        (ObjectivePerturbationLogisticRegression, {"target_epsilon": 0}, "target_epsilon=0"),
-        (ObjectivePerturbationLogisticRegression, {"target_delta": 1}, "target_delta=1"),
+        (ObjectivePerturbationLogisticRegression, {"epsilon": 0}, "epsilon=0"),
+        (ObjectivePerturbationLogisticRegression, {"delta": 1}, "delta=1"),
         (ObjectivePerturbationLogisticRegression, {"row_norm": -1}, "row_norm=-1"),
     ],
 )

@@ -76,11 +76,11 @@ def test_no_template_prints_an_epsilon_in_another_way(path):
         'f"{epsilon:.4g}"',
         'f"{self.privacy_.epsilon:.3g} is spent"',
         'f"{args.epsilon / 2:g}"',
-        '"{:.3g}".format(model.target_epsilon)',
+        '"{:.3g}".format(model.epsilon)',
         '"%.3g" % spent',
         "format(epsilon, '.3g')",
         'f"at epsilon = {one:.3g}"',
-        "str(round(target_epsilon, 3))",
+        "str(round(epsilon, 3))",
     ],
 )
 def test_the_search_finds_them(text):

@@ -94,7 +94,7 @@ def test_a_tainted_model_says_so_everywhere():
 
 def test_a_report_is_made_where_there_are_no_data(tmp_path):
     """In a process that has the model's folder alone, and no other file: the same page, to the byte."""
-    model = LatentDirichletAllocation(3, target_epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
+    model = LatentDirichletAllocation(3, epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
     rows = np.random.default_rng(0).poisson(0.6, (200, 12))
     model.fit(rows, inputs={"vocab.txt": "".join(f"word{k}\n" for k in range(12))}).save(tmp_path / "model")
     code = (
@@ -132,7 +132,7 @@ def test_gains_and_spending_are_the_ledgers():
     assert [g.epsilon for g in dossier.gains] == [privacy.for_group(k) for k in (1, 2, 5, 10)]
     assert dossier.curve.rows[-1].text == f"after 6 releases: epsilon = {privacy.epsilon:.4g}"
     assert len(dossier.curve.rows) == 7 and dossier.head == model.ledger_.head
-    parts = LatentDirichletAllocation(3, noise_multiplier=2.0, target_delta=1e-5, doc_length=30, random_state=0)
+    parts = LatentDirichletAllocation(3, noise_multiplier=2.0, delta=1e-5, doc_length=30, random_state=0)
     data = CASES["lda"][1]
     parts.partial_fit(data()[0], part="a").partial_fit(data(seed=1)[0], part="b").partial_fit(data(seed=2)[0], part="b")
     (one,) = make_dossier(parts).gains

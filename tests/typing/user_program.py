@@ -75,10 +75,10 @@ class Mean(ConjugateEstimator):
 
 def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     """Plan, fit, save, load and verify a topic model."""
-    planned = plan(100, counts.shape[1], 2, target_epsilon=2.0, doc_length=20, rows_per_group=None)
+    planned = plan(100, counts.shape[1], 2, epsilon=2.0, doc_length=20, rows_per_group=None)
     assert_type(planned, Plan)
     print(planned.forecast(), planned.batch_size)
-    model = LatentDirichletAllocation(2, doc_length=20, target_epsilon=2.0, **planned.parameters())
+    model = LatentDirichletAllocation(2, doc_length=20, epsilon=2.0, **planned.parameters())
     model.fit(counts, transcript=folder / "transcript", groups=[k // 2 for k in range(len(counts))], unit="patient")
     assert_type(model.components_, Matrix)
     assert_type(model.components_sd_, Matrix)
@@ -112,7 +112,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
 
 def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     """A classifier, and the best of several."""
-    model = BayesianLogisticRegression(target_epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
+    model = BayesianLogisticRegression(epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
     assert_type(model.coef_, Matrix)
     assert_type(model.intercept_, Vector)
     assert_type(model.predict(rows), Labels)
@@ -126,19 +126,19 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     assert_type(search.best_params_, dict[str, object])
     assert_type(model.get_params(), dict[str, object])
     model.get_metadata_routing()
-    printed = BayesianLogisticRegression.paper(n_steps=2, target_epsilon=1.0, form="orthonormal")
+    printed = BayesianLogisticRegression.paper(n_steps=2, epsilon=1.0, form="orthonormal")
     assert_type(printed.fit(rows, labels).coef_, Matrix)
     return search.best_estimator_
 
 
 def pictures(images: Bits) -> Bits:
     """Records that are drawn from a model of others."""
-    network = SigmoidBeliefNetwork(3, target_epsilon=5.0, n_steps=3).fit(images)
+    network = SigmoidBeliefNetwork(3, epsilon=5.0, n_steps=3).fit(images)
     assert_type(network.visible_bias_, Vector)
     assert_type(network.transform(images), Matrix)
-    labelled = ClassConditionalNetwork(2, target_epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
+    labelled = ClassConditionalNetwork(2, epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
     assert_type(labelled.components_, Array)
-    printed = SigmoidBeliefNetwork.paper(2, target_epsilon=5.0, n_steps=2, weight_prior="gaussian", clip=0.5)
+    printed = SigmoidBeliefNetwork.paper(2, epsilon=5.0, n_steps=2, weight_prior="gaussian", clip=0.5)
     assert_type(printed.fit(images).components_, Matrix)
     assert_type(labelled.predict_proba(images), Matrix)
     assert_type(labelled.sample(5), tuple[Bits, Labels])
@@ -147,16 +147,16 @@ def pictures(images: Bits) -> Bits:
 
 def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     """Mixtures of answers, of rows of numbers, and of vectors with words."""
-    survey = BernoulliMixture(2, target_epsilon=5.0, n_steps=3).fit(answers)
+    survey = BernoulliMixture(2, epsilon=5.0, n_steps=3).fit(answers)
     assert_type(survey.probabilities_, Array)
     assert_type(survey.predict_proba(answers), Matrix)
     assert_type(survey.score(answers), float)
-    points = GaussianMixture(2, target_epsilon=5.0, n_steps=3).fit(rows)
+    points = GaussianMixture(2, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(points.means_, Array)
     first = points.start(rows.shape[1], np.random.default_rng(0))
     assert_type(first, tuple[Array, ...])
     assert_type(points.mstep(points.average_, points.noise_sd_, first), tuple[Array, ...])
-    documents = VectorMixture(2, vocabulary=["a", "b"], target_epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
+    documents = VectorMixture(2, vocabulary=["a", "b"], epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
     assert_type(documents.predict_proba(rows), Matrix)
     assert_type(documents.word_shares(["a"]), Matrix)
     return documents.keywords(1)
@@ -191,7 +191,7 @@ def main() -> None:
     print(sorted(words(["the same words in every text"] * 200)))
     encoder = ColumnEncoder(Schema.parse(SCHEMA))
     assert_type(encoder.get_feature_names_out(), Names)
-    mean = Mean(target_epsilon=1.0, n_steps=1).fit(rows)
+    mean = Mean(epsilon=1.0, n_steps=1).fit(rows)
     assert_type(mean.mean_, Array)
     assert_type(mean.records(rows), Cells)
     assert_type(mean.start(3, rng), tuple[Vector])

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .accountants import epsilon
+from .accountants import epsilon as epsilon_of
 from .checks import open_probability, positive
 from .events import PrivacyEvent
 from .solver import find_root
@@ -29,8 +29,8 @@ class _Bracket(NamedTuple):
 
 def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent],
-    target_epsilon: float,
-    target_delta: float,
+    epsilon: float,
+    delta: float,
     accountant: str | None = None,
     rtol: float = 1e-3,
     **options: Any,
@@ -42,8 +42,8 @@ def calibrate_noise_multiplier(
     accountant's epsilon is <= target; it exceeds the smallest sufficient value by at most the relative amount `rtol`.
     Raises ValueError if no noise multiplier up to 1e9 is enough.
     """
-    target_epsilon = positive("target_epsilon", target_epsilon)
-    target_delta = open_probability("target_delta", target_delta)
+    epsilon = positive("epsilon", epsilon)
+    delta = open_probability("delta", delta)
     if not 1e-8 <= rtol <= 0.1:
         raise ValueError(f"rtol must be in [1e-8, 0.1], got {rtol!r}")
     steered = accountant in (None, "pld")
@@ -51,11 +51,11 @@ def calibrate_noise_multiplier(
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
 
     def excess(t: float, **other: Any) -> float:
-        value = epsilon(make_event(math.exp(t)), target_delta, accountant, **options | other)
+        value = epsilon_of(make_event(math.exp(t)), delta, accountant, **options | other)
         if value == 0.0:
             return -50.0
         # 1e-9 keeps the answer feasible if its event is composed in another order.
-        return math.log(value / target_epsilon) + 1e-9 if math.isfinite(value) else math.inf
+        return math.log(value / epsilon) + 1e-9 if math.isfinite(value) else math.inf
 
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
@@ -67,9 +67,7 @@ def calibrate_noise_multiplier(
     if math.isnan(found.lo):
         return math.exp(found.hi)
     if math.isnan(found.hi):
-        raise ValueError(
-            f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {target_epsilon!r} at delta = {target_delta!r}"
-        )
+        raise ValueError(f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {epsilon!r} at delta = {delta!r}")
     lo, hi, f_lo, f_hi = found
     line = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol if math.isfinite(f_lo) else math.nan
     if hi - lo > rtol and lo < line < hi:

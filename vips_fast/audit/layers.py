@@ -103,7 +103,7 @@ def audit(
     if by_rows and (rows_per_unit is None or not set(chosen) <= {"E", "G"}):
         raise ValueError("sampling='rows': expected rows_per_unit and the layers E and G; the others audit rows alone")
     given = dict(adapter.settings)
-    adapter.settings.update(callback=None, n_records=None, private=True, target_epsilon=None)
+    adapter.settings.update(callback=None, n_records=None, private=True, epsilon=None)
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0

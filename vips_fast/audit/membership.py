@@ -118,7 +118,7 @@ class ShadowFits:
         multiplier = plan.mechanism.noise_multiplier
         self.event: PrivacyEvent | None = run_event(plan.sampler, multiplier, plan.n_steps) if multiplier > 0 else None
         if self.event is not None:
-            settings.update(noise_multiplier=multiplier, target_epsilon=None)
+            settings.update(noise_multiplier=multiplier, epsilon=None)
         self._settings = {**settings, "n_steps": plan.n_steps}
 
     def make(self, numbers: range) -> ShadowModels:

@@ -139,7 +139,7 @@ class _Attack:
         self.one = " ".join([*shared[:2], *(f"own{i}" for i in range(_OWN))])
         self.holds, self.n_shared = holds, 1 + len(shared)
         chosen = adapter.settings | {"n_rounds": _ROUNDS, "noise_multiplier": _MULTIPLIER, "n_records": N_RECORDS}
-        chosen |= {"threshold_delta": _DELTA, "target_delta": 0.5, "max_tokens": 10, "max_features": None}
+        chosen |= {"threshold_delta": _DELTA, "delta": 0.5, "max_tokens": 10, "max_features": None}
         self.settings = chosen
 
     def prepare(self, records: list[str]) -> Stage:

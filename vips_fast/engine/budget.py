@@ -297,7 +297,7 @@ class Budget:
 
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
         """Raise ValueError if relation, unit or delta of a plan are not the budget's."""
-        own_facts = {"relation": self.relation, "unit": self.unit, "target_delta": self.delta}
+        own_facts = {"relation": self.relation, "unit": self.unit, "delta": self.delta}
         for (name, own), plans in zip(own_facts.items(), (relation, unit, delta), strict=True):
             if plans != own:
                 raise ValueError(

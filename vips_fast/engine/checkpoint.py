@@ -348,7 +348,7 @@ class RunFolder:
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
-                f"expected room for one more below target_epsilon={rounded_up(target or 0.0)}"
+                f"expected room for one more below epsilon={rounded_up(target or 0.0)}"
             )
         if ledger.plan is None:
             ledger.open(plan.public())

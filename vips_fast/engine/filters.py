@@ -131,12 +131,12 @@ def is_whole_gaussian(event: PrivacyEvent) -> bool:
 
 
 @lru_cache(maxsize=64)
-def renyi_orders(target_epsilon: float, target_delta: float) -> tuple[tuple[float, float], ...]:
+def renyi_orders(epsilon: float, delta: float) -> tuple[tuple[float, float], ...]:
     """Choose the orders of the Renyi filter and their shares of delta, from only the target."""
     grid = 1.0 + np.geomspace(1e-2, 1e7, 8001)
     # The largest rho with rho * alpha + conversion <= epsilon, at its best order.
-    conversion = np.log1p(-1.0 / grid) - np.log(grid * target_delta) / (grid - 1.0)
-    best = float(grid[int(np.argmax((target_epsilon - conversion) / grid))]) - 1.0
+    conversion = np.log1p(-1.0 / grid) - np.log(grid * delta) / (grid - 1.0)
+    best = float(grid[int(np.argmax((epsilon - conversion) / grid))]) - 1.0
     steps = [(0, 0.5), *((-k, 0.4 * 2.0**-k) for k in range(1, 7)), *((k, 0.1 * 2.0**-k) for k in range(1, 8))]
     return tuple((1.0 + best * 2.0**k, share) for k, share in steps)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
-from ..accounting.accountants import epsilon
+from ..accounting.accountants import epsilon as epsilon_of
 from ..accounting.calibration import calibrate_noise_multiplier
 from .budget import Budget
 from .filters import LARGEST_NOISE
@@ -60,7 +60,7 @@ class Planned:
     @property
     def target(self) -> float | None:
         """Epsilon that the noise was calibrated for or checked against, or None."""
-        target: float | None = self.settings["target_epsilon"]
+        target: float | None = self.settings["epsilon"]
         return 1.0 if target is None and self.settings["noise_multiplier"] is None else target
 
 
@@ -73,24 +73,24 @@ class Planner:
     # ------------------------------------------------------------ the noise
 
     def noise(
-        self, sampler: Sampler, count: int, target_epsilon: float, delta: float, purchase: PrivacyEvent | None = None
+        self, sampler: Sampler, count: int, epsilon: float, delta: float, purchase: PrivacyEvent | None = None
     ) -> float:
         """Calibrate the noise multiplier to meet a target.
 
         With it, ``count`` events of the sampler and the purchase meet the target. Raises ValueError if no multiplier
         does.
         """
-        key = sampler.event(1.0), count, target_epsilon, delta, purchase
+        key = sampler.event(1.0), count, epsilon, delta, purchase
         if key not in self._calibrated:
-            before = 0.0 if purchase is None else epsilon(purchase, delta)
-            if before >= target_epsilon:
+            before = 0.0 if purchase is None else epsilon_of(purchase, delta)
+            if before >= epsilon:
                 raise ValueError(
-                    f"target_epsilon={rounded_up(target_epsilon)}: expected more than epsilon = {rounded_up(before)}, "
+                    f"epsilon={rounded_up(epsilon)}: expected more than epsilon = {rounded_up(before)}, "
                     "which the vocabulary purchase has spent"
                 )
             events = () if purchase is None else (purchase,)
             self._calibrated[key] = calibrate_noise_multiplier(
-                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target_epsilon, delta
+                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), epsilon, delta
             )
         return self._calibrated[key]
 
@@ -98,7 +98,7 @@ class Planner:
         self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
     ) -> float:
         """Find the noise multiplier of a private run."""
-        given, target = terms.noise_multiplier, terms.target_epsilon
+        given, target = terms.noise_multiplier, terms.epsilon
         if given is not None:
             return float(given)
         if target is None and budget is not None:
@@ -120,7 +120,7 @@ class Planner:
         """
         terms, schedule = self._scheduled(request, budget)
         assert schedule is not None, "the columns of the data are known"
-        public, sampler, delta = request.public, schedule.sampler, terms.delta(request.public.n_records)
+        public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
         reasons = dict.fromkeys(request.design.taints)
         z = 0.0
         if terms.private:
@@ -128,7 +128,7 @@ class Planner:
             z = self._noise_of(request, terms, sampler, count, delta, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
-            elif terms.noise_multiplier is not None and terms.target_epsilon is not None:
+            elif terms.noise_multiplier is not None and terms.epsilon is not None:
                 _check_target(request, sampler, z, schedule.n_steps, delta)
         else:
             reasons["fitted with private=False"] = None
@@ -147,7 +147,7 @@ class Planner:
             unit=public.unit,
             prior=None if request.purchase is None else dict(request.purchase),
             call=request.partial,
-            limit=terms.target_epsilon if request.partial and terms.noised else None,
+            limit=terms.epsilon if request.partial and terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
         _check_follows(request, plan)
@@ -158,10 +158,10 @@ class Planner:
         settings = dict(request.settings)
         if budget is not None:
             # The result shows the settings that the budget decided.
-            settings["target_delta"] = terms.target_delta
+            settings["delta"] = terms.delta
             if terms.threshold_delta is not None:
                 settings["threshold_delta"] = terms.threshold_delta
-            if terms.noise_multiplier is None and terms.target_epsilon is None:
+            if terms.noise_multiplier is None and terms.epsilon is None:
                 settings["noise_multiplier"] = z
         return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
 
@@ -174,12 +174,12 @@ class Planner:
         terms, schedule = self._scheduled(request, budget)
         if schedule is None or not terms.noised:
             return None
-        sampler, delta = schedule.sampler, terms.delta(request.public.n_records)
+        sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
         event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
         kept, least = 0, count
         if run is not None:
-            kept, count = run.progress(event, terms.target_epsilon)
+            kept, count = run.progress(event, terms.epsilon)
             least = min(count, 1)
         if budget is not None and least and not kept:
             budget.check(event, least, request.public.part)
@@ -199,30 +199,30 @@ class Planner:
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
             z = LARGEST_NOISE
-            if terms.target_epsilon is not None:
-                delta = terms.delta(request.public.n_records)
-                z = self.noise(sampler, count, terms.target_epsilon, delta, purchase)
+            if terms.epsilon is not None:
+                delta = terms.usual_delta(request.public.n_records)
+                z = self.noise(sampler, count, terms.epsilon, delta, purchase)
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 
     def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
         """Complete the terms by a known delta, and make the schedule."""
         terms = request.terms
-        if request.earlier is not None and terms.target_delta is None and request.earlier.delta is not None:
-            terms = replace(terms, target_delta=request.earlier.delta)
+        if request.earlier is not None and terms.delta is None and request.earlier.delta is not None:
+            terms = replace(terms, delta=request.earlier.delta)
         if budget is not None:
             reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
             _refuse(budget, reasons)
             _check_paid(request, budget)
-            if terms.target_delta is None:
-                terms = replace(terms, target_delta=budget.delta)
+            if terms.delta is None:
+                terms = replace(terms, delta=budget.delta)
             if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
                 terms = replace(terms, threshold_delta=budget.purchase_delta)
         schedule = request.design.schedule(request.public, terms)
         if schedule is not None and terms.private:
             check_steps(schedule.sampler, schedule.n_steps)
         if schedule is not None and budget is not None:
-            delta = terms.delta(request.public.n_records)
+            delta = terms.usual_delta(request.public.n_records)
             budget.check_plan(schedule.sampler.relation, request.public.unit, delta)
         return terms, schedule
 
@@ -249,7 +249,7 @@ def _check_paid(request: Request, budget: Budget) -> None:
 
 def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
     """Refuse a run that, with purchase and earlier calls, passes its target."""
-    target, earlier = request.terms.target_epsilon, request.earlier
+    target, earlier = request.terms.epsilon, request.earlier
     spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
     if request.purchase is not None:
         spent[None, event_from_dict(request.purchase["event"])] += 1
@@ -259,7 +259,7 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
     if target is not None and would > target:
         raise ValueError(
             f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {rounded_up(would)} at delta = {delta:g}: "
-            f"expected at most target_epsilon={rounded_up(target)}; raise noise_multiplier or leave it None"
+            f"expected at most epsilon={rounded_up(target)}; raise noise_multiplier or leave it None"
         )
 
 
@@ -280,14 +280,14 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         )
     if earlier.delta not in (None, plan.delta):
         raise ValueError(
-            f"target_delta={plan.delta:g}: the earlier runs have {earlier.delta:g}, which was fixed before their "
+            f"delta={plan.delta:g}: the earlier runs have {earlier.delta:g}, which was fixed before their "
             "releases; expected the same, or None"
         )
     limit = earlier.ledger.limit
     if limit is not None and limit[0] != plan.limit:
         shown = None if plan.limit is None else rounded_up(plan.limit)
         raise ValueError(
-            f"target_epsilon={shown}: the first call reserved {rounded_up(limit[0])} for all calls; expected the same"
+            f"epsilon={shown}: the first call reserved {rounded_up(limit[0])} for all calls; expected the same"
         )
     if earlier.unit != plan.unit:
         raise ValueError(

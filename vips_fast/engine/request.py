@@ -22,8 +22,8 @@ class Terms:
     """Limits of a run's cost: the estimator's parameters of the same names."""
 
     private: bool = True
-    target_epsilon: float | None = None
-    target_delta: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     noise_multiplier: float | None = None
     #: Of a vocabulary.
     threshold_delta: float | None = None
@@ -36,11 +36,11 @@ class Terms:
     @property
     def target(self) -> float:
         """The epsilon to calibrate for; 1 without target and noise."""
-        return 1.0 if self.target_epsilon is None else float(self.target_epsilon)
+        return 1.0 if self.epsilon is None else float(self.epsilon)
 
-    def delta(self, n_records: int) -> float:
-        """Find the delta of the guarantee: ``target_delta`` or min(1e-5, 1/(10 n_records))."""
-        return min(1e-5, 0.1 / n_records) if self.target_delta is None else float(self.target_delta)
+    def usual_delta(self, n_records: int) -> float:
+        """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
+        return min(1e-5, 0.1 / n_records) if self.delta is None else float(self.delta)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Privacy:
     --------
     >>> import numpy as np
     >>> from vips_fast import LatentDirichletAllocation, Privacy
-    >>> model = LatentDirichletAllocation(2, doc_length=20, target_epsilon=1.0, n_steps=3)
+    >>> model = LatentDirichletAllocation(2, doc_length=20, epsilon=1.0, n_steps=3)
     >>> privacy = model.fit(np.ones((100, 4), dtype=int)).privacy_
     >>> privacy.private, privacy.epsilon <= 1.0, privacy.delta, privacy.unit
     (True, True, 1e-05, 'record')

@@ -8,7 +8,7 @@
 ...     table, out = Path(folder) / "notes.csv", Path(folder) / "topics"
 ...     rows = "".join(f"p{i // 2},cough and fever number {'one two'.split()[i % 2]}\\n" for i in range(4000))
 ...     _ = table.write_text("patient,note\\n" + rows)
-...     model = LatentDirichletAllocation(2, target_epsilon=8.0, target_delta=1e-5)
+...     model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5)
 ...     done = Job(model, TextFile(table, ["note"], "patient", max_share=1.0), out, on_forecast=print).run()
 ...     sorted(path.name for path in out.iterdir())
 forecast: ...

@@ -346,7 +346,7 @@ class Job:
         mine, theirs = ({"model": type(one).__name__, **one.get_params()} for one in (self.model, there))
         free = {"n_jobs", "callback", "classes", *self.source.sets}
         if self.budget is not None:
-            free |= {name for name in ("target_delta", "noise_multiplier") if mine[name] is None}
+            free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
         for name in sorted(mine.keys() - free):
             if not same(mine[name], theirs.get(name)):
                 if self.force and folder == Path(self.out):

@@ -284,7 +284,7 @@ class _Purchase:
         self._source, self._reading, self._analyzer = source, reading, analyzer
         assert reading.folder is not None, "a search purchases nothing"
         self._model, self._budget, self._folder = reading.model, reading.budget, reading.folder
-        self._delta = self._model.target_delta
+        self._delta = self._model.delta
         if self._delta is None and self._budget is not None:
             self._delta = self._budget.delta
 
@@ -323,10 +323,9 @@ class _Purchase:
         for name, value in (("features", source.features), ("prior_model", source.prior_model)):
             if value is not None:
                 raise ValueError(f"{name}={value}: expected only with a public vocabulary")
-        if model.target_epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
+        if model.epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
-                "vocab='private': expected target_epsilon= or only budget=, of which it takes a share, or a public "
-                "vocabulary"
+                "vocab='private': expected epsilon= or only budget=, of which it takes a share, or a public vocabulary"
             )
 
     @property
@@ -337,7 +336,7 @@ class _Purchase:
             "n_records": self._model.n_records,
             "invalid": self._source.invalid,
             "max_share": self._source.max_share,
-            "target_delta": self._delta,
+            "delta": self._delta,
         }
 
     def _planned(self, n_records: int, epsilon: float) -> dict[str, Any]:
@@ -347,8 +346,8 @@ class _Purchase:
             None,
             self._model.n_components,
             doc_length=self._model.doc_length or 500,
-            target_epsilon=epsilon,
-            target_delta=self._delta,
+            epsilon=epsilon,
+            delta=self._delta,
             vocab_share=self._source.vocab_share,
             distinct_words=getattr(self._model.options, "distinct_words", None),
             planner=self._reading.planner,
@@ -359,7 +358,7 @@ class _Purchase:
 
     def _again(self, words: PrivateVocabulary, n_records: int) -> PrivateVocabulary:
         """Compare the settings of a stored purchase; update its free choices."""
-        epsilon = self._model.target_epsilon
+        epsilon = self._model.epsilon
         # The budget no longer knows its rest before the purchase.
         wanted = self._given if epsilon is None else self._planned(n_records, epsilon)
         # Processing of released words is free.
@@ -386,7 +385,7 @@ class _Purchase:
             if run.begun:
                 made = self._again(PrivateVocabulary._from_settings(run.settings), n_records)
             else:
-                epsilon = model.target_epsilon
+                epsilon = model.epsilon
                 if budget is not None:
                     _ = budget.purchase_delta  # refuses a purchase that the budget has no delta for
                     epsilon = budget.left if epsilon is None else epsilon
@@ -415,14 +414,14 @@ class _Purchase:
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:
             less = "less, or only budget=: words and topics then share what is left"
-            why = f"target_epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
+            why = f"epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
             raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
         if relation != "add_remove":
             raise ValueError(f"vocab='private': about add_remove, the fit {relation}; expected a public vocabulary")
 
     def _nothing(self, words: PrivateVocabulary, released: int) -> str:
         """Explain why there are no words, and how to get some."""
-        budget, target = self._budget, self._model.target_epsilon
+        budget, target = self._budget, self._model.epsilon
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
         if released:
@@ -430,7 +429,7 @@ class _Purchase:
             return f"max_share={self._source.max_share:g}: leaves out all {released} released words; {spent}; {more}"
         name, part = "a vocabulary's epsilon", 1.0
         if target is not None:
-            name, part = "target_epsilon", float(words.target_epsilon or 1.0) / target
+            name, part = "epsilon", float(words.epsilon or 1.0) / target
         needed = words.needed(name, part)
         return f"vocab='private': no word can be released; {spent}; expected {needed}, or a public vocabulary"
 

@@ -164,8 +164,8 @@ class PrivateTopics:
         )
         model = LatentDirichletAllocation(
             prior.n_topics,
-            target_epsilon=self.epsilon,
-            target_delta=self.delta,
+            epsilon=self.epsilon,
+            delta=self.delta,
             n_records=self.n_records,
             invalid=self.invalid,
             n_jobs=self.n_jobs,

@@ -114,8 +114,8 @@ class PrivateEstimator(Fitted):
     def _check_privacy_parameters(self) -> None:
         check_flag("private", self.private)
         check_number("n_steps", self.n_steps, 1, 2**31, integer=True, optional=True)
-        check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
-        check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True, optional=True)
+        check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
+        check_number("delta", self.delta, 0, 1, low_open=True, high_open=True, optional=True)
         check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
@@ -130,7 +130,7 @@ class PrivateEstimator(Fitted):
     @property
     def _terms(self) -> Terms:
         """Limits of a fit's cost, by the settings."""
-        return Terms(bool(self.private), self.target_epsilon, self.target_delta, self.noise_multiplier)
+        return Terms(bool(self.private), self.epsilon, self.delta, self.noise_multiplier)
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Disable privacy for tests, audits and public data.
@@ -268,7 +268,7 @@ class PrivateEstimator(Fitted):
             raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
         payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
         payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
-        payment.reserve(planned.plan, folder, self.target_epsilon)
+        payment.reserve(planned.plan, folder, self.epsilon)
         return replace(stage, payment=payment)
 
     def request(

@@ -103,8 +103,8 @@ class Parameters:
         Minibatches, each one release.
     n_records : int or None
         Public number of records; None takes the number of rows as public. With "rows", the number of rows in use.
-    target_epsilon, target_delta : float or None
-        The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
+    epsilon, delta : float or None
+        The guarantee; the noise multiplier is calibrated for it before the run. delta None is
         min(1e-5, 1/(10 n_records)).
     noise_multiplier : float or None
         Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
@@ -132,8 +132,8 @@ class Parameters:
     batch_size: float | None = None
     n_steps: int | None = None
     n_records: int | None = None
-    target_epsilon: float | None = None
-    target_delta: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     noise_multiplier: float | None = None
     private: bool = True
     invalid: str = "raise"
@@ -190,8 +190,8 @@ class Common(TypedDict, total=False):
     batch_size: float | None
     n_steps: int | None
     n_records: int | None
-    target_epsilon: float | None
-    target_delta: float | None
+    epsilon: float | None
+    delta: float | None
     noise_multiplier: float | None
     private: bool
     invalid: str

@@ -80,8 +80,8 @@ SCHEDULE = frozenset(
         "batch_size",
         "n_steps",
         "n_records",
-        "target_epsilon",
-        "target_delta",
+        "epsilon",
+        "delta",
         "noise_multiplier",
         "private",
         "rows_per_group",
@@ -149,7 +149,7 @@ class PrivateSearch(Generic[E]):
     >>> from vips_fast import BayesianLogisticRegression, PrivateSearch
     >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = BayesianLogisticRegression(target_epsilon=2.0, n_steps=2, classes=[0, 1])
+    >>> model = BayesianLogisticRegression(epsilon=2.0, n_steps=2, classes=[0, 1])
     >>> search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2)
     >>> search.check()  # the candidates, all combinations
     [{'row_norm': 0.5}, {'row_norm': 1.0}]
@@ -279,7 +279,7 @@ class PrivateSearch(Generic[E]):
         return sampler, n_steps
 
     def _noise(self, make: Callable[[float], PrivacyEvent], delta: float, budget: Budget | None) -> float:
-        z, target = self.estimator.noise_multiplier, self.estimator.target_epsilon
+        z, target = self.estimator.noise_multiplier, self.estimator.epsilon
         if z is None:
             if target is None and budget is not None:
                 return budget.noise_multiplier(make, 1)
@@ -287,7 +287,7 @@ class PrivateSearch(Generic[E]):
         if target is not None and (would := epsilon(make(float(z)), delta)) > target:
             raise ValueError(
                 f"noise_multiplier={z:g} gives the search epsilon = {rounded_up(would)} at delta = {delta:g}: expected "
-                f"at most target_epsilon={rounded_up(target)}"
+                f"at most epsilon={rounded_up(target)}"
             )
         return float(z)
 
@@ -336,12 +336,12 @@ class PrivateSearch(Generic[E]):
         scorer, (low, high) = self._judged(n_features)
         public = Public(n_features=n_features, n_records=n_fitted, seed=0, unit=called)
         sampler, n_steps = self._schedule(tried, public)
-        delta = base.target_delta or (base._terms.delta(n_records) if payer is None else payer.delta)
+        delta = base.delta or (base._terms.usual_delta(n_records) if payer is None else payer.delta)
         if payer is not None:
             payer.check_plan(sampler.relation, called, float(delta))
         z = self._noise(lambda noise: self.event(sampler, n_steps, noise), float(delta), payer)
         event = self.event(sampler, n_steps, z)
-        common = {"n_steps": n_steps, "noise_multiplier": z, "target_epsilon": None, "target_delta": float(delta)}
+        common = {"n_steps": n_steps, "noise_multiplier": z, "epsilon": None, "delta": float(delta)}
         whose: dict[str, Any] = {} if groups is None else {"unit": called}
         forecasts: list[RunForecast | None] = []
         for one in tried:

@@ -125,7 +125,7 @@ def make_dossier(
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
         n_releases=len(ledger),
         lost=ledger.lost,
-        target=result.settings.get("target_epsilon"),
+        target=result.settings.get("epsilon"),
         budget=None if budget is None else dict(budget),
         budget_charged=ledger.budget,
         calls=privacy.calls,

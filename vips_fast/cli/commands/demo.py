@@ -183,7 +183,7 @@ _SHOWN = {"lda": _topics, "blr": _regression, "sbn": _network}
 
 
 def _budget(args: Namespace) -> dict[str, float]:
-    return {"target_epsilon": args.epsilon, "target_delta": args.delta}
+    return {"epsilon": args.epsilon, "delta": args.delta}
 
 
 def _fit(args: Namespace, model: Any, label: str, *data: Any, **whose: Any) -> Any:

@@ -140,7 +140,7 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
     """Show the forecast of a checked fit, if its arguments say enough."""
     if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model or args.prior_source:
         return []
-    if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
+    if None in (words, model.n_records) or (model.epsilon is None and not model.noise_multiplier):
         return []
     known = None if args.word_vectors is None else True
     planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=known)

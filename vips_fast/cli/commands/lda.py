@@ -100,8 +100,8 @@ def plan(args: Namespace) -> int:
             args.words,
             args.topics,
             doc_length=args.doc_length,
-            target_epsilon=epsilon,
-            target_delta=args.delta,
+            epsilon=epsilon,
+            delta=args.delta,
             vocab_share=args.vocab_share,
             distinct_words=args.distinct_words,
             sampling=args.sampling,
@@ -120,7 +120,7 @@ def plan(args: Namespace) -> int:
         []
         if words is None
         else [
-            ("vocabulary", f"epsilon = {rounded_up(words.target_epsilon)} in {words.n_rounds} rounds"),
+            ("vocabulary", f"epsilon = {rounded_up(words.epsilon)} in {words.n_rounds} rounds"),
             ("tokens a person", f"at most {words.max_tokens}"),
             ("words", f"at most {words.max_features}"),
             ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),

@@ -48,11 +48,11 @@ _MODEL = (
 )
 _PRIVACY = (
     OneOf(
-        setting("--epsilon", "target epsilon", POSITIVE, dest="target_epsilon"),
+        setting("--epsilon", "target epsilon", POSITIVE, dest="epsilon"),
         setting("--noise-multiplier", "instead of a target", POSITIVE),
         setting("--non-private", "no noise, no guarantee", dest="private", const=False),
     ),
-    setting("--delta", DELTA, PROBABILITY, dest="target_delta"),
+    setting("--delta", DELTA, PROBABILITY, dest="delta"),
     file("--budget", "the data set's privacy budget, which pays; a fit without a target takes all that is left"),
     *sampling(),
     setting("--records", "public number of records", WHOLE, dest="n_records"),

@@ -49,7 +49,7 @@ class BernoulliMixture(ConjugateEstimator):
     >>> import numpy as np
     >>> from vips_fast import BernoulliMixture
     >>> answers = np.tile([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], (3000, 1))
-    >>> model = BernoulliMixture(2, target_epsilon=2.0, random_state=0).fit(answers)
+    >>> model = BernoulliMixture(2, epsilon=2.0, random_state=0).fit(answers)
     >>> np.sort(model.probabilities_[:, 0]).round(1).tolist()
     [0.0, 1.0]
     >>> model.predict_proba(answers[:2]).shape, bool(model.score(answers) > -1.0)

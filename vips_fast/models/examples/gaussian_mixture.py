@@ -56,7 +56,7 @@ class GaussianMixture(ConjugateEstimator):
     >>> import numpy as np
     >>> from vips_fast import GaussianMixture
     >>> X = np.tile([[-1.0, 0.5], [1.0, -0.5]], (3000, 1)) + 0.1 * np.random.default_rng(0).normal(size=(6000, 2))
-    >>> model = GaussianMixture(2, radius=2.0, target_epsilon=8.0, random_state=0).fit(X)
+    >>> model = GaussianMixture(2, radius=2.0, epsilon=8.0, random_state=0).fit(X)
     >>> np.sort(model.means_[:, 0]).round().tolist()
     [-1.0, 1.0]
     >>> model.predict_proba(X[:2]).shape, bool(np.isfinite(model.score(X)))

@@ -70,7 +70,7 @@ class VectorMixture(ConjugateEstimator):
     >>> z = np.arange(6000) % 2
     >>> X = np.where(z[:, None] == 1, 0.4, -0.4) + 0.1 * rng.normal(size=(6000, 4))
     >>> held = np.stack([z == 0, z == 1], axis=1)
-    >>> model = VectorMixture(2, vocabulary=["cough", "wheel"], max_words=2, target_epsilon=2.0, random_state=0)
+    >>> model = VectorMixture(2, vocabulary=["cough", "wheel"], max_words=2, epsilon=2.0, random_state=0)
     >>> sorted(model.fit(X, held).keywords())
     [['cough'], ['wheel']]
     >>> np.sort(model.word_shares(["wheel"])[:, 0]).round().tolist()

@@ -195,7 +195,7 @@ class LatentDirichletAllocation(TopicQuality):
     def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
 
-        Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
+        Each call is one release over the whole of X. ``epsilon`` bounds all calls together, so give a
         ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
         """
         return self._fit(X, partial=True, **call)
@@ -361,7 +361,7 @@ class LatentDirichletAllocation(TopicQuality):
         allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
         bins = public.n_bins if allocates else None
         # If a budget decides the noise, minibatches are the same before it has and after.
-        enlarges = size is None and (terms.target_epsilon is not None or allocates)
+        enlarges = size is None and (terms.epsilon is not None or allocates)
         if size is None:
             size = public.n_records / bins if bins else default_batch_size(public.n_records)
         case = self._case(
@@ -386,8 +386,8 @@ class LatentDirichletAllocation(TopicQuality):
             n_components=int(self.n_components),
             doc_length=length,
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
-            target_epsilon=terms.target,
-            target_delta=terms.delta(public.n_records),
+            epsilon=terms.target,
+            delta=terms.usual_delta(public.n_records),
             **{"clip": given, "word_neighbors": knows_most(self.word_neighbors), **more},
         )
 

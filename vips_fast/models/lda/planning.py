@@ -38,7 +38,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
-from ...accounting import ComposedEvent, epsilon, gaussian_noise_multiplier
+from ...accounting import ComposedEvent, gaussian_noise_multiplier
+from ...accounting import epsilon as epsilon_of
 from ...checks import check_flag, check_number
 from ...engine.averaging import Schedule
 from ...engine.planner import Planner
@@ -115,7 +116,7 @@ class Plan:
     Examples
     --------
     >>> from vips_fast import Plan, plan
-    >>> planned: Plan = plan(500, 7_702, 50, target_epsilon=0.1)
+    >>> planned: Plan = plan(500, 7_702, 50, epsilon=0.1)
     >>> planned.hopeless, sorted(planned.parameters())
     (True, ['batch_size', 'clip', 'n_steps', 'options'])
     >>> print(planned.warning())
@@ -231,8 +232,8 @@ class TopicCase:
     doc_length: int
     distinct_words: float
     clip: float
-    target_epsilon: float
-    target_delta: float
+    epsilon: float
+    delta: float
     noise_multiplier: float | None = None
     n_steps: int | None = None
     may_enlarge: bool = False
@@ -273,7 +274,7 @@ class TopicCase:
             return False
         topics = run_event(runs.sampler, noise_multiplier, runs.n_steps)
         events = (topics,) if self.vocabulary is None else (self.vocabulary.event, topics)
-        return epsilon(ComposedEvent(events), self.target_delta) <= self.target_epsilon
+        return epsilon_of(ComposedEvent(events), self.delta) <= self.epsilon
 
     def calibrated(self, runs: Minibatches, planner: Planner) -> float:
         """The noise multiplier of a run."""
@@ -281,7 +282,7 @@ class TopicCase:
             return self.noise_multiplier
         before = None if self.vocabulary is None else self.vocabulary.event
         count = n_events(runs.sampler, range(runs.n_steps))
-        return planner.noise(runs.sampler, count, self.target_epsilon, self.target_delta, before)
+        return planner.noise(runs.sampler, count, self.epsilon, self.delta, before)
 
     def forecast(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Forecast:
         """What a run is expected to be worth."""
@@ -336,8 +337,8 @@ class TopicCase:
             most = max(1, int(min(_MOST_WORDS, most * found)))
         return plan_vocabulary(
             self.n_records,
-            self.target_epsilon,
-            self.target_delta,
+            self.epsilon,
+            self.delta,
             tokens=self.distinct_words,
             share=share,
             max_features=most,
@@ -347,7 +348,7 @@ class TopicCase:
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
         """The noise multiplier of a run, in closed form if every record is in each step."""
         if self.noise_multiplier is None and runs.share == 1.0:
-            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target_epsilon, self.target_delta)
+            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.epsilon, self.delta)
         return self.calibrated(runs, planner)
 
 
@@ -357,8 +358,8 @@ def plan(
     n_components: int | None,
     *,
     doc_length: int = DOC_LENGTH,
-    target_epsilon: float = 1.0,
-    target_delta: float | None = None,
+    epsilon: float = 1.0,
+    delta: float | None = None,
     n_steps: int | None = None,
     batch_size: float | None = None,
     clip: float | None = None,
@@ -380,8 +381,8 @@ def plan(
         Documents n, words V, topics K, words a document N; all public. With an n_features of None, `PrivateVocabulary`
         purchases the words from the same budget, and V is the number expected. With an n_components of None you get as
         many topics as are worthwhile, from 5 to 50 (`Plan.n_components`).
-    target_epsilon, target_delta : float
-        The guarantee under adding or removing a document; a target_delta of None is min(1e-5, 1/(10 n)).
+    epsilon, delta : float
+        The guarantee under adding or removing a document; a delta of None is min(1e-5, 1/(10 n)).
     n_steps, batch_size, clip, noise_multiplier, learning_decay : number or None
         Settings that are fixed already.
     rows_per_group : int or None
@@ -408,16 +409,16 @@ def plan(
     Examples
     --------
     >>> from vips_fast import LatentDirichletAllocation, plan
-    >>> planned = plan(400_000, 7_702, 50, target_epsilon=1.0)
+    >>> planned = plan(400_000, 7_702, 50, epsilon=1.0)
     >>> planned.n_steps, planned.batch_size, planned.hopeless
     (30, 200000, False)
     >>> print(planned.forecast())
     forecast: ...
-    >>> model = LatentDirichletAllocation(50, target_epsilon=1.0, **planned.parameters())
+    >>> model = LatentDirichletAllocation(50, epsilon=1.0, **planned.parameters())
 
     How many topics are worth while, at a small epsilon:
 
-    >>> plan(100_000, 7_702, None, doc_length=100, target_epsilon=0.3).n_components
+    >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
     11
     """
     for name, value in (
@@ -452,8 +453,8 @@ def plan(
         doc_length=doc_length,
         distinct_words=distinct,
         clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
-        target_epsilon=target_epsilon,
-        target_delta=min(1e-5, 0.1 / n_records) if target_delta is None else target_delta,
+        epsilon=epsilon,
+        delta=min(1e-5, 0.1 / n_records) if delta is None else delta,
         noise_multiplier=noise_multiplier,
         n_steps=n_steps,
         may_enlarge=batch_size is None,

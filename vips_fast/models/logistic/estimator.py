@@ -109,7 +109,7 @@ class BayesianLogisticRegression(Classifier):
     >>> from vips_fast import BayesianLogisticRegression
     >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     >>> y = np.where(X[:, 0] > 0, "yes", "no")
-    >>> model = BayesianLogisticRegression(target_epsilon=5.0, n_steps=3, classes=["no", "yes"]).fit(X, y)
+    >>> model = BayesianLogisticRegression(epsilon=5.0, n_steps=3, classes=["no", "yes"]).fit(X, y)
     >>> model.coef_.shape, model.credible_interval(0.9).shape
     ((1, 2), (2, 2))
     >>> model.predict_proba(X).shape, model.decision_function(X).shape, model.decision_variance(X).shape

@@ -76,7 +76,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.choice(["left", "right"], 2000)
     >>> images = rng.random((2000, 8)) < np.where(labels[:, None] == "left", np.arange(8) < 4, np.arange(8) >= 4)
-    >>> model = ClassConditionalNetwork(2, target_epsilon=2.0, n_steps=3, classes=["left", "right"])
+    >>> model = ClassConditionalNetwork(2, epsilon=2.0, n_steps=3, classes=["left", "right"])
     >>> model = model.fit(images, labels)
     >>> drawn, drawn_labels = model.sample(100, random_state=0)
     >>> drawn.shape, set(drawn_labels.tolist()) <= {"left", "right"}
@@ -106,7 +106,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
         (n,), their labels, numbers or strings, and None stands for the labels of the shards; the keywords are those
         of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError, TypeError or MemoryError if a parameter or the
-        data are out of range, the run would pass ``target_epsilon``, or the statistics would not fit the memory.
+        data are out of range, the run would pass ``epsilon``, or the statistics would not fit the memory.
         Nothing is spent then.
         """
         return self._fit(Y, y, **call)

@@ -137,7 +137,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     >>> import numpy as np
     >>> from vips_fast import SigmoidBeliefNetwork
     >>> images = np.random.default_rng(0).integers(0, 2, (200, 9))
-    >>> model = SigmoidBeliefNetwork(2, target_epsilon=5.0, n_steps=3).fit(images)
+    >>> model = SigmoidBeliefNetwork(2, epsilon=5.0, n_steps=3).fit(images)
     >>> model.components_.shape, model.sample(4, random_state=0).shape
     ((2, 9), (4, 9))
     >>> model.transform(images).shape, model.reconstruct(images).shape
@@ -178,7 +178,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
         ignored; the keywords are those of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
-        MemoryError if a parameter or the data are out of range, the run would pass ``target_epsilon``, or the
+        MemoryError if a parameter or the data are out of range, the run would pass ``epsilon``, or the
         statistics would not fit the memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)

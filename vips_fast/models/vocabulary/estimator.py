@@ -78,7 +78,7 @@ class PrivateVocabulary(PrivateEstimator):
     max_features : int or None
         Most tokens: those with the largest noised shares.
     threshold_delta : float or None
-        Probability that a token of only one person is released, a part of ``target_delta``. None is a quarter of it,
+        Probability that a token of only one person is released, a part of ``delta``. None is a quarter of it,
         or a purchase's share of the budget's.
     order : {"share", "alphabet"}
         Of the released tokens: noised share, largest first, or alphabet.
@@ -123,7 +123,7 @@ class PrivateVocabulary(PrivateEstimator):
         X are texts, None for an empty one; only some are in memory at a time. Or X are tokens of texts that were read
         in batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments
         are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several purchases if its first run
-        is one (`vips_fast.engine.budget.Budget.create`), and without a ``target_epsilon`` all of it is spent.
+        is one (`vips_fast.engine.budget.Budget.create`), and without an ``epsilon`` all of it is spent.
 
         ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
         never leave, and the key of the persons' random words, in a file for only your account. The last checkpoint has
@@ -137,7 +137,7 @@ class PrivateVocabulary(PrivateEstimator):
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {rounded_up(self.privacy_.epsilon)} is spent, and no token passed "
-                f"the threshold; expected {self.needed('target_epsilon')}",
+                f"the threshold; expected {self.needed('epsilon')}",
                 stacklevel=2,
             )
         return self
@@ -219,7 +219,7 @@ class PrivateVocabulary(PrivateEstimator):
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         rounds, delta = int(self.n_rounds), terms.threshold_delta
         if delta is None:
-            delta = min(THRESHOLD_SHARE * terms.delta(public.n_records), LARGEST_DELTA)
+            delta = min(THRESHOLD_SHARE * terms.usual_delta(public.n_records), LARGEST_DELTA)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
     def request(self, public: Public, *, folder: RunFolder | None = None, **how: Any) -> Request:

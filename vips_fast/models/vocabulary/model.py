@@ -113,7 +113,7 @@ class VocabularyModel(Model):
         if not plan.max_tokens < self._units**2 <= _MOST_UNITS**2:
             raise ValueError(
                 f"noise_multiplier={mechanism.noise_multiplier:g}: expected a number from 1 to "
-                f"{2.0**22 / math.sqrt(plan.max_tokens + 1):.3g} for a vocabulary; change target_epsilon or n_rounds"
+                f"{2.0**22 / math.sqrt(plan.max_tokens + 1):.3g} for a vocabulary; change epsilon or n_rounds"
             )
         self.threshold = threshold_for(plan.delta, self._sd, plan.max_tokens, plan.n_rounds)
         self._first = np.array(

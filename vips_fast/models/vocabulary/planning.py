@@ -42,7 +42,7 @@ class VocabularyPlan:
 
     Attributes
     ----------
-    target_epsilon : float
+    epsilon : float
         For the vocabulary only.
     n_rounds, max_tokens, max_features : int
         Parameters of `PrivateVocabulary` of the same names.
@@ -57,7 +57,7 @@ class VocabularyPlan:
         Noise of the fit, relative to its noise with a public vocabulary, about.
     """
 
-    target_epsilon: float
+    epsilon: float
     n_rounds: int
     max_tokens: int
     max_features: int
@@ -70,12 +70,12 @@ class VocabularyPlan:
 
     def parameters(self) -> dict[str, Any]:
         """Keyword arguments for the estimator."""
-        return {name: getattr(self, name) for name in ("target_epsilon", "n_rounds", "max_tokens", "max_features")}
+        return {name: getattr(self, name) for name in ("epsilon", "n_rounds", "max_tokens", "max_features")}
 
     def text(self) -> str:
         """One line."""
         return (
-            f"vocabulary: epsilon = {rounded_up(self.target_epsilon)} in {self.n_rounds} rounds; "
+            f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {self.n_rounds} rounds; "
             f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
             f"{self.extra_noise:.2f} times the noise in the topics"
         )
@@ -114,8 +114,8 @@ class _Public:
 
 def plan_vocabulary(
     n_records: int,
-    target_epsilon: float,
-    target_delta: float,
+    epsilon: float,
+    delta: float,
     *,
     tokens: float = 100.0,
     n_words: int = _OPEN,
@@ -131,7 +131,7 @@ def plan_vocabulary(
     ----------
     n_records : int
         Public number of persons.
-    target_epsilon, target_delta : float
+    epsilon, delta : float
         For both together (`fit(..., after=vocabulary)`).
     tokens : float
         Different tokens that a person holds, in the median: a public guess.
@@ -152,28 +152,28 @@ def plan_vocabulary(
         If a number is out of its range.
     """
     check_number("n_records", n_records, 1, 2**31, integer=True)
-    check_number("target_epsilon", target_epsilon, 0, math.inf, low_open=True, high_open=True)
-    check_number("target_delta", target_delta, 0, 1, low_open=True, high_open=True)
+    check_number("epsilon", epsilon, 0, math.inf, low_open=True, high_open=True)
+    check_number("delta", delta, 0, 1, low_open=True, high_open=True)
     check_number("tokens", tokens, 1, math.inf, high_open=True)
     check_number("n_words", n_words, 1, 2**31, integer=True)
     check_number("max_features", max_features, 1, math.inf, integer=True)
     check_number("share", share, 0, 1, low_open=True, optional=True)
     check_number("n_rounds", n_rounds, 1, 100, integer=True, optional=True)
     check_number("max_tokens", max_tokens, 1, 2**20, integer=True, optional=True)
-    public = _Public(n_records, target_delta, tokens, n_words, max_features)
-    part = _share(public, target_epsilon, n_rounds or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
+    public = _Public(n_records, delta, tokens, n_words, max_features)
+    part = _share(public, epsilon, n_rounds or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
     best = -1.0, 0.0, 0, 0
     for rounds in _ROUNDS if n_rounds is None else (n_rounds,):
         for most in _MOST if max_tokens is None else (max_tokens,):
-            covered, words, _ = public.expected(part * target_epsilon, rounds, most)
+            covered, words, _ = public.expected(part * epsilon, rounds, most)
             if covered > _BETTER * best[0]:
                 best = covered, words, rounds, most
     covered, words, rounds, most = best
     sampler = public.sampler(rounds, most)
 
-    z = (planner or Planner()).noise(sampler, rounds, part * target_epsilon, target_delta)
+    z = (planner or Planner()).noise(sampler, rounds, part * epsilon, delta)
     return VocabularyPlan(
-        part * target_epsilon,
+        part * epsilon,
         rounds,
         most,
         max_features,
@@ -182,7 +182,7 @@ def plan_vocabulary(
         SelfComposedEvent(sampler.event(z), rounds),
         words,
         covered,
-        public.extra_noise(target_epsilon, rounds, z),
+        public.extra_noise(epsilon, rounds, z),
     )
 
 
