@@ -18,7 +18,7 @@ STORED = Path(__file__).with_name("glossary.json")
 PACKAGE = ("vips_fast/", "csrc/")
 PAGES = ("docs/", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 EVERYWHERE = (*PACKAGE, *PAGES, "bench/", "tests/", ".ci/", "Makefile", "CHANGELOG.md")
-#: Engine, store and jobs know no Bayesian prior, except two files: assumptions, and texts with their --prior-model.
+#: Engine, store and jobs know no Bayesian prior, except two files: assumptions, and texts with their public prior.
 BELOW = ("vips_fast/engine/", "vips_fast/store/", "vips_fast/jobs/")
 TEXT = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".toml", ".json", ".md", ".html", ".css", ".yml", ".mk", "Makefile")
 

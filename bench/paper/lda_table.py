@@ -1,9 +1,9 @@
 """Private topics beside non-private ones: perplexity, coherence and overlap (the tables of docs/topics.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4. Parts: *simulated*, 400,000
-documents as in Figure 2; *sections*, the real 97,750 sections of articles; *public*, the sections with a prior from
-8,000 articles that no section comes from, taken as public; *kos* and *reuters*, few real documents; *grid*, settings
-around the plan, the rest as planned, for a tenth of the documents with a tenth of the noise.
+documents as in Figure 2; *sections*, the real 97,750 sections of articles; *kos* and *reuters*, few real
+documents; *grid*, settings around the plan, the rest as planned, for a tenth of the documents with a tenth of the
+noise.
 """
 
 from functools import lru_cache
@@ -24,7 +24,6 @@ TITLE = "VIPS article's algorithm beside ours: perplexity, coherence and overlap
 NEEDS = ("wiki", "text")
 #: File, words a document and test documents of the small corpora.
 SMALL = {"kos": ("kos_uci/docword.kos.txt.gz", 150, 500), "reuters": ("reuters/docword.reuters.txt.gz", 70, 2000)}
-N_PUBLIC, WEIGHTS = 8000, (0.1, 1.0, 3.0, 10.0)
 GRID = {
     **{
         f"q = {q:g}, decay {decay:g}": dict(batch_size=q * N, learning_decay=decay)
@@ -37,7 +36,7 @@ GRID = {
 
 
 def cells(scale: int) -> list[dict]:
-    runs, priors, grids = (3, (0.3, 1.0, 2.0), (0.3, 1.0, 3.0)) if scale == 1 else (1, (1.0,), (1.0,))
+    runs, levels, grids = (3, (0.3, 1.0, 2.0), (0.3, 1.0, 3.0)) if scale == 1 else (1, (1.0,), (1.0,))
     out = [("simulated", "words' own frequencies", None, 0)]
     out += [("simulated", "non-private", None, seed) for seed in range(runs)]
     out += [
@@ -49,7 +48,7 @@ def cells(scale: int) -> list[dict]:
     out += [("sections", "words' own frequencies", None, 0), ("sections", "non-private", None, 0)]
     out += [
         ("sections", setting, epsilon, seed)
-        for epsilon in priors
+        for epsilon in levels
         for setting in ("plan", "plan's topics", "paper's update")
         for seed in range(runs)
     ]
@@ -61,9 +60,6 @@ def cells(scale: int) -> list[dict]:
             for setting in ("plan's topics", "paper's update")
             for seed in range(runs)
         ]
-    out += [("public", "public articles alone", None, 0)]
-    settings = ("plan", *(f"prior, weight {weight:g}" for weight in WEIGHTS))
-    out += [("public", setting, epsilon, 0) for epsilon in priors for setting in settings]
     grid = [("grid", setting, epsilon, 0) for epsilon in grids for setting in ("plan", *GRID)]
     names = ("part", "setting", "epsilon", "seed")
     return [
@@ -116,15 +112,6 @@ def sections_reference():
     return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **plain).fit(X).components_
 
 
-@lru_cache(1)
-def public_articles():
-    """Topics of articles that no section comes from."""
-    train = sp.csr_array(sp.load_npz(DATA / "train.npz"))
-    others = np.setdiff1d(np.arange(train.shape[0]), np.load(DATA / "train_sections_article.npy"))[:N_PUBLIC]
-    options = {**without_noise(), "batch_size": len(others) / 2, "n_steps": 60, "doc_length": 100}
-    return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **options).fit(train[others])
-
-
 def options_of(epsilon, n_features, scale, fixed):
     """Parameters of the planned fit with some settings fixed, for the whole corpus or 1/scale of it."""
     fixed = dict(fixed)
@@ -146,20 +133,14 @@ def run(cell: dict) -> dict:
     setting, epsilon, scale = cell["setting"], cell["epsilon"], cell["scale"]
     if cell["part"] in SMALL:
         return run_small(cell)
-    real = cell["part"] in ("sections", "public")
+    real = cell["part"] == "sections"
     X, Y = sections() if real else load(N // scale)[:2]
     n, share, Y = (X.shape[0], 1, Y[:2000]) if real else (N, scale, Y)
     if setting == "words' own frequencies":
         return dict(perplexity=unigram_perplexity(X, Y), npmi=None, overlap=None)
     common = dict(n_jobs=1, random_state=cell["seed"], delta=DELTA, **(dict(doc_length=100) if real else {}))
-    if cell["part"] == "public":
-        known = public_articles()
-        base = known.components_
-    else:
-        base = sections_reference() if real else reference(scale)
-    if setting == "public articles alone":
-        model = known
-    elif setting == "non-private":
+    base = sections_reference() if real else reference(scale)
+    if setting == "non-private":
         plain = dict(batch_size=min(N // scale // 4, X.shape[0]), n_steps=20)
         model = LatentDirichletAllocation(K, **{**without_noise(0.5), **plain, **common}).fit(X)
     elif setting == "paper's update":
@@ -167,14 +148,12 @@ def run(cell: dict) -> dict:
         fixed.pop("options", None)
         model = LatentDirichletAllocation.paper(K, sensitivity="proven", sampling="poisson", **fixed, **common).fit(X)
     else:
-        weight = setting.removeprefix("prior, weight ")
-        extra = dict(topic_word_prior=float(weight) * base) if weight != setting else {}
         fixed = options_of(epsilon, X.shape[1], share, GRID.get(setting, {}))
         topics = K
         if setting == "plan's topics":
             sizes = dict(doc_length=common["doc_length"], epsilon=epsilon, delta=DELTA)
             topics = plan(*X.shape, None, **sizes).n_components
-        model = LatentDirichletAllocation(topics, **fixed, **extra, **common).fit(X)
+        model = LatentDirichletAllocation(topics, **fixed, **common).fit(X)
     top = top_words(model.components_)
     alike = overlap(model.components_, base) if len(model.components_) == len(base) else None
     return dict(perplexity=model.perplexity(Y), npmi=npmi(top, Y), overlap=alike)
@@ -205,7 +184,7 @@ def report(rows: list[dict]) -> str:
 The article prints no such table (its Table 1 is notation); these are the figures of `topics.md`. All private rows are
 proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant; *paper's update* is Algorithm 3 with its
 S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the plan over the best of the grid: {ratios}.
-The quick form has a tenth of the simulated documents, one run and ε = 1 for the public prior and the grid."""
+The quick form has a tenth of the simulated documents, one run and ε = 1 for the sections and the grid."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from person_faults import RowsAsRecords
+from priors import prior_of
 from runs import Stop, ends, fail
 
 from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateVocabulary
@@ -46,7 +47,7 @@ STARTS = ("fresh", "partial_fit", "resumed", "purchase", "prior")
 CELLS = [Cell(*cell) for cell in product(SAMPLINGS, ("record", "person"), STARTS, ("words", "topics"))]
 #: Cells that there are not, by the words of the refusal.
 EXCLUDED = [
-    (lambda c: c.stage == "words" and c.start == "prior", TypeError, "unexpected keyword argument 'topic_word_prior'"),
+    (lambda c: c.stage == "words" and c.start == "prior", TypeError, "unexpected keyword argument 'public_prior'"),
     (lambda c: c.stage == "words" and c.start == "purchase", TypeError, "unexpected keyword argument 'after'"),
     (lambda c: c.stage == "words" and c.sampling != "full", ValueError, "expected 'full' for a vocabulary"),
     (lambda c: c.stage == "words" and c.start == "partial_fit", AttributeError, "no attribute 'partial_fit'"),
@@ -151,8 +152,7 @@ class Fit:
         self.run(self.make(n_components=40), words.transform(texts(purchasable=True)), after=words)
 
     def start_prior(self, X):
-        public = LatentDirichletAllocation(2, private=False, n_steps=1, doc_length=20, random_state=1).fit(counts(1))
-        self.run(self.make(topic_word_prior=np.asarray(public.components_) + 0.1), X)
+        self.run(self.make(public_prior=prior_of(WORDS, 2)), X)
 
     def events(self):
         """The events of all releases, composed anew."""

@@ -94,7 +94,6 @@ OWN = {
         "anyway": True,
         "doc_topic_prior": 0.5,
         "topic_word_prior": 0.5,
-        "prior_weight": 2,
     },
     "fit blr": {
         "input": "/x.npy",
@@ -125,7 +124,7 @@ OWN = {
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }
-ELSE = {"epsilon", "non_private", "prior_model", "public_prior", "scheduler", "word_vectors"}
+ELSE = {"epsilon", "non_private", "public_prior", "scheduler", "word_vectors"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -146,7 +145,7 @@ def test_every_option_means_what_it_means_on_the_command_line(job, command):
 
 
 def test_the_command_line_comes_first(job):
-    path = job(input="/a", topics=2, epsilon=1, out="/m", steps=5, force=False, topic_word_prior=0.5)
+    path = job(input="/a", topics=2, epsilon=1, out="/m", steps=5, force=False)
     start = "fit", "lda", "--config", path
     given = parsed(*start)
     assert (given["input"], given["n_components"], given["epsilon"], given["force"]) == ("/a", 2, 1.0, False)
@@ -159,12 +158,8 @@ def test_the_command_line_comes_first(job):
     ):
         given = parsed(*start, *other)
         assert (given["epsilon"], given[name]) == (None, value)
-    given = parsed(*start, "--prior-model", "p")
-    assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
     given = parsed(*start, "--public-prior", "p")
-    assert (given["n_components"], given["prior_source"]) == (None, "p")
-    given = parsed(*start, "--word-vectors", "w")
-    assert (given["topic_word_prior"], given["word_vectors"]) == (None, "w")
+    assert (given["n_components"], given["public_prior"]) == (None, "p")
     path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
     given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
     assert (given["workers"], given["scheduler"]) == (None, "s")
@@ -347,7 +342,6 @@ def test_what_a_check_refuses_a_fit_refuses(run, plan, files, refused):
         ({"budget": "u"}, "the run has --unit record, the budget of ward7 is for 'person'", 2),
         ({"budget": "absent"}, "absent: No such file", 2),
         ({"noise_multiplier": None, "non_private": True}, "leave it out with a fit", 2),
-        ({"prior_weight": 2}, "--prior-weight 2: expected with --prior-model only", 2),
         ({"noise_multiplier": None, "budget": None}, "one of the arguments --epsilon", 2),
         ({"sampling": "full", "batch_size": 3}, "--batch-size 3", 2),
     ):
@@ -394,7 +388,7 @@ def test_without_the_number_of_records(run, plan, refused):
     assert code == 0 and "NOT PRIVATE: no noise is added" in out
 
 
-@pytest.mark.parametrize("name", ["input", "vocab", "prior_model", "word_vectors", "public_prior"])
+@pytest.mark.parametrize("name", ["input", "vocab", "word_vectors", "public_prior"])
 def test_files_that_must_exist(refused, plan, files, name):
     change = {name: "nowhere", **({"topics": None} if name == "public_prior" else {})}
     said = refused("config", plan(**change), "--check")

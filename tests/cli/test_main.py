@@ -56,7 +56,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
         ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
         ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
-        ([*FIT, "--epsilon", 1, "--prior-model", "a", "--topic-word-prior", 1], "not allowed with argument"),
+        ([*FIT, "--epsilon", 1, "--workers", 1, "--scheduler", "a"], "not allowed with argument"),
         (["demo", "--epsilon", -1], "argument --epsilon: '-1': expected a number above 0"),
         (["demo", "--epsilon", "nan"], "'nan': expected a number above 0"),
         (["demo", "--delta", 1], "argument --delta: '1': expected a number between 0 and 1"),

@@ -97,9 +97,6 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     assert "not allowed with argument" in refused(*fit, "--public-prior", out, "--topics", 3)
     assert "one of the arguments --topics --public-prior is required" in refused(*fit)
     assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
-    assert "expected without --prior-model" in refused(*fit, "--public-prior", out, "--prior-model", tmp_path / "m")
-    one = refused(*fit, "--public-prior", out, "--topic-word-prior", 1)
-    assert f"--topic-word-prior 1.0: leave it out with --public-prior {out}" in one
     assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
     assert "expected a file of PublicPrior.save" in refused(*fit, "--public-prior", tmp_path / "m" / "model.npz")
     searched = "search", *fit[1:], "--try", "clip=.1,.2"

@@ -111,7 +111,7 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
 
     paid = *SMALL, "--budget", budget.path
     assert "does not hold this run" in ends(3, "refused", *paid, "--noise-multiplier", 0.5)
-    assert "--prior-weight" in ends(2, "bad_input", *paid, "--prior-weight", 2)
+    assert "6 words; expected 2" in ends(2, "bad_input", *paid, "--features", 2)
 
     def stop(estimator, *data, **more):
         raise raised

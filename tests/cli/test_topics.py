@@ -91,7 +91,7 @@ def test_settings_reach_the_estimator(run, files):
         clip=0.2,
         n_records=60,
         batch_size=20,
-        topic_word_prior=2.0,
+        public_prior=None,
         word_neighbors=None,
         n_jobs=2,
         n_steps=5,
@@ -100,7 +100,7 @@ def test_settings_reach_the_estimator(run, files):
         private=True,
         invalid="drop",
         callback=None,
-        options=LdaOptions(doc_topic_prior=0.3),
+        options=LdaOptions(doc_topic_prior=0.3, topic_word_prior=2.0),
         rows_per_group=None,
     )
     assert params == expected
@@ -112,23 +112,6 @@ def test_the_papers_form(run, files):
     assert code == 0 and "NOT PRIVATE" in out and "warning: NOT PRIVATE: sensitivity" in err
     assert PaperLatentDirichletAllocation.load(files.model).clip == 0.1
     assert run("topics", files.model)[0] == 0 and run("transform", files.model, files.docs)[0] == 0
-
-
-def test_a_prior_of_public_topics(run, refused, files):
-    public = files.folder / "public"
-    assert run(*files.fit("--non-private", "--quiet", "--out", public))[0] == 0
-    known = LatentDirichletAllocation.load(public).components_
-    more = ["--epsilon", 0.1, "--delta", 1e-3, "--quiet", "--prior-model", public]
-    assert run(*files.fit(*more, "--prior-weight", 2.5))[0] == 0
-    model = LatentDirichletAllocation.load(files.model)
-    assert np.array_equal(model.topic_word_prior, 2.5 * known) and model.privacy_.private
-    assert "(2, 6) topics and words; expected (3, 6)" in refused(*files.fit(*more, "--topics", 3, "--force"))
-    files.vocab.write_text("\n".join(files.words[::-1]) + "\n")
-    assert "other words, or another order" in refused(*files.fit(*more, "--force"))
-    (public / "vocab.txt").write_text(files.vocab.read_text())
-    assert "vocab.txt: not as the fit wrote it" in refused(*files.fit(*more, "--force"))
-    assert "expected with --prior-model" in refused(*files.fit("--epsilon", 1, "--prior-weight", 2))
-    assert "none: no such folder" in refused(*files.fit("--epsilon", 1, "--prior-model", "none", "--force"))
 
 
 @pytest.mark.parametrize(
@@ -258,14 +241,12 @@ def test_words_that_are_used_alike(run, refused, files):
     assert code == 0 and "warning: 1 of 6 words have no vector" in err
     model = LatentDirichletAllocation.load(files.model)
     near = model.word_neighbors
-    assert model.topic_word_prior is None
     assert near.shape == (6, 20) and (near[5] == -1).all() and ((near[:5] >= 0).sum(axis=1) == 4).all()
     vectors.write_text("le 1 2\nla 2 1\n")
     code, _, err = run(*files.fit(*more, "--force"))
     assert code == 0 and "6 of 6 words have no vector" in err
     vectors.write_text("le 1 x\n")
     assert "line 1: expected a word and 2 finite numbers" in refused(*files.fit(*more, "--force"))
-    assert "not allowed with argument" in refused(*files.fit(*more, "--topic-word-prior", 1))
     assert "--word-vectors: not with --paper" in refused(*files.fit(*more, "--paper", "--force"))
 
 

@@ -26,6 +26,7 @@ import vips_fast
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.models.lda import LdaOptions
 
 KEY = b"k" * 32
 PERSONS = np.random.default_rng(3).integers(0, 60, 200)
@@ -356,13 +357,8 @@ def _planned(n_rows=3000, fit=None, **settings):
 def _prior(which):
     def path(folder):
         make, data = EVERY["lda"]
-        plain = make(noise_multiplier=None, private=False).fit(*data())
         near = np.array([[(v + 1) % 12, (v + 5) % 12 if v % 2 else -1] for v in range(12)])
-        priors = {
-            "public": dict(topic_word_prior=plain.components_),
-            "neighbors": dict(word_neighbors=near),
-            "number": dict(topic_word_prior=0.7),
-        }
+        priors = {"neighbors": dict(word_neighbors=near), "number": dict(options=LdaOptions(topic_word_prior=0.7))}
         return _unsafe(make(**priors[which])).fit(*data())
 
     return path
@@ -421,7 +417,6 @@ OTHERS = {
     "lda-planned-persons": _planned(epsilon=4.0, fit=dict(groups=np.arange(3000) // 3)),
     "lda-planned-not-private": _planned(300, private=False),
     "lda-planned-allocation": _planned(epsilon=3.0, sampling="random_allocation"),
-    "lda-prior-public": _prior("public"),
     "lda-prior-neighbors": _prior("neighbors"),
     "lda-prior-number": _prior("number"),
     "classes": _classes(),

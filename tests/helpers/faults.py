@@ -9,7 +9,7 @@ import numpy as np
 from ball_mean import Mean
 from scipy.special import logit
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, nearest_words
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PublicPrior, nearest_words
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
@@ -153,7 +153,10 @@ class PrivatePrior(LatentDirichletAllocation):
     """A prior of the counts that it is fitted to."""
 
     def _read(self, X, y=None, **extra):
-        self.topic_word_prior = np.tile(np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0, (int(self.n_components), 1))
+        frequencies = np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0
+        topics, words = int(self.n_components), [f"w{v}" for v in range(len(frequencies))]
+        ratios = np.ones((topics, len(words)))
+        self.public_prior = PublicPrior(words, ratios, np.ones(topics), frequencies, "the records")
         return super()._read(X, y, **extra)
 
 

@@ -114,20 +114,21 @@ def test_a_check_costs_what_the_job_will(notes, tmp_path):
 
 
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
-    def job(**source):
-        return Job(model(), TextFile(notes, text=["note"], person="patient", **source), tmp_path / "out")
+    def job(out, **source):
+        return Job(model(), TextFile(notes, text=["note"], person="patient", **source), tmp_path / out)
 
     shell = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept").touch()
-    for source, options, python, said in (
-        ({"prior_weight": 2.0}, ["--prior-weight", 2], "prior_weight=2: expected with prior_model= only", None),
-        ({}, [], "is not empty; force=True replaces a model in it", "is not empty; --force replaces a model in it"),
+    only = "expected only with a public vocabulary"
+    for out, source, options, python, said in (
+        ("new", {"features": 5}, ["--features", 5], f"features=5: {only}", f"--features 5: {only}"),
+        ("out", {}, [], "is not empty; force=True replaces a model", "is not empty; --force replaces a model"),
     ):
         with pytest.raises(ValueError, match=re.escape(python)):
-            job(**source).run()
-        assert main([str(word) for word in (*shell, *options, "--out", tmp_path / "out")]) == 2
-        assert (said or "--prior-weight 2: expected with --prior-model only") in capsys.readouterr().err
+            job(out, **source).run()
+        assert main([str(word) for word in (*shell, *options, "--out", tmp_path / out)]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_no_message_of_a_job_speaks_of_an_option():

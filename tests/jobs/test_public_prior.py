@@ -35,7 +35,7 @@ def write_prior(path, words):
 def job(notes, prior, n_topics=2, **more):
     model = LatentDirichletAllocation(n_topics, doc_length=15, epsilon=8.0, delta=1e-5, random_state=0)
     more = {"vocab": "private", **more}
-    source = TextFile(notes, person="who", stop_words="none", max_share=1.0, prior_source=prior, **more)
+    source = TextFile(notes, person="who", stop_words="none", max_share=1.0, public_prior=prior, **more)
     return Job(model, source, notes.parent / "topics", on_forecast=lambda forecast: None)
 
 
@@ -95,11 +95,6 @@ def test_nothing_is_spent_on_what_does_not_fit(notes, tmp_path):
     with pytest.raises(ValueError, match="n_components=5: expected 2, the number of topics of .*prior.npz"):
         refused.run()
     assert refused.status.name == "PLANNED" and not (tmp_path / "topics").exists()
-    refused = job(notes, prior)
-    refused.model.set_params(topic_word_prior=np.ones((2, 20)))
-    with pytest.raises(ValueError, match="topic_word_prior=an array: expected None with prior_source="):
-        refused.run()
-    assert refused.status.name == "PLANNED"
     (tmp_path / "words.txt").write_text("\n".join(f"mot{v}" for v in range(20)) + "\n")
     refused = job(notes, prior, vocab=str(tmp_path / "words.txt"))
     with pytest.raises(ValueError, match="knows 0 of 20 words"):

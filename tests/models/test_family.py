@@ -137,7 +137,6 @@ COMMANDS = [
     ["compare", "model", "model"],
     ["sign", "model", "--key", "key"],
     ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
-    ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "other", "--prior-model", "model"],
 ]
 
 

@@ -157,11 +157,7 @@ def test_no_forecast_where_there_is_none(caplog):
     caplog.set_level(logging.INFO, "vips_fast")
     X = corpus(150)
     free = dict(epsilon=None, delta=None)
-    for change in (
-        dict(private=False, **free),
-        dict(noise_multiplier=0.0, **free),
-        dict(topic_word_prior=np.full((K, V), 2.0)),
-    ):
+    for change in (dict(private=False, **free), dict(noise_multiplier=0.0, **free)):
         assert fitted(X, caplog, **change)[1:] == ([], []), change
     with warnings.catch_warnings():
         warnings.simplefilter("error", HopelessWarning)

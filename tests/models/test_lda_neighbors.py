@@ -211,11 +211,11 @@ def test_parts_are_the_whole_and_threads_change_no_bit():
 def test_intervals_and_standard_errors_go_with_it():
     truth, noised, neighbors = alike()
     sd, n = 0.05, 1000
-    public = dict(n_topics=K, n_words=V, n_records=n, alpha=0.1, informed=False, seed=3, start_steps=0)
+    public = dict(n_topics=K, n_words=V, n_records=n, alpha=0.1, seed=3, start_steps=0)
     model = LdaModel(
         **public,
         doc_length=500,
-        eta=np.full((V, K), 0.1),
+        eta=0.1,
         clip=5.0,
         clips=True,
         neighbors=neighbors,
@@ -300,14 +300,3 @@ def test_the_papers_form_has_no_read_out_for_them():
     with pytest.raises(ValueError, match="word_neighbors: an array; expected None with update='paper'"):
         LatentDirichletAllocation.paper(2, word_neighbors=BLOCKS).fit(corpus())
     check_neighbors(BLOCKS)
-
-
-@pytest.mark.parametrize("prior, shown", [(0.5, "0.5"), (np.ones((2, 60)), "an array")])
-def test_a_prior_and_word_neighbors_exclude_each_other(prior, shown):
-    with pytest.raises(ValueError, match=f"topic_word_prior={shown}: expected None with word_neighbors"):
-        LatentDirichletAllocation(2, topic_word_prior=prior, word_neighbors=BLOCKS).fit(corpus())
-
-
-def test_a_prior_of_integers_is_refused():
-    with pytest.raises(ValueError, match=r"topic_word_prior: int64 of shape \(60, 11\); .* as word_neighbors="):
-        LatentDirichletAllocation(2, topic_word_prior=BLOCKS).fit(corpus())

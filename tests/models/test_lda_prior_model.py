@@ -22,7 +22,7 @@ V, K = 64, 4
 
 def fitted(X=None, prior=None, **parameters):
     common = dict(noise_multiplier=30.0, sampling="full", n_records=2000, random_state=0, n_jobs=1)
-    model = LatentDirichletAllocation(K, topic_word_prior=prior or prior_of(V), **{**common, **parameters})
+    model = LatentDirichletAllocation(K, public_prior=prior or prior_of(V), **{**common, **parameters})
     return model.fit(documents(2000, V) if X is None else X)
 
 
@@ -170,13 +170,7 @@ def test_a_good_prior_is_used_and_a_wrong_one_is_left():
 def test_a_run_resumes_from_any_step_with_the_same_bits(noise, nats):
     """Public topics, topics of one's own, a trial."""
     estimator = LatentDirichletAllocation(
-        K,
-        topic_word_prior=prior_of(V),
-        noise_multiplier=noise,
-        sampling="full",
-        n_records=2000,
-        random_state=0,
-        n_steps=20,
+        K, public_prior=prior_of(V), noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_steps=20
     )
     stage = estimator.prepare(documents(2000, V))
     model = stage.model
@@ -200,7 +194,7 @@ def test_a_run_resumes_from_any_step_with_the_same_bits(noise, nats):
 
 
 def test_a_state_that_is_none_is_refused():
-    estimator = LatentDirichletAllocation(K, topic_word_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
+    estimator = LatentDirichletAllocation(K, public_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
     model = estimator.prepare(documents(50, V)).model
     state = model.state()
     for place, value in ((0, -1.0), (1, 3.0), (3, K + 1.0), (1, 0.5), (6, -1.0)):
@@ -244,12 +238,12 @@ def test_documents_are_read_out_with_the_topics_that_were_taken():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        (dict(n_components=5), "n_components=5: expected 4, the topics of topic_word_prior"),
-        (dict(topic_word_prior=prior_of(V + 1)), "topic_word_prior has 65 words: expected 64, those of X"),
+        (dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
+        (dict(public_prior=prior_of(V + 1)), "public_prior has 65 words: expected 64, those of X"),
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused(parameters, message):
-    model = LatentDirichletAllocation(K, topic_word_prior=prior_of(V), n_records=30).set_params(**parameters)
+    model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(documents(30, V))
 

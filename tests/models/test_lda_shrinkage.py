@@ -114,15 +114,9 @@ def test_threads_change_no_bit():
     _, noised = statistics(1.0)
 
     def run(n_threads):
-        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, seed=3)
+        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, seed=3)
         model = LdaModel(
-            **public,
-            doc_length=50,
-            eta=np.full((V, K), 0.1),
-            clip=5.0,
-            clips=True,
-            options=LdaOptions(),
-            n_threads=n_threads,
+            **public, doc_length=50, eta=0.1, clip=5.0, clips=True, options=LdaOptions(), n_threads=n_threads
         )
         for step in range(2):
             model.update(Release(step, np.round(noised * 2**20).astype(np.int64), 2.0**-20, 1.0))
@@ -165,10 +159,8 @@ def test_intervals_cover_what_the_noise_hides(sd, first):
     truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
     covered = []
     for factor in (1, 2):
-        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, informed=False, seed=3)
-        model = LdaModel(
-            **public, doc_length=500, eta=np.full((800, 6), 0.1), clip=5.0, clips=True, options=LdaOptions()
-        )
+        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, seed=3)
+        model = LdaModel(**public, doc_length=500, eta=0.1, clip=5.0, clips=True, options=LdaOptions())
         scale = sd / 2**20
         units = np.rint((truth + factor * rng.normal(0, sd, truth.shape)) / scale).astype(np.int64)
         model.update(Release(0, units, scale, sd))

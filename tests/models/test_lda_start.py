@@ -21,8 +21,7 @@ def model(start=STEPS, n_threads=1):
         n_words=V,
         n_records=1000,
         alpha=0.1,
-        eta=np.full((V, K), 0.1),
-        informed=False,
+        eta=0.1,
         doc_length=50,
         clip=5.0,
         clips=True,
@@ -131,8 +130,7 @@ def test_who_starts_with_all_topics():
 
     ours = LatentDirichletAllocation
     assert steps(ours) == 1
-    assert steps(ours, topic_word_prior=np.ones((K, 30))) == steps(ours, noise_multiplier=0.0) == 0
-    assert steps(ours.paper) == steps(ours, n_steps=5) == 0
+    assert steps(ours, noise_multiplier=0.0) == steps(ours.paper) == steps(ours, n_steps=5) == 0
     # One call may be all: it is a release about all topics.
     calls = ours(K, **settings).partial_fit(X)
     assert calls._fitted().state["average"].shape == (30, K)

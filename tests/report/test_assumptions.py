@@ -59,8 +59,6 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
     assert not found(known)["randomness"].held
     assert not found(make(noise_multiplier=None, private=False).fit(*data()))["randomness"].held
 
-    informed = found(make(topic_word_prior=np.full((3, 12), 0.5)).fit(*data()))
-    assert "public documents" in informed["parameters"].why
     near = (np.arange(12)[:, None] + [1, 2]) % 12
     assert "public text" in found(make(word_neighbors=near).fit(*data()))["parameters"].why
 

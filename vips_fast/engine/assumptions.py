@@ -70,9 +70,8 @@ def _labels(result: FitResult) -> tuple[bool, str]:
 def _parameters(result: FitResult) -> tuple[bool, str]:
     if (prior := result.settings.get("public_prior_source")) is not None:
         return False, f"Public knowledge used: {prior}. Somebody has to vouch that it was made from public text only."
-    for name, source in (("topic_word_prior", "public documents"), ("word_neighbors", "public text")):
-        if isinstance(result.settings.get(name), np.ndarray):
-            return False, f"`{name}` is an array: somebody has to vouch that it was made from {source} only."
+    if isinstance(result.settings.get("word_neighbors"), np.ndarray):
+        return False, "`word_neighbors` is an array: somebody has to vouch that it was made from public text only."
     return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
 
 

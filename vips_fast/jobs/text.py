@@ -33,14 +33,13 @@ from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
 from ..engine.result import Public
-from ..models.family import READING, VOCABULARY, family_of
-from ..models.inputs import column_names, listed
+from ..models.family import READING, VOCABULARY
+from ..models.inputs import listed
 from ..models.lda import PublicPrior, load_prior, nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
 from .folder import MODEL
 from .job import Material, PurchaseError, Reading
-from .places import kind_in
 
 #: What a vocabulary may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
@@ -62,7 +61,7 @@ class TextFile:
         Column of the persons.
     vocab : str or None
         File of words, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None is
-        "private", or the commonest 5,000 words of ``prior_source``.
+        "private", or the commonest 5,000 words of ``public_prior``.
     vocab_size, vocab_share : int, float or None
         Most words; share of epsilon for a purchase. None is planned.
     max_share : float
@@ -73,9 +72,9 @@ class TextFile:
         Of the file, if it does not say so itself.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
-    prior_model, prior_weight, word_vectors
-        A model of public documents; the weight of its counts. Public word vectors.
-    prior_source : path, "public:LANGUAGE", PublicPrior or None
+    word_vectors : path or None
+        Public word vectors.
+    public_prior : path, "public:LANGUAGE", PublicPrior or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
     n_words : int
@@ -104,10 +103,8 @@ class TextFile:
     features: int | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
-    prior_model: str | None = None
-    prior_weight: float | None = None
     word_vectors: str | None = None
-    prior_source: str | PublicPrior | None = None
+    public_prior: str | PublicPrior | None = None
     n_words: int = 10
     verify: bool = True
     corpus: Callable[[], Corpus | None] = lambda: None
@@ -115,22 +112,19 @@ class TextFile:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", str(self.path))
-        if self.prior_weight is not None and self.prior_model is None:
-            raise ValueError(f"prior_weight={self.prior_weight:g}: expected with prior_model= only")
         if self.word_vectors is not None:
             load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
-        if self.prior is not None and self.prior_model is not None:
-            raise ValueError(f"prior_source={self.prior_source}: expected without prior_model=")
+        _ = self.prior  # its file, too
 
     @cached_property
     def prior(self) -> PublicPrior | None:
         """The public prior, for all its words."""
-        return None if self.prior_source is None else load_prior(self.prior_source)
+        return None if self.public_prior is None else load_prior(self.public_prior)
 
     @property
     def sets(self) -> frozenset[str]:
         """The settings that public files make."""
-        made = {"topic_word_prior": self.prior_model or self.prior_source, "word_neighbors": self.word_vectors}
+        made = {"public_prior": self.public_prior, "word_neighbors": self.word_vectors}
         return frozenset(name for name, file in made.items() if file is not None)
 
     @property
@@ -178,15 +172,13 @@ class TextFile:
             self._check_prior(self.prior, reading.model)
         given = self.corpus()
         corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
-        if self.prior_model is not None:
-            reading.model.set_params(topic_word_prior=self._prior(reading.model, corpus))
         if self.word_vectors is not None:
             if corpus.vocabulary is None:
                 raise ValueError(f"word_vectors={self.word_vectors}: the columns have no words; expected vocab=")
             neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
             reading.model.set_params(word_neighbors=neighbors)
         if self.prior is not None:
-            reading.model.set_params(topic_word_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
+            reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary
         return Material(
             (getattr(corpus, "counts", corpus),),
@@ -230,10 +222,7 @@ class TextFile:
         """Refuse a model that the public prior does not fit."""
         if model.n_components != prior.n_topics:
             topics = f"n_components={model.n_components}: expected {prior.n_topics}"
-            raise ValueError(f"{topics}, the number of topics of {self.prior_source}")
-        if not isinstance(model.topic_word_prior, PublicPrior | None):
-            given = model.topic_word_prior if isinstance(model.topic_word_prior, (int, float)) else "an array"
-            raise ValueError(f"topic_word_prior={given}: expected None with prior_source={self.prior_source}")
+            raise ValueError(f"{topics}, the number of topics of {self.public_prior}")
 
     def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
         """Restrict the public prior to the columns.
@@ -241,7 +230,7 @@ class TextFile:
         Returns None, with a warning, if it does not know purchased words.
         """
         if columns is None:
-            raise ValueError(f"prior_source={self.prior_source}: the columns have no words; expected vocab=")
+            raise ValueError(f"public_prior={self.public_prior}: the columns have no words; expected vocab=")
         try:
             return prior.restricted_to(columns)
         except ValueError as error:
@@ -249,22 +238,6 @@ class TextFile:
                 raise
             warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
             return None
-
-    def _prior(self, model: Any, corpus: Corpus | ShardedCorpus) -> Any:
-        """Load pseudo-counts from a model with the same topics and words."""
-        folder = str(self.prior_model)
-        kind = kind_in(folder)
-        if family_of(kind).name != "lda":
-            raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast fit lda")
-        prior: Any = kind.load(folder)
-        known = prior.components_
-        shape = int(model.n_components), corpus.n_features
-        if known.shape != shape:
-            raise ValueError(f"prior_model={folder}: {known.shape} topics and words; expected {shape}")
-        words = column_names(prior._fitted().public)
-        if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
-            raise ValueError(f"prior_model={folder}: other words, or another order; expected those of the vocabulary")
-        return known * (self.prior_weight or 1.0)
 
 
 def reading_file(text: Sequence[str] | None, analyzer: Analyzer) -> dict[str, str]:
@@ -320,9 +293,8 @@ class _Purchase:
         source, model = self._source, self._model
         if source.path == "-":
             raise ValueError("-: standard input can be read once only; expected a file, or a public vocabulary")
-        for name, value in (("features", source.features), ("prior_model", source.prior_model)):
-            if value is not None:
-                raise ValueError(f"{name}={value}: expected only with a public vocabulary")
+        if source.features is not None:
+            raise ValueError(f"features={source.features}: expected only with a public vocabulary")
         if model.epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
                 "vocab='private': expected epsilon= or only budget=, of which it takes a share, or a public vocabulary"

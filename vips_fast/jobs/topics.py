@@ -159,7 +159,7 @@ class PrivateTopics:
             text=(text,) if isinstance(text, str) else tuple(text),
             person=person,
             vocab_size=self.vocab_size,
-            prior_source=prior,
+            public_prior=prior,
             invalid=self.invalid,
         )
         model = LatentDirichletAllocation(

@@ -96,7 +96,8 @@ def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
 
 def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:
     """What the command line says of an estimator's settings, by their names."""
-    known = set.union(*setting_names(cls))
+    # An option with a file may have a setting's name; the job reads the file.
+    known = set.union(*setting_names(cls)) - {option.dest for option in args.command.options if option.path}
     return {name: value for name, value in vars(args).items() if name in known and value is not None}
 
 
@@ -138,7 +139,7 @@ def _refusal(why: str) -> ValueError:
 
 def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
     """Show the forecast of a checked fit, if its arguments say enough."""
-    if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model or args.prior_source:
+    if family_of(model).name != "lda" or args.paper or not model.private or args.public_prior:
         return []
     if None in (words, model.n_records) or (model.epsilon is None and not model.noise_multiplier):
         return []

@@ -74,10 +74,10 @@ def fit(args: Namespace) -> int:
     """Fit a topic model."""
     if args.word_vectors is not None and args.paper:
         raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
-    if args.prior_source is not None:
+    if args.public_prior is not None:
         if args.paper:
             raise ValueError("--public-prior: not with --paper, which has no public topics")
-        args.n_components = load_prior(args.prior_source).n_topics
+        args.n_components = load_prior(args.public_prior).n_topics
     sharded(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words, corpus=corpus))

@@ -121,7 +121,6 @@ LDA = _fit(
                 "--public-prior",
                 "topics and word frequencies of PUBLIC sources by vips-fast prior build: FILE, or public:LANGUAGE",
                 words=("public:",),
-                dest="prior_source",
                 searched=False,
             ),
             required=True,
@@ -134,12 +133,8 @@ LDA = _fit(
         DISTINCT_WORDS,
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
         setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
-        OneOf(
-            setting("--topic-word-prior", "default 1 / topics", POSITIVE),
-            source("--prior-model", "a model of PUBLIC documents and the same words, as prior", "DIR", searched=False),
-            source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
-        ),
-        Option("--prior-weight", "weight of a word of the public documents, default 1", POSITIVE),
+        setting("--topic-word-prior", "default 1 / topics", POSITIVE),
+        source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
     ),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",

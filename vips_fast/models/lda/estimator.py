@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
-    topic_word_prior: float | Matrix | PublicPrior | None
     word_neighbors: Neighbors | None
     doc_length: int | None
     clip: float | None
@@ -81,18 +80,13 @@ class LatentDirichletAllocation(TopicQuality):
     ----------
     n_components : int
         Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
-    topic_word_prior : float, PublicPrior, float64 array of shape (K, V) or None
-        Dirichlet prior η of the topics; None is 1/K. An array is an informative prior: words counted in public
-        documents, such as the ``components_`` of a model fitted to them without noise and with the same
-        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
-        records.
-        A `vips_fast.PublicPrior` holds K public topics of the V words, in the order of the columns. The first releases
-        are then a histogram of words and a score of these topics on the records. The score decides whether the rest of
-        the run uses them (`vips_fast.models.lda.prior_model`).
+    public_prior : PublicPrior or None
+        K public topics of the V words, in the order of the columns. Nothing in it may come from the private records.
+        The first releases are then a histogram of words and a score of these topics on the records. The score decides
+        whether the rest of the run uses them (`vips_fast.models.lda.prior_model`). Without privacy it is not used.
     word_neighbors : int array of shape (V, k) or None
         Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
-        like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it. Not together
-        with ``topic_word_prior``.
+        like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -165,7 +159,7 @@ class LatentDirichletAllocation(TopicQuality):
     _options_type: ClassVar[type] = LdaOptions
 
     n_components: int = field(default=10, kw_only=False)
-    topic_word_prior: float | Matrix | PublicPrior | None = None
+    public_prior: PublicPrior | None = None
     word_neighbors: Neighbors | None = None
     doc_length: int | None = None
     clip: float | None = None
@@ -204,29 +198,12 @@ class LatentDirichletAllocation(TopicQuality):
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
         return self.fit(X, **call).transform(X)
 
-    @property
-    def public_prior(self) -> PublicPrior | None:
-        """``topic_word_prior``, if it is a `vips_fast.PublicPrior`."""
-        return self.topic_word_prior if isinstance(self.topic_word_prior, PublicPrior) else None
-
-    @property
-    def _informed(self) -> bool:
-        """Whether the topics' prior is an array, of words counted in public documents."""
-        return self.public_prior is None and np.ndim(cast(Any, self.topic_word_prior)) > 0
-
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         if self.public_prior is not None:
             check_topics(self.public_prior, int(self.n_components))
-        elif self._informed:
-            _check_prior(self.topic_word_prior, int(self.n_components))
-        else:
-            check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
         if self.word_neighbors is not None:
             check_neighbors(self.word_neighbors)
-            if self.topic_word_prior is not None and self.public_prior is None:
-                shown = "an array" if self._informed else self.topic_word_prior
-                raise ValueError(f"topic_word_prior={shown}: expected None with word_neighbors; give one of the two")
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
@@ -236,14 +213,14 @@ class LatentDirichletAllocation(TopicQuality):
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()
         if self.public_prior is not None:
-            settings |= {"topic_word_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
+            settings |= {"public_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
         return settings
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         known = dict(settings)
         if known.pop(_SOURCE, None) is not None:
-            known["topic_word_prior"] = PublicPrior.from_bytes(known["topic_word_prior"])
+            known["public_prior"] = PublicPrior.from_bytes(known["public_prior"])
         return super()._from_settings(known)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
@@ -288,8 +265,7 @@ class LatentDirichletAllocation(TopicQuality):
             "n_words": public.n_features,
             "n_records": public.n_records,
             "alpha": self._alpha,
-            "eta": self._eta(public.n_features),
-            "informed": self._informed,
+            "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
             "start_steps": self._start_steps(self._steps_of(schedule)) if schedule is None or schedule.whole else 0,
@@ -310,9 +286,9 @@ class LatentDirichletAllocation(TopicQuality):
         return replace(options, learning_decay=case.decay(runs, schedule.noise_multiplier))
 
     def _start_steps(self, n_steps: int) -> int:
-        """Steps with fewer topics; none where a prior says what to start from, or there is no noise."""
+        """Steps with fewer topics; none without noise."""
         noised = self.private and self.noise_multiplier != 0
-        return start_steps(n_steps, int(self.n_components)) if noised and not self._informed else 0
+        return start_steps(n_steps, int(self.n_components)) if noised else 0
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         # Without the topics of a public prior that records do not confirm, there are fewer.
@@ -407,8 +383,8 @@ class LatentDirichletAllocation(TopicQuality):
         return case.planned(runs, z, case.decay(runs, z) if given is None else given)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """The forecast; none with an array as prior, on which it was not fitted, or without noise."""
-        if self._informed or schedule.noise_multiplier == 0:
+        """The forecast; none without noise."""
+        if schedule.noise_multiplier == 0:
             return None
         if (prior := self._prior(public.n_features)) is not None:
             return self._prior_steps(public, schedule).forecast(prior)
@@ -442,16 +418,10 @@ class LatentDirichletAllocation(TopicQuality):
         given = self._options.doc_topic_prior
         return 1.0 / self.n_components if given is None else float(given)
 
-    def _eta(self, n_words: int) -> np.ndarray:
-        """The prior as a (V, K) array, which takes no memory where it is one number."""
-        if not self._informed:
-            given = None if self.public_prior is not None else cast(float | None, self.topic_word_prior)
-            eta = 1.0 / self.n_components if given is None else float(given)
-            return np.broadcast_to(eta, (n_words, int(self.n_components)))
-        prior = np.asarray(self.topic_word_prior, dtype=np.float64)
-        if prior.shape[1] != n_words:
-            raise ValueError(f"topic_word_prior has {prior.shape[1]} columns: expected {n_words}, the words of X")
-        return np.ascontiguousarray(prior.T)
+    @property
+    def _eta(self) -> float:
+        given = self._options.topic_word_prior
+        return 1.0 / self.n_components if given is None else float(given)
 
     def _neighbors(self, n_words: int) -> np.ndarray | None:
         """The word neighbors, if there are any; ValueError unless they are of the words of X."""
@@ -586,15 +556,3 @@ class LatentDirichletAllocation(TopicQuality):
     def perplexity(self, X: Data) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
-
-
-def _check_prior(prior: Any, n_topics: int) -> None:
-    """Refuse an array that is no (K, V) prior; its width is compared with X later."""
-    prior = np.asarray(prior)
-    if prior.dtype.kind in "iu":
-        why = "expected a number or floats; give word neighbors as word_neighbors=, and counts as floats"
-        raise ValueError(f"topic_word_prior: {prior.dtype} of shape {prior.shape}; {why}")
-    if prior.ndim != 2 or prior.shape[0] != n_topics or prior.shape[1] == 0:
-        raise ValueError(f"topic_word_prior has shape {prior.shape}: expected a number or ({n_topics}, V)")
-    if prior.dtype.kind != "f" or not np.isfinite(prior).all() or not (prior > 0).all():
-        raise ValueError("topic_word_prior: expected finite numbers > 0, as floats")

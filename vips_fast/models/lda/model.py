@@ -38,12 +38,12 @@ _MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
 class LdaModel(Model):
     """Word-major (V, K) statistics c_i φ_ik of documents.
 
-    ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
-    from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
-    they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
-    there is. In the first ``start_steps`` steps a quarter of the topics take part (`vips_fast.models.lda.start`).
-    ``neighbors``, (V, k) or None, are words that are used alike, which the read-out of noised statistics goes by
-    (`vips_fast.models.lda.neighbors`). ``n_threads`` are those of the M-step, which change no bit.
+    ``eta`` is the topics' Dirichlet prior; a run starts from topics that ``seed`` draws. Documents are brought to
+    ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips``
+    not (without privacy) it bounds what there is. In the first ``start_steps`` steps a quarter of the topics take part
+    (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are words that are used alike, which the read-out of
+    noised statistics goes by (`vips_fast.models.lda.neighbors`). ``n_threads`` are those of the M-step, which change no
+    bit.
 
     Notes
     -----
@@ -71,7 +71,7 @@ class LdaModel(Model):
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
-    at_root = ("_eta", "_average", "_shrinkage", "_scales", "_neighbors")
+    at_root = ("_average", "_shrinkage", "_scales", "_neighbors")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -82,8 +82,7 @@ class LdaModel(Model):
         n_words: int,
         n_records: int,
         alpha: float,
-        eta: np.ndarray,
-        informed: bool,
+        eta: float,
         doc_length: int | None,
         clip: float,
         clips: bool,
@@ -95,7 +94,7 @@ class LdaModel(Model):
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
-        self._alpha, self._eta = np.full(n_topics, alpha), eta
+        self._alpha, self._eta = np.full(n_topics, alpha), np.float64(eta)
         self._length = doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
@@ -109,7 +108,7 @@ class LdaModel(Model):
         self._spacing = 1.0
         self._n_threads = n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
-        self._seed, self._informed = seed, informed
+        self._seed = seed
         self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
         self.begin(start_steps)
 
@@ -118,10 +117,8 @@ class LdaModel(Model):
         self._start_steps, self._started = start_steps, 0
         topics = first_topics(self.n_topics) if start_steps else self.n_topics
         start = self._factors()[:, :topics]
-        if self._informed:
-            start = start * self._eta[:, :topics]
         self._fill_table(start)
-        start -= self._eta[:, :topics]
+        start -= self._eta
         start /= self.n_records
         self._average = ScaledAverage(start)
         self._shrinkage = ProductShrinkage(topics, self._n_threads, self._neighbors)
@@ -309,7 +306,7 @@ class LdaModel(Model):
         else:
             mean = np.maximum(values[first:last], 0.0)
         mean *= self.n_records
-        mean += self._eta[first:last, : mean.shape[1]]
+        mean += self._eta
         return mean
 
     def result(self) -> dict[str, np.ndarray]:
@@ -364,7 +361,7 @@ class LdaModel(Model):
             else:
                 found = np.maximum(values[first:last, :, None] + ndtri(levels) * sd[first:last, :, None], 0.0)
             found *= self.n_records
-            found += self._eta[first:last, : values.shape[1], None]
+            found += self._eta
             out[:, first:last] = found.transpose(1, 0, 2)
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)

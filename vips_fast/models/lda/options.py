@@ -46,6 +46,8 @@ class LdaOptions:
         0.1 in fits without privacy, else 0.001.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
+    topic_word_prior : float or None
+        Dirichlet prior η of a topic's word probabilities; None is 1/K.
     """
 
     learning_decay: float | None = None
@@ -59,6 +61,7 @@ class LdaOptions:
     max_doc_update_iter: int = 100
     mean_change_tol: float | None = None
     doc_topic_prior: float | None = None
+    topic_word_prior: float | None = None
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
@@ -80,3 +83,4 @@ class LdaOptions:
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)
         check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
+        check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)

@@ -28,7 +28,7 @@ class PaperLdaModel(LdaModel):
         self._fill_table(None)
 
     def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
-        return self._eta[first:last] + self.n_records * self._average.values[first:last]
+        return self._eta + self.n_records * self._average.values[first:last]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -57,7 +57,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _options(self) -> LdaOptions:
         options = super()._options
         # A prior is no choice of numerics: beside it, the article's own stay.
-        if self.update == "paper" and replace(options, doc_topic_prior=None) == LdaOptions():
+        if self.update == "paper" and replace(options, doc_topic_prior=None, topic_word_prior=None) == LdaOptions():
             options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         clip = 1.0 if options.word_clip is None else options.word_clip
         mean = options.topic_mean or "geometric"
@@ -75,6 +75,8 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         if self.update == "paper" and self.word_neighbors is not None:
             why = "the article reads nothing out by them; use update='average'"
             raise ValueError(f"word_neighbors: an array; expected None with update='paper': {why}")
+        if self.public_prior is not None:
+            raise ValueError("public_prior: expected None; the article's algorithm has no public topics")
         super()._check_parameters()
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:

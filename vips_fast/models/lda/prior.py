@@ -29,7 +29,7 @@ _LEAST_TOPICS, _LEAST_WORDS = 2, 16
 
 @dataclass(frozen=True, eq=False)
 class PublicPrior:
-    """Public topics and word frequencies, ``topic_word_prior`` of `LatentDirichletAllocation`.
+    """Public topics and word frequencies, ``public_prior`` of `LatentDirichletAllocation`.
 
     Topic k uses word v ``ratios[k, v]`` times as often as the public text as a whole does. So the topics can be applied
     to another corpus: if its words have the frequencies f_v, topic k has word probabilities in proportion to f_v r_kv.
@@ -133,7 +133,7 @@ class PublicPrior:
     def of_width(self, n_words: int) -> Self:
         """Return the prior, or raise ValueError if X has another number of columns."""
         if len(self.words) != n_words:
-            raise ValueError(f"topic_word_prior has {len(self.words)} words: expected {n_words}, those of X")
+            raise ValueError(f"public_prior has {len(self.words)} words: expected {n_words}, those of X")
         return self
 
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
@@ -199,10 +199,13 @@ class PublicPrior:
             raise ValueError(f"{path}: {error}") from None
 
 
-def check_topics(prior: PublicPrior, n_components: int) -> None:
-    """Refuse a prior of another number of topics."""
+def check_topics(prior: object, n_components: int) -> None:
+    """Refuse a prior of another type or number of topics."""
+    if not isinstance(prior, PublicPrior):
+        remedy = "vips_fast.load_prior(...).restricted_to(words) gives one"
+        raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior; {remedy}")
     if n_components != prior.n_topics:
-        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of topic_word_prior")
+        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of public_prior")
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:

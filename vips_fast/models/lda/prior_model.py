@@ -196,7 +196,7 @@ class PriorLdaModel(Model):
         """
         number = self._own_topics
         more: dict[str, Any] = {"n_topics": number, "alpha": self._own_alphas[0]}
-        more["eta"] = np.broadcast_to(1.0 / number, (self.n_words, number))
+        more["eta"] = self._settings["options"].topic_word_prior or 1.0 / number
         more["start_steps"] = start_steps(self._steps.n_steps - 4, number) if self._settings["start_steps"] else 0
         if self._settings["neighbors"] is None:
             more["neighbors"] = _neighbors(self._prior)
