@@ -24,6 +24,7 @@ from ..options import (
 from .shared import (
     DELTA,
     DISTINCT_WORDS,
+    DOC_LENGTH,
     FORCE,
     JOBS,
     LABELS,
@@ -130,10 +131,10 @@ LDA = _fit(
     ),
     privacy=(setting("--clip", "L2 bound, as a share of the length", POSITIVE),),
     more=(
-        setting("--doc-length", "words that each document is brought to", WHOLE),
+        DOC_LENGTH,
         DISTINCT_WORDS,
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
-        setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
+        setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         OneOf(
             setting("--topic-word-prior", "default 1 / topics", POSITIVE),
             source("--prior-model", "a model of PUBLIC documents and the same words, as prior", "DIR", searched=False),
