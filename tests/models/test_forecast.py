@@ -41,7 +41,7 @@ def test_distinct_words_decide_and_not_the_length():
     at = [expected(distinct_words=m).expected_gain for m in (5, 20, 80)]
     assert at[0] < at[1] < at[2]
     # The default is what a text of that length has, and no document has more words than there are.
-    assert expected().expected_gain == expected(distinct_words=100**0.85).expected_gain
+    assert expected().expected_gain == expected(distinct_words=100**0.9).expected_gain
     assert expected(words=20, distinct_words=20) == expected(words=20, distinct_words=20)
     assert expected(words=20, distinct_words=80).expected_gain == expected(words=20, distinct_words=20).expected_gain
     # Brought to fewer words than it has, a document is not clipped, and its further words add nothing.
@@ -69,7 +69,7 @@ def test_the_advice_would_be_enough(n):
     goal = 0.1 if said.expected_gain < 0.08 else said.expected_gain + 0.05
     signal = said.signal_to_noise * 10
     times = forecast.needed(signal, goal, 10)
-    again = forecast.forecast(n, 5000, 10, distinct_words=100**0.85, clip=said.clip, noise=1e9)
+    again = forecast.forecast(n, 5000, 10, distinct_words=100**0.9, clip=said.clip, noise=1e9)
     assert forecast._nats(signal * times, 10) == pytest.approx(-math.log1p(-goal)) and again.signal < signal
     assert f"a gain of {goal:.0%} takes about {times:.2g} times the records" in said.advice()
     assert math.isinf(forecast.needed(signal, 0.9, 10)) and "more topics than 2" in expected(10**8, topics=2).advice()

@@ -14,6 +14,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
 from vips_fast.kernels.lda import scaled_table
 from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.planning import default_clip
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
@@ -140,8 +141,9 @@ def test_the_delta_of_a_statement_is_rounded_up():
 def test_score_against_scikit_learn():
     decomposition = import_module("sklearn.decomposition")
     X = corpus(80)
-    model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0).fit(X)
     numerics = dict(dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=3000)
+    prior = LdaOptions(doc_topic_prior=1 / 3)
+    model = LatentDirichletAllocation(3, private=False, n_steps=5, random_state=0, options=prior).fit(X)
     model.set_params(options=LdaOptions(topic_mean="geometric", **numerics))
     theirs = decomposition.LatentDirichletAllocation(3, mean_change_tol=1e-9, max_doc_update_iter=3000)
     theirs._init_latent_vars(60, dtype=np.float64)
@@ -241,7 +243,7 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     """No default of fits without privacy reaches the bits of a private one."""
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
     numerics = LdaOptions(topic_mean="arithmetic", mean_change_tol=1e-3, word_clip=0.3, word_scale=0.25)
-    said = dict(doc_length=500, sampling="poisson", batch_size=400, options=numerics)
+    said = dict(clip=default_clip(500), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
         for more in ({}, said, {**said, "options": LdaOptions(topic_mean="geometric")})
@@ -292,7 +294,7 @@ def test_topics_are_read_out_by_either_mean():
     arithmetic, geometric = (LdaOptions(topic_mean=name, dtype="float64") for name in ("arithmetic", "geometric"))
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 1 / 3)
+    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 4 / 40)
     np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)
     model.set_params(options=geometric)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
+from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip, read_out_prior
 
 
 def expected_batch(model, public):
@@ -81,22 +81,24 @@ def test_rules():
     assert default_batch_size(1000) == 1000 and default_batch_size(160_000) == 100_000
     assert default_batch_size(400_000) == 100_000
     assert default_clip(500) == pytest.approx(0.034, abs=5e-4) and default_clip(1) <= 1
-    big = plan(400_000, 7702, 50, epsilon=2.38, delta=1e-4)
-    small = plan(400_000, 7702, 50, epsilon=0.3, delta=1e-4)
+    assert default_clip(None) == default_clip(500)
+    assert [read_out_prior(length) for length in (1, 4, 8, None, 1000)] == [2.0, 1.0, 0.5, 0.1, 0.01]
+    big = plan(400_000, 7702, 50, doc_length=500, epsilon=2.38, delta=1e-4)
+    small = plan(400_000, 7702, 50, doc_length=500, epsilon=0.3, delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
     assert (big.n_steps, big.batch_size) == (60, 100_000) and (small.n_steps, small.batch_size) == (30, 200_000)
     # Nothing is changed of what is given, and few records are all in each step.
-    noisy = dict(epsilon=0.3, delta=1e-4)
+    noisy = dict(doc_length=500, epsilon=0.3, delta=1e-4)
     for given in (dict(n_steps=20), dict(batch_size=100_000), dict(noise_multiplier=small.noise_multiplier)):
         assert plan(400_000, 7702, 50, **(noisy | given)).batch_size == 100_000
     assert plan(400_000, 7702, 50, **noisy, sampling="random_allocation").batch_size == 100_000
     few = plan(97_750, 7702, 50, **noisy)
     assert (few.n_steps, few.batch_size) == (20, 97_750)
     # Fifteen uses of each record, within 40 to 60 steps, where the statistics are clear.
-    clear = dict(epsilon=4.0, delta=1e-4)
+    clear = dict(doc_length=500, epsilon=4.0, delta=1e-4)
     steps = [plan(n, 7702, 50, **clear).n_steps for n in (97_750, 300_000, 2_000_000)]
     assert steps == [40, 45, 60]
-    assert plan(400_000, 7702, 50, epsilon=2.38, delta=1e-4, n_steps=7).n_steps == 7
+    assert plan(400_000, 7702, 50, **clear, n_steps=7).n_steps == 7
     assert big.signal_to_noise > small.signal_to_noise > 0
     assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)
 

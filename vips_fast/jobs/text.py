@@ -317,7 +317,7 @@ class _Purchase:
             n_records,
             None,
             self._model.n_components,
-            doc_length=self._model.doc_length or 500,
+            doc_length=self._model.doc_length,
             epsilon=epsilon,
             delta=self._delta,
             vocab_share=self._source.vocab_share,

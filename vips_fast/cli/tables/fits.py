@@ -24,6 +24,7 @@ from ..options import (
 from .shared import (
     DELTA,
     DISTINCT_WORDS,
+    DOC_LENGTH,
     FORCE,
     JOBS,
     LABELS,
@@ -129,10 +130,10 @@ LDA = _fit(
     ),
     privacy=(setting("--clip", "L2 bound, as a share of the length", POSITIVE),),
     more=(
-        setting("--doc-length", "words that each document is brought to", WHOLE),
+        DOC_LENGTH,
         DISTINCT_WORDS,
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
-        setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
+        setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
     ),

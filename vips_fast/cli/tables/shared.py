@@ -32,8 +32,10 @@ NAMES = source("--names", "names of a matrix's columns, one a line")
 TOPIC_WORDS = Option("--words", "words a topic, default 10", WHOLE, default=10)
 VERIFY_KEY = file("--verify-key", "Ed25519 public key (PEM) that must have signed the model")
 CLASS = Option("--class", "class of a model of your own", dest="cls", metavar="MODULE:CLASS")
-_DISTINCT = "distinct words of a usual document or person, public; default: doc_length ** 0.85"
+_DISTINCT = "distinct words of a usual document or person, public; default: N ** 0.9"
 DISTINCT_WORDS = setting("--distinct-words", _DISTINCT, POSITIVE, metavar="M")
+_LENGTH = "words of a usual document, about, without stop words; default 40"
+DOC_LENGTH = setting("--doc-length", _LENGTH, WHOLE, metavar="N")
 #: The place and form of a table of numbers.
 TABLE = (file("--out", ".csv or .npy; default: print", ending(".csv", ".npy")), JSON)
 #: Rows of numbers, or a table with a schema.

@@ -21,6 +21,7 @@ from ..options import (
 from .shared import (
     DELTA,
     DISTINCT_WORDS,
+    DOC_LENGTH,
     LABELS,
     QUIET,
     RELATIONS,
@@ -59,7 +60,7 @@ PLAN = command(
     Option("--records", "number of documents", WHOLE, required=True),
     Option("--words", "size of a public vocabulary; default: purchased", WHOLE),
     Option("--topics", "default with a public vocabulary: as many as are worthwhile", WHOLE),
-    Option("--doc-length", "words a document, default 500", WHOLE, default=500),
+    DOC_LENGTH,
     DISTINCT_WORDS,
     Option("--epsilon", "target epsilon", POSITIVE, required=True),
     switch("--table", "print instead a forecast for other epsilons and numbers of records, and advice"),

@@ -38,6 +38,7 @@ from .planning import (
     default_clip,
     plain_batch_size,
     plain_steps,
+    read_out_prior,
     usual_distinct_words,
     whole_epochs,
 )
@@ -88,19 +89,18 @@ class LatentDirichletAllocation(TopicQuality):
         Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
         like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it.
     doc_length : int or None
-        N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
-        as they are.
+        N: about how many words a usual document has, without stop words. Public. Every document is brought to exactly N
+        words. None is 40, or, without privacy, leaves the documents as they are.
     clip : float or None
-        a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
-        a N (Eq. 29). None is 0.48 N^−0.425 (`vips_fast.plan`; 0.034 for 500 words). With
-        ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
+        a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most a N (Eq. 29). None is
+        0.48 N^−0.425, or without a doc_length 0.034. With ``groups`` it bounds the sum of a person's documents, and
+        None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 to 60 where `vips_fast.plan` expects the statistics to stand
         clear of the noise, or 30 of half of the records; without privacy, two epochs, and at least 40.
     batch_size : float or None
         (Expected) documents of a minibatch; None is a quarter of the records, or half of them where a target asks for
-        more noise (`vips_fast.plan`), at least 100,000, at most all; without privacy, in memory, 256, or a 256th of
-        the records if that is more.
+        more noise, at least 100,000, at most all; without privacy, in memory, 256, or a 256th of the records.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
@@ -256,7 +256,7 @@ class LatentDirichletAllocation(TopicQuality):
         length = int(self._length or public.scale or 1)
         share = 1.0
         if self.private:
-            share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
+            share = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
         clip, options = share * float(length), self._options.resolved(self._plain)
         if schedule is not None and schedule.noise_multiplier > 0 and self._length is not None:
             options = self._with_decay(options, public, schedule, clip / length)
@@ -264,7 +264,7 @@ class LatentDirichletAllocation(TopicQuality):
             "n_topics": int(self.n_components),
             "n_words": public.n_features,
             "n_records": public.n_records,
-            "alpha": self._alpha,
+            "alpha": self._alpha(1.0 / self.n_components),
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
@@ -355,12 +355,11 @@ class LatentDirichletAllocation(TopicQuality):
     def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
         """What decides a plan, for these settings and public numbers."""
         length, distinct = int(self._length or DOC_LENGTH), self._options.distinct_words
-        given = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
+        given = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
         return TopicCase(
             n_records=public.n_records,
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
-            doc_length=length,
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
             epsilon=terms.target,
             delta=terms.usual_delta(public.n_records),
@@ -413,10 +412,10 @@ class LatentDirichletAllocation(TopicQuality):
         """Words of a document; None takes documents as they are."""
         return DOC_LENGTH if self.doc_length is None and not self._plain else self.doc_length
 
-    @property
-    def _alpha(self) -> float:
+    def _alpha(self, usual: float) -> float:
+        """``doc_topic_prior``, or the usual one."""
         given = self._options.doc_topic_prior
-        return 1.0 / self.n_components if given is None else float(given)
+        return usual if given is None else float(given)
 
     @property
     def _eta(self) -> float:
@@ -481,8 +480,10 @@ class LatentDirichletAllocation(TopicQuality):
 
     @kept
     def _fitted_alpha(self) -> float | np.ndarray:
-        restored = None if self.public_prior is None else self._restored()
-        return restored.alpha if isinstance(restored, PriorLdaModel) else self._as_fitted()._alpha
+        if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
+            return restored.alpha
+        fitted = self._as_fitted()
+        return fitted._alpha(read_out_prior(fitted.doc_length))
 
     @kept
     def _fitted_plain(self) -> bool:

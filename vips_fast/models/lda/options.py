@@ -35,8 +35,7 @@ class LdaOptions:
         post-processing.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
-        by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
-        they have need it.
+        by. None is ``doc_length ** 0.9``, what a text of so many words has.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
@@ -45,7 +44,8 @@ class LdaOptions:
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.
     doc_topic_prior : float or None
-        Dirichlet prior α of a document's topic proportions; None is 1/K.
+        Dirichlet prior α of a document's topic proportions. None is 1/K in the fit, and 4/N for N words of a usual
+        document in the read-outs (`vips_fast.models.lda.planning.read_out_prior`).
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
     """

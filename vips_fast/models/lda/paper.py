@@ -65,6 +65,13 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         return found
 
     @property
+    def _length(self) -> int:
+        return 500 if self.doc_length is None else self.doc_length
+
+    def _alpha(self, usual: float) -> float:
+        return super()._alpha(1.0 / self.n_components)
+
+    @property
     def _plain(self) -> bool:
         """Never: the article's runs without privacy differ in the noise and the clip alone."""
         return False
