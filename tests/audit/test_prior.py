@@ -6,6 +6,7 @@ from priors import Prior
 
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapters import LdaAdapter
+from vips_fast.engine import gain
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import masses, prior_model, score
 
@@ -120,7 +121,7 @@ def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
 
 def test_a_choice_by_exact_scores_is_seen(monkeypatch):
     """A score without noise, which the releases do not contain."""
-    honest, read, exact = score.HalfPrediction.contributions, score.Score.read, {}
+    honest, read, exact = score.HalfPrediction.contributions, gain.Score.read, {}
 
     def kept(self, *arguments):
         rows = honest(self, *arguments)
@@ -129,6 +130,6 @@ def test_a_choice_by_exact_scores_is_seen(monkeypatch):
 
     monkeypatch.setattr(score.HalfPrediction, "contributions", kept)
     monkeypatch.setattr(
-        score.Score, "read", classmethod(lambda cls, values, sd, clip: read(exact.get("score", values), sd, clip))
+        gain.Score, "read", classmethod(lambda cls, values, *more: read(exact.get("score", values), *more))
     )
     assert failed(Stepped, "G")

@@ -8,9 +8,18 @@ COMMON = dict(noise_multiplier=2.0, delta=1e-5, random_state=0, n_steps=3)
 
 def _lda(paper=False, **options):
     from vips_fast import LatentDirichletAllocation
+    from vips_fast.models.lda import LdaOptions
 
     make = LatentDirichletAllocation.paper if paper else LatentDirichletAllocation
-    return make(3, **{**COMMON, "doc_length": 30, **options})
+    own = {} if paper else {"options": LdaOptions(measure_gain=False)}
+    return make(3, **{**COMMON, **own, "doc_length": 30, **options})
+
+
+def _measured(**options):
+    """Topics whose last step is a score of them."""
+    from vips_fast.models.lda import LdaOptions
+
+    return _lda(**{"options": LdaOptions(measure_gain=True), **options})
 
 
 def _logistic(paper=False, **options):
@@ -114,6 +123,7 @@ EVERY = {
         lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
         lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
     ),
+    "lda-measured": (_measured, counts),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labelled),
     "network-classes": (_classes, coded),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),

@@ -183,8 +183,8 @@ def test_a_run_resumes_from_any_step_with_the_same_bits(noise, nats):
             np.testing.assert_array_equal(array, model.state()[name])
         units = rng.integers(0, 1000, model.shape)
         if model._half is not None:
-            units.reshape(-1)[: model._half.cells] = int((20 + nats) * 50)
-            units.reshape(-1)[model._half.cells // 2 - 1 : model._half.cells - 2] = 20 * 50
+            units.reshape(-1)[: model._half.score.cells] = int((20 + nats) * 50)
+            units.reshape(-1)[model._half.score.cells // 2 - 1 : model._half.score.cells - 2] = 20 * 50
         kinds.add((model._choice, model._trial))
         for one in (model, again):
             one.update(Release(step, units, 1e-3, noise / 2000))

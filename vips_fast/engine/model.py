@@ -18,6 +18,7 @@ from ..accounting import Relation
 
 if TYPE_CHECKING:
     from ..mechanisms import GaussianMechanism
+    from .gain import GainScore
     from .sampling import Sampler
 
 #: Most records of a data set, and of one sum on the noise lattice: a contribution is
@@ -59,6 +60,8 @@ class Model(ABC):
     clip: float
     #: Most units with a sum of contributions that fits int64 on the fine lattice.
     capacity: int = MAX_RECORDS
+    #: Whether `gain_score` makes a score.
+    has_score: bool = False
     #: Names of attributes that `contribute` never reads.
     at_root: ClassVar[tuple[str, ...]] = ()
 
@@ -108,6 +111,10 @@ class Model(ABC):
 
     def end(self) -> None:
         """Drop everything that the result does not need, after the last step."""
+
+    def gain_score(self) -> "GainScore":
+        """Make the finished model's score, with one candidate, from released parameters only."""
+        raise NotImplementedError(f"{type(self).__name__} does not define gain_score")
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

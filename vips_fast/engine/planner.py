@@ -20,6 +20,7 @@ from ..accounting.calibration import calibrate_noise_multiplier
 from .budget import Budget
 from .filters import LARGEST_NOISE
 from .ledger import Ledger
+from .measured import MeasuredModel
 from .model import Model
 from .plan import RunPlan, make_plan
 from .request import KeptRun, Request, RunForecast, RunSchedule, Terms
@@ -134,6 +135,8 @@ class Planner:
             reasons["fitted with private=False"] = None
         schedule = schedule.with_noise(z)
         model = request.design.model(public, schedule)
+        if schedule.measured and model.has_score:
+            model = MeasuredModel(model, schedule.n_steps, public.n_records)
         plan = make_plan(
             model,
             sampler,

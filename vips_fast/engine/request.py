@@ -56,6 +56,8 @@ class RunSchedule:
         Steps of a whole fit with these settings: `n_steps`, except in a call of ``partial_fit``.
     whole : bool
         False for a call of ``partial_fit``.
+    measured : bool
+        Whether the last step is a score of the finished model (`vips_fast.engine.measured`), if it has one.
     noise_multiplier : float
         The noise of each release; the planner sets it before it asks for the model.
     """
@@ -64,6 +66,7 @@ class RunSchedule:
     n_steps: int
     horizon: int
     whole: bool = True
+    measured: bool = False
     noise_multiplier: float = 0.0
 
     def with_noise(self, noise_multiplier: float) -> RunSchedule:

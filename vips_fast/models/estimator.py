@@ -28,6 +28,7 @@ from ..engine.checkpoint import RunFolder, ledger_in, open_folder
 from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger, purchase_of
 from ..engine.loop import run
+from ..engine.measured import MEASURED
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.planner import Cost, Planned, Planner
@@ -72,6 +73,13 @@ class PrivateEstimator(Fitted):
         The facts are ``n_features``, and ``classes`` or ``scale``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
+
+    def _whole_schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
+        """Schedule a whole fit, whose last step may be a score of the finished model."""
+        schedule, asked = self._schedule(public, terms), getattr(self._options or self, "measure_gain", None)
+        if schedule is None or not terms.noised or asked is False:
+            return schedule
+        return replace(schedule, measured=schedule.n_steps >= (2 if asked else MEASURED))
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Minibatches and steps of a whole fit; see `Design.schedule`."""
@@ -286,7 +294,7 @@ class PrivateEstimator(Fitted):
         ``taints`` are given for a run that is rebuilt.
         """
         design = Design(
-            self._call_schedule if partial else self._schedule,
+            self._call_schedule if partial else self._whole_schedule,
             self._model,
             self._sensitivity,
             self._forecast,

@@ -14,7 +14,9 @@ import numpy as np
 
 from ..data.frames import check_names
 from ..data.types import Names
+from ..engine.gain import FoundGain
 from ..engine.ledger import Ledger
+from ..engine.measured import measured_gain
 from ..engine.model import Model
 from ..engine.request import RunSchedule
 from ..engine.result import FitResult, Public
@@ -136,6 +138,16 @@ class Fitted(Conventions):
     def ledger_(self) -> Ledger:
         """Every release, and their sum."""
         return self._fitted().ledger
+
+    @property
+    def found_gain_(self) -> FoundGain | None:
+        """The measured gain of the model, with its 90 % interval (`vips_fast.engine.gain`).
+
+        The gain is the share of perplexity that the model saves over released frequencies, as it predicts a part of a
+        unit from the rest. The last step of a fit measures it. None without noise, with few steps, after
+        ``partial_fit``, for models without a score, or with ``measure_gain=False``.
+        """
+        return measured_gain(self._fitted().state)
 
     @property
     def n_steps_(self) -> int:

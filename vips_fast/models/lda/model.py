@@ -20,8 +20,10 @@ from ...mechanisms import GaussianMechanism
 from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE
+from .prior import word_probabilities
 from .records import DocumentBlock
 from .scaling import EntryScales, ScaledAverage, word_scales
+from .score import HalfPrediction
 from .shrinkage import ProductShrinkage
 from .start import first_topics, spread
 
@@ -72,6 +74,7 @@ class LdaModel(Model):
     """
 
     at_root = ("_average", "_shrinkage", "_scales", "_neighbors")
+    has_score = True
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -318,6 +321,12 @@ class LdaModel(Model):
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
+
+    def gain_score(self) -> HalfPrediction:
+        """Score the topics against the word frequencies that they add up to."""
+        components = self.result()["components"]
+        masses = components.sum(axis=0) / components.sum()
+        return HalfPrediction([(word_probabilities(components), self._alpha)], masses, finished=True)
 
     def standard_errors(self) -> np.ndarray:
         """(K, V) standard deviations that the noise leaves in ``components``, in their units; 0 without noise.

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...checks import check_choice, check_number
+from ...checks import check_choice, check_flag, check_number
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class LdaOptions:
         document in the read-outs (`vips_fast.models.lda.planning.read_out_prior`).
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
+    measure_gain : bool or None
+        Whether the last step of a private `fit` measures the finished topics in place of improving them, so that
+        ``found_gain_`` says how much better they predict words than word frequencies do. It costs no epsilon, and 2.6 %
+        more noise at 20 steps. None measures runs of at least 8 steps. A run with a `PublicPrior` has scores of its
+        own, which this does not turn off.
     """
 
     learning_decay: float | None = None
@@ -62,6 +67,7 @@ class LdaOptions:
     mean_change_tol: float | None = None
     doc_topic_prior: float | None = None
     topic_word_prior: float | None = None
+    measure_gain: bool | None = None
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
@@ -82,5 +88,7 @@ class LdaOptions:
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)
+        if self.measure_gain is not None:
+            check_flag("measure_gain", self.measure_gain)
         check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
         check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)

@@ -57,11 +57,14 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _options(self) -> LdaOptions:
         options = super()._options
         # A prior is no choice of numerics: beside it, the article's own stay.
-        if self.update == "paper" and replace(options, doc_topic_prior=None, topic_word_prior=None) == LdaOptions():
+        own = dict(doc_topic_prior=None, topic_word_prior=None, measure_gain=None)
+        if self.update == "paper" and replace(options, **own) == LdaOptions():
             options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         clip = 1.0 if options.word_clip is None else options.word_clip
         mean = options.topic_mean or "geometric"
-        found: LdaOptions = replace(options, word_clip=clip, word_scale=options.word_scale or 0.0, topic_mean=mean)
+        scale = options.word_scale or 0.0
+        # The article measures nothing.
+        found: LdaOptions = replace(options, word_clip=clip, word_scale=scale, topic_mean=mean, measure_gain=False)
         return found
 
     @property

@@ -15,18 +15,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
+from ...engine.gain import FoundGain, Score
+from ...engine.measured import ScoreStep
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.sampling import Sampler
-from ...engine.units import GOLDEN, UnitBlock, mixed, unpack_block
+from ...engine.units import UnitBlock
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...mechanisms import GaussianMechanism
 from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
-from .prior_planning import JUDGES, OWN_ALPHAS, TRIED, PriorSteps, own_are_better
-from .records import DocumentBlock
-from .score import FoundGain, HalfPrediction, Score, proportions_prior
+from .prior_planning import OWN_ALPHAS, TRIED, PriorSteps, own_are_better
+from .records import DocumentBlock, word_counts
+from .score import DISTINCT, HalfPrediction, proportions_prior
 from .start import start_steps
 
 #: What the steps between the scores are for; the first is the choice before it.
@@ -47,11 +49,9 @@ class PriorLdaModel(Model):
     *Masses.* `histogram` gives the first V entries. A unit's values are functions of its own counts and of public
     scales, and are divided by their norm over the clip, or by more. The other entries are 0.
 
-    *Score.* `HalfPrediction.contributions` gives the first entries. Each of J candidates has one entry for nats that
-    are won and one for nats that are lost, of which at most one is above 0. Each is at most the clip over the root of
-    J + 2, and so are the two entries for words. So the norm is at most the clip. Candidates and masses are functions of
-    earlier releases and of public topics; the halves, and whether a unit contributes at all, depend on the unit's own
-    random word.
+    *Score.* `HalfPrediction` gives the first entries, with a norm of at most the clip
+    (`vips_fast.engine.gain.GainScore.bounded`). Candidates and masses are functions of earlier releases and of public
+    topics; the halves, and whether a unit contributes at all, depend on the unit's own random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
     among kinds of steps and among finished topics is a function of released scores; it changes no event.
@@ -68,7 +68,6 @@ class PriorLdaModel(Model):
         self.n_topics, self.n_words, self.n_records = prior.n_topics, settings["n_words"], settings["n_records"]
         self._prior, self._steps, self._make, self._settings = prior, steps, make, settings
         self._scales = histogram_scales(prior.frequencies)
-        self._share = min(1.0, JUDGES / self.n_records)
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._own_topics = 0, _OPEN, 0
@@ -76,7 +75,7 @@ class PriorLdaModel(Model):
         self._sum, self._variance, self._histograms = np.zeros(self.n_words), 0.0, 0
         self._first: Score | None = None
         self._last: Score | None = None
-        self._half: HalfPrediction | None = None
+        self._half: ScoreStep | None = None
         self._own: LdaModel | None = None
         self._read_out: HistogramReadOut | None = None
 
@@ -106,25 +105,14 @@ class PriorLdaModel(Model):
         if self._half is None and self._own is not None:
             self._own.contribute(block, words, self._part(out), scratch)
             return
-        unit, columns, counts = _entries(block, words, self.n_words)
-        flat = out.reshape(-1)
         if self._half is None:
+            unit, columns, counts = word_counts(block, words, self.n_words)
             values = histogram(unit, counts, self._scales[columns], len(words), self.clip)
-            np.add.at(flat, columns, self._truncated(values))
+            np.add.at(out.reshape(-1), columns, np.floor(values / self._spacing).astype(np.int64))
         else:
-            asked = self._asked(words)[unit]
-            unit, columns, counts = unit[asked], columns[asked], counts[asked]
-            rows = self._half.contributions(unit, columns, counts, words, self.clip)
-            flat[: self._half.cells] += self._truncated(rows).sum(axis=0)
+            self._half.contribute(block, words, out, self._spacing)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=0, norm_sum=0)
-
-    def _asked(self, words: np.ndarray) -> np.ndarray:
-        """Choose the units of a score by their own words."""
-        return np.asarray(mixed(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53))
-
-    def _truncated(self, values: np.ndarray) -> np.ndarray:
-        return np.floor(values / self._spacing).astype(np.int64)
 
     def _part(self, array: np.ndarray) -> np.ndarray:
         """Select the entries of topics of one's own, (V, J)."""
@@ -137,8 +125,9 @@ class PriorLdaModel(Model):
         """Take a release, and choose the kind of the next step."""
         flat = release.units.reshape(-1)
         if self._half is not None:
-            values = flat[: self._half.cells] * (release.scale / self._share)
-            self._take(Score.read(values, release.noise_sd / self._share, self.clip))
+            finished = self._done == self._steps.n_steps - 1
+            units = self._mechanism[1].expected_batch_size if finished and self._mechanism else None
+            self._take(self._half.read(release, units))
         elif self._own is not None:
             self._own.update(replace(release, step=self._own_step, units=self._part(release.units)))
         else:
@@ -159,12 +148,12 @@ class PriorLdaModel(Model):
         """Take a score, and choose by it."""
         if self._choice == _OPEN:
             self._first = score
-            nats = score.nats[score.best(self._usual)] / score.words
-            self._own_topics, clear = self._steps.own_topics(score.distinct_words, float(nats))
+            nats = score.nats[score.best(self._usual)] / score.predicted
+            self._own_topics, clear = self._steps.own_topics(max(score.more * DISTINCT, 1.0), float(nats))
             self._trial = self._tried = self._own_topics > 0 and not clear
             self._choice = _TOPICS if self._own_topics else _MASSES
         elif self._trial:
-            own, public = float(score.nats[:-1].max() / score.words), float(score.nats[-1] / score.words)
+            own, public = (float(nats / score.predicted) for nats in (score.nats[:-1].max(), score.nats[-1]))
             losses = (self.read_out.loss(times) for times in (1, self._steps.n_steps - self._done - 1))
             if not own_are_better(own, public, *losses):
                 self._choice, self._own_topics, self._own = _MASSES, 0, None
@@ -177,8 +166,7 @@ class PriorLdaModel(Model):
         self._half = None
         if self._choice == _OPEN and self._histograms:
             if self._steps.scored:
-                read = self.read_out
-                self._half = HalfPrediction(self._public_candidates(), read.masses)
+                self._half = self._score(self._public_candidates())
             else:
                 self._choice = _MASSES
         if self._own is None and self._choice == _TOPICS:
@@ -186,8 +174,13 @@ class PriorLdaModel(Model):
             if self._mechanism is not None:
                 self._own.prepare(*self._mechanism)
         tried = self._trial and self._own_step == TRIED
-        if tried or (self._steps.judged and self._done == self._steps.n_steps - 1):
-            self._half = HalfPrediction(self._candidates(), self.read_out.masses)
+        finished = self._steps.judged and self._done == self._steps.n_steps - 1
+        if tried or finished:
+            self._half = self._score(self._candidates(), finished)
+
+    def _score(self, candidates: list[tuple[np.ndarray, np.ndarray]], finished: bool = False) -> ScoreStep:
+        """Make a score of candidates, against the masses so far."""
+        return ScoreStep(HalfPrediction(candidates, self.read_out.masses, finished), self.clip, self.n_records)
 
     def _topics_model(self) -> LdaModel:
         """Make a model of topics of one's own.
@@ -260,7 +253,7 @@ class PriorLdaModel(Model):
     def found_gain(self) -> FoundGain | None:
         """The gain that the last score found, if there is one."""
         score = self._last or (self._first if self._own is None else None)
-        return None if score is None else score.found(self._taken)
+        return None if score is None else score.found(self._taken, finished=score is self._last)
 
     @property
     def from_records(self) -> np.ndarray:
@@ -346,21 +339,3 @@ def _neighbors(prior: PublicPrior) -> np.ndarray:
     """Find words that public topics use alike."""
     profiles = np.sqrt(prior.ratios.T * prior.weights)
     return nearest_words(np.asarray(profiles, np.float32))
-
-
-def _entries(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List word counts of units.
-
-    Returns the number of the unit, the column and the count of each entry, in ascending order.
-    """
-    (corpus, rows), _, starts = unpack_block(block, words)
-    rows, offsets, columns, values = corpus.arrays(rows)
-    lengths = offsets[rows + 1] - offsets[rows]
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    at = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
-    unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    keys = np.repeat(unit, lengths) * n_words + columns[at]
-    keys, place = np.unique(keys, return_inverse=True)
-    counts = np.bincount(place, weights=values[at])
-    keys, counts = keys[counts > 0], counts[counts > 0]
-    return keys // n_words, keys % n_words, counts

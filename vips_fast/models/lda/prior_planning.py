@@ -18,6 +18,7 @@ both.
 import math
 from dataclasses import dataclass
 
+from ...engine.measured import MEASURED
 from ...engine.request import RunForecast
 from .forecast import Forecast, forecast
 from .masses import clear_words
@@ -32,12 +33,10 @@ _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.15, 2.0
 #: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
 _DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
-#: Units that a score asks, about: the noise of so many is small, and more would take time.
-JUDGES = 20_000
 #: Steps of a trial.
 TRIED = 5
-#: Fewest steps of a run with one score, with a second one at its end, and with a trial.
-_SCORED, _JUDGED, _LONG = 3, 8, 16
+#: Fewest steps of a run with one score, and with a trial.
+_SCORED, _LONG = 3, 16
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class PriorSteps:
     @property
     def judged(self) -> bool:
         """Whether the last step is a score of the finished topics."""
-        return self.n_steps >= _JUDGED
+        return self.n_steps >= MEASURED
 
     def own_topics(self, distinct_words: float, public_nats: float) -> tuple[int, bool]:
         """Choose the number of topics of one's own, and whether that is clear.

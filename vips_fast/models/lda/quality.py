@@ -9,12 +9,12 @@ import numpy as np
 
 from ...data.counts import documents
 from ...data.types import Data, Matrix, Vector
+from ...engine.gain import FoundGain
 from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .model import LdaModel
 from .prior_model import PriorLdaModel
-from .score import FoundGain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,12 +48,13 @@ class TopicQuality(Transformer):
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """The gain of the topics over released word frequencies.
+        """The gain of the topics over released word frequencies, with its 90 % interval.
 
-        It was found on the records: a run with a `PublicPrior` releases it as its last statistic, for the same epsilon
-        (`vips_fast.models.lda.score`). None without a `PublicPrior`, without noise, or with too few steps for a score.
+        Half of a unit's words are predicted from the other half; see `vips_fast.models.fitted.Fitted.found_gain_`.
+        With a `PublicPrior` the score also decides, so that it is made in any run of at least three steps.
         """
-        return self._judged()[0]
+        found, share = self._judged()
+        return super().found_gain_ if share is None else found
 
     @property
     def from_records_(self) -> Vector:

@@ -8,7 +8,7 @@ import numpy as np
 from ...data.arrays import Parts, rows_of
 from ...data.counts import documents
 from ...data.shards import ShardedCorpus
-from ...engine.units import Selection
+from ...engine.units import Selection, unpack_block
 from ...kernels.lda import document_blocks
 
 
@@ -82,3 +82,21 @@ class Documents:
 def csr_parts(matrix: Any) -> Parts:
     """Data, indices and indptr of a CSR matrix."""
     return matrix.data, matrix.indices, matrix.indptr
+
+
+def word_counts(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List word counts of units.
+
+    Returns the number of the unit, the column and the count of each entry, in ascending order.
+    """
+    (corpus, rows), _, starts = unpack_block(block, words)
+    rows, offsets, columns, values = corpus.arrays(rows)
+    lengths = offsets[rows + 1] - offsets[rows]
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    at = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+    unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    keys = np.repeat(unit, lengths) * n_words + columns[at]
+    keys, place = np.unique(keys, return_inverse=True)
+    counts = np.bincount(place, weights=values[at])
+    keys, counts = keys[counts > 0], counts[counts > 0]
+    return keys // n_words, keys % n_words, counts

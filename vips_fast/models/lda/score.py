@@ -1,72 +1,58 @@
 """A score of topics: how well half of a unit predicts the other.
 
-Statistics that were made with topics look like these topics, so they cannot judge them. A likelihood can. For each unit
-the score has the nats by which the topics predict one half of its words better than word frequencies do, the topic
-proportions being inferred from the other half. It has them for several candidates: topics with a prior of proportions.
+For each unit the score has the nats by which the topics predict one half of its words better than word frequencies do,
+the topic proportions being inferred from the other half (`vips_fast.engine.gain`). It has them for several candidates:
+topics with a prior of proportions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ...engine.gain import GainScore
 from ...engine.units import GOLDEN, mixed
 from ...kernels import native
 from ...kernels.lda import scaled_table
+from .records import word_counts
 
-#: The bound of a unit's nats; words to which a longer half is brought. Most units lose a little and some gain much, so
-#: a bound of 5 nats would hide the gain; at 20 the mean over the bound is largest on posts.
-_NATS, _WORDS = 20.0, 60.0
+#: Words to which a longer half is brought.
+_WORDS = 60.0
 #: How far the prior of proportions follows the topics' weights, from 0 to 1.
 _BY_WEIGHT = 0.8
 #: Most distinct words of a unit that count.
-_DISTINCT = 256.0
-#: A candidate other than the usual one has to be better by so many standard deviations of the noise.
-_CLEAR = 2.0
-#: Standard deviations to either side that hold 90 % of normal noise.
-_NINETY = 1.6449
-#: Room for rounding, so that no contribution is above the clip.
-_BELOW = 1.0 - 1e-9
+DISTINCT = 256.0
 _MAX_ITER, _TOL = 50, 1e-2
 #: Predicted words at a time.
 _CHUNK = 4096
 
 
-class FoundGain(NamedTuple):
-    """The share of perplexity that topics save, and its 90 % interval.
-
-    It is measured against released word frequencies. Half of a unit's words are predicted from the other half. The
-    interval is about the noise.
-    """
-
-    gain: float
-    low: float
-    high: float
-
-
-class HalfPrediction:
-    """Contributions to a score.
+class HalfPrediction(GainScore):
+    """Contributions to a score of topics.
 
     ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-    proportions, (K,); ``masses``, (V,), are the word frequencies that they are compared with. All are released. A
-    contribution has `cells` entries, all at least 0: for each candidate the nats won, for each the nats lost, the
-    number of predicted words, and that of distinct words.
+    proportions, (K,); ``masses``, (V,), are the word frequencies that they are compared with. All are released. The
+    last entry of a contribution is the square of the nats if the topics are ``finished``, else the number of distinct
+    words.
     """
 
-    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray):
+    most: ClassVar[float] = _WORDS
+
+    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, finished: bool = False):
         known = {id(topics): topics for topics, _ in candidates}
         parts = {
             key: (scaled_table(topics, np.float32), np.ascontiguousarray((topics / masses).T, np.float32))
             for key, topics in known.items()
         }
         self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
-        self._factor = _BELOW / (_NATS * (len(candidates) + 2) ** 0.5)
+        self.n_candidates, self._finished, self._n_words = len(candidates), finished, len(masses)
 
-    @property
-    def cells(self) -> int:
-        """Number of entries of a contribution."""
-        return 2 * len(self._candidates) + 2
+    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
+        """Contributions of the units of a block."""
+        entries = word_counts(block, words, self._n_words)
+        kept = asked[entries[0]]
+        unit, columns, counts = (entry[kept] for entry in entries)
+        return self.contributions(unit, columns, counts, words, clip)
 
     def contributions(
         self, unit: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, clip: float
@@ -86,18 +72,13 @@ class HalfPrediction:
         # A unit with one half only says nothing.
         both = (np.diff(ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, _WORDS / np.maximum(total, 1.0)), 0.0)
-        out = np.zeros((n_units, self.cells))
+        nats = np.empty((n_units, self.n_candidates))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
             theta = _proportions(table, ratios.shape[1], ends, columns[shown], known[shown], alpha)
             logs = _logs(ratios, theta, unit[told], columns[told])
-            nats = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
-            nats = np.clip(nats, -_NATS, _NATS)
-            out[:, number], out[:, len(self._candidates) + number] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
-        distinct = np.bincount(unit, minlength=n_units)
-        out[:, -2] = _NATS * share * total / _WORDS
-        out[:, -1] = _NATS * np.minimum(distinct / _DISTINCT, 1.0)
-        out *= clip * self._factor
-        return out
+            nats[:, number] = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
+        distinct = np.minimum(np.bincount(unit, minlength=n_units) / DISTINCT, 1.0)
+        return self.bounded(nats, share * total / _WORDS, None if self._finished else distinct, clip)
 
 
 def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
@@ -139,47 +120,3 @@ def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
     mask = np.uint64(2**64 - 1) >> (64 - drawn).astype(np.uint64)
     heads = np.bitwise_count(bits & np.where(drawn > 0, mask, np.uint64(0)))
     return np.asarray(heads + np.floor((counts - drawn) / 2))
-
-
-@dataclass(frozen=True)
-class Score:
-    """A released score.
-
-    ``nats`` are the mean nats that a unit's predicted words gain over word frequencies, for each candidate, (J,);
-    ``sd`` is the noise in each of them, ``words`` the mean number of predicted words, at most 60 of a unit, and
-    ``distinct_words`` that of different words, at most 256 of a unit.
-    """
-
-    nats: np.ndarray
-    sd: float
-    words: float
-    distinct_words: float
-
-    @classmethod
-    def read(cls, values: np.ndarray, noise_sd: float, clip: float) -> Self:
-        """Read a score from the noised mean of contributions, (2J + 2,)."""
-        number = (len(values) - 2) // 2
-        factor = _NATS * (number + 2) ** 0.5 / (clip * _BELOW)
-        nats = np.asarray(values) * factor
-        words, distinct = nats[-2] * _WORDS / _NATS, nats[-1] * _DISTINCT / _NATS
-        nats = nats[:number] - nats[number : 2 * number]
-        return cls(nats, noise_sd * factor * 2**0.5, max(float(words), 1.0), max(float(distinct), 1.0))
-
-    @classmethod
-    def restore(cls, state: np.ndarray) -> Self:
-        """Restore a score from its `state`."""
-        return cls(state[:-3], *state[-3:].tolist())
-
-    def state(self) -> np.ndarray:
-        """Give the score as an array, (J + 3,)."""
-        return np.array([*self.nats, self.sd, self.words, self.distinct_words])
-
-    def best(self, usual: int) -> int:
-        """Choose a candidate: the usual one, unless another is clearly better."""
-        best = int(np.argmax(self.nats))
-        return best if self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd else usual
-
-    def found(self, candidate: int) -> FoundGain:
-        """Compute the share of perplexity that a candidate saves."""
-        nats = self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * self.sd
-        return FoundGain(*(1.0 - np.exp(-nats / self.words)).tolist())

@@ -1,0 +1,292 @@
+"""The last step of a run measures the finished model: bound, coverage, resume, options, audit and mutants."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from priors import documents, prior_of
+from runs import Stop, ends, fail
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.audit import Sizes, audit
+from vips_fast.audit.adapters import LdaAdapter
+from vips_fast.engine import gain
+from vips_fast.engine.gain import NATS, GainScore, Score
+from vips_fast.engine.measured import MeasuredModel
+from vips_fast.engine.model import Release
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.score import HalfPrediction
+from vips_fast.models.rebuild import verify
+
+V, K, N = 64, 4, 2000
+SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+
+
+def topics(measure=None, **settings):
+    settings = dict(noise_multiplier=6.0, sampling="full", n_records=N, random_state=0, n_steps=10) | settings
+    return LatentDirichletAllocation(K, doc_length=40, options=LdaOptions(measure_gain=measure), **settings)
+
+
+def keyed(estimator):
+    return estimator.set_unsafe(test_key=bytes(32))
+
+
+# -- which runs are measured, and what that changes
+
+
+def test_measuring_changes_the_last_step_only(tmp_path):
+    """The noise and all releases but the last are those of a run that measures nothing."""
+    X = documents(N, V)
+    on, off = (
+        keyed(topics(m, epsilon=2.0, noise_multiplier=None)).fit(X, transcript=tmp_path / str(m)) for m in (None, False)
+    )
+    assert on.found_gain_ is not None and off.found_gain_ is None
+    assert on.privacy_.noise_multiplier == off.privacy_.noise_multiplier
+    assert on.privacy_.steps == off.privacy_.steps == on.n_steps_ == 10
+    folders = [tmp_path / str(m) / "run-0000" for m in (None, False)]
+    for step in range(10):
+        ours, theirs = (np.load(folder / f"release-{step:06d}.npz")["units"] for folder in folders)
+        assert np.array_equal(ours, theirs) == (step < 9)
+    assert ours.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "measure, settings, found",
+    [
+        (None, dict(n_steps=7), False),
+        (None, dict(n_steps=8), True),
+        (True, dict(n_steps=2), True),
+        (True, dict(n_steps=1), False),
+        (None, dict(noise_multiplier=0.0), False),
+        (None, dict(noise_multiplier=None, private=False), False),
+        (None, dict(sampling="without_replacement", batch_size=500), True),
+        (None, dict(sampling="random_allocation", batch_size=500, n_steps=8), True),
+    ],
+)
+def test_which_runs_are_measured(measure, settings, found):
+    model = topics(measure, **settings).fit(documents(N, V))
+    assert (model.found_gain_ is not None) == found
+
+
+def test_a_further_step_is_not_measured():
+    """What was measured is not about the topics that it makes."""
+    model = topics(n_records=None).fit(documents(N, V))
+    assert model.found_gain_ is not None and model.partial_fit(documents(N, V)).found_gain_ is None
+
+
+def test_persons_paper_and_public_knowledge():
+    X, persons = documents(N, V), np.arange(N) // 4
+    assert topics(n_records=N // 4).fit(X, groups=persons, unit="person").found_gain_ is not None
+    paper = LatentDirichletAllocation.paper(K, doc_length=40, noise_multiplier=6.0, n_steps=10, sensitivity="proven")
+    assert paper.fit(X).found_gain_ is None
+    own = topics(topic_word_prior=prior_of(V)).prepare(X).model
+    assert not isinstance(own, MeasuredModel)  # it has a score of its own
+    with pytest.raises(ValueError, match="measure_gain"):
+        topics(measure="yes").fit(X)
+
+
+# -- the gain
+
+
+def test_the_gain_is_that_of_the_topics():
+    """Strong topics gain much; documents without topics nothing, and the interval says so."""
+    strong = keyed(topics()).fit(documents(N, V)).found_gain_
+    assert strong.low > 0.2
+    flat = sp.csr_array(np.random.default_rng(0).multinomial(40, np.full(V, 1 / V), N).astype(np.int32))
+    none = keyed(topics()).fit(flat).found_gain_
+    assert none.high < 0.05
+
+
+def truth(model, fresh):
+    """The gain on other documents of the same law, by the score itself, without noise."""
+    restored = model._restored()
+    restored.restore(model._fitted().state)
+    score, rng = restored.gain_score(), np.random.default_rng(1)
+    rows, columns = fresh.nonzero()
+    words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
+    values = score.contributions(rows, columns, fresh.data.astype(np.float64), words, 1.0).mean(axis=0)
+    return Score.read(values, 0.0, 1.0, score.most, 1e12).found().gain
+
+
+def covered(runs, **settings):
+    fresh, found = documents(40_000, V, seed=99), []
+    for seed in range(runs):
+        model = topics(**settings).fit(documents(settings.get("n_records", N), V, seed=seed))
+        low, high = model.found_gain_[1:]
+        found.append(low <= truth(model, fresh) <= high)
+    return np.mean(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
+def test_the_interval_covers_the_true_gain(settings):
+    assert 0.86 <= covered(100, **settings) <= 0.97
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])
+def test_the_interval_of_a_score_covers(noise):
+    """2,000 scores of units that are drawn afresh: noise hardly matters, as much as the units, much more."""
+    rng, units, runs = np.random.default_rng(3), 500, 2000
+    draw = lambda *shape: 2.0 + 4.0 * rng.standard_t(5, shape)  # noqa: E731
+    score = Plain()
+    everyone = score.bounded(draw(400_000)[:, None], np.full(400_000, 0.5), None, 1.0).mean(axis=0)
+    true = Score.read(everyone, 0.0, 1.0, score.most, 1e12).found().gain
+    hits = 0
+    for _ in range(runs):
+        values = score.bounded(draw(units)[:, None], np.full(units, 0.5), None, 1.0).mean(axis=0)
+        noised = values + noise * 0.1 * rng.standard_normal(4)
+        found = Score.read(noised, noise * 0.1, 1.0, score.most, units).found()
+        hits += found.low <= true <= found.high
+    # 90 %, plus or minus five standard errors and two points for a clamped variance.
+    assert 0.85 < hits / runs < 0.95
+
+
+# -- the bound
+
+
+class Plain(GainScore):
+    most = 60.0
+
+    def rows(self, block, words, asked, clip):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("candidates", [1, 3])
+def test_no_contribution_is_longer_than_the_clip(candidates):
+    score, rng = Plain(), np.random.default_rng(0)
+    score.n_candidates = candidates
+    nats = rng.choice([-np.inf, -1e300, -NATS, -3.0, 0.0, 0.1, NATS, 1e9, np.inf, np.nan], (500, candidates))
+    rows = score.bounded(nats, rng.random(500).round(), None, 2.5)
+    norms = np.linalg.norm(rows, axis=1)
+    assert (rows >= 0).all() and norms.max() <= 2.5 and (rows[np.isnan(nats).any(axis=1)] == 0).all()
+    extreme = score.bounded(np.full((1, candidates), NATS), np.ones(1), None, 2.5)
+    np.testing.assert_allclose(np.linalg.norm(extreme), 2.5, rtol=1e-8)  # it is reached
+
+
+# -- resume and verification
+
+
+@pytest.mark.parametrize("stop", [8, 9])
+def test_a_run_resumes_before_its_score(stop, tmp_path):
+    """A stop after step 9 is one between the last step of the topics and the score."""
+
+    def stops(progress):
+        if progress.step == stop:
+            raise Stop
+
+    X, how = documents(N, V), dict(checkpoint=tmp_path / "run", transcript=tmp_path / "t", resume=True)
+    with pytest.raises(Stop):
+        topics(callback=stops).fit(X, checkpoint_every=1, **how)
+    model = topics().fit(X, **how)
+    assert model.ledger_.lost == 0 and len(model.ledger_) == 10 and model.found_gain_.low > 0
+    assert topics().fit(X, **how).found_gain_ == model.found_gain_  # the finished run, from its folder
+    model.save(tmp_path / "m")
+    assert LatentDirichletAllocation.load(tmp_path / "m").found_gain_ == model.found_gain_
+    report = verify(tmp_path / "m", tmp_path / "t")
+    assert report.ok, report.text()
+    assert any(check.name == "found_gain_" for check in report.checks)
+
+
+def test_a_score_that_is_lost_is_paid_for_again(tmp_path):
+    """The process ends after the score's record and before its noise."""
+    X, how = documents(N, V), dict(checkpoint=tmp_path / "run", resume=True, checkpoint_every=1)
+    model = topics()
+    ends(model, 10, fail)
+    with pytest.raises(Stop):
+        model.fit(X, **how)
+    model = topics().fit(X, **how)
+    assert model.ledger_.lost == 1 and len(model.ledger_) == 11 and model.found_gain_ is not None
+    with pytest.raises(ValueError, match="measured_steps"):
+        topics().prepare(X).model.restore({**model._fitted().state, "measured_steps": np.array([0.5])})
+
+
+def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
+    X = documents(N, V)
+    how = dict(checkpoint=tmp_path / "run", resume=True, checkpoint_every=100)
+    settings = dict(noise_multiplier=None, epsilon=2.0)
+    for _ in range(2):
+        model = topics(**settings)
+        ends(model, 2, fail)
+        with pytest.raises(Stop):  # within a step: all before it are lost
+            model.fit(X, **how)
+    model = topics(**settings).fit(X, **how)
+    assert model.ledger_.lost and model.privacy_.epsilon <= 2.0 and model.n_steps_ < 10 and model.found_gain_ is None
+
+
+# -- the audit
+
+
+class Begins(LatentDirichletAllocation):
+    """Topics whose first step is the score: it is the step that the layers look at."""
+
+    def _model(self, public, schedule=None):
+        model = super()._model(public, schedule)
+        return MeasuredModel(model, 1, public.n_records) if schedule else model
+
+
+class Judged(LdaAdapter):
+    """The step that is a score: of topics with some weight for every word, or of a sharp model."""
+
+    def sharp(self, prepared):
+        model = prepared.model
+        assert isinstance(model, MeasuredModel) and model.shape == (4,)
+        inner = model.model
+        units = np.zeros(inner.shape, dtype=np.int64)
+        units.reshape(-1)[: len(units)] = 1000
+        for step in range(5):
+            inner.update(Release(step, units, 1e-3, 1e-3))
+        model._begin()
+
+    def tight(self, relation):
+        return False
+
+    def adds_up(self):
+        return False
+
+    def canaries(self, *arguments):
+        return None
+
+
+def report_of(layers, kind=Judged, **settings):
+    options = LdaOptions(measure_gain=kind is not Judged, max_doc_update_iter=10)
+    settings = {"n_components": 2, "options": options, **settings}
+    return audit(kind(settings, Begins if kind is Judged else None), layers=layers, sizes=SIZES, random_state=0)
+
+
+def failed(layers, kind=Judged):
+    report = report_of(layers, kind)
+    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
+
+
+@pytest.mark.parametrize("sampling", [None, "without_replacement"])
+def test_neighbors_move_a_score_by_no_more_than_the_bound(sampling):
+    report = report_of("A", sampling=sampling)
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize(
+    "layer, kind", [("B", Judged), ("C", Judged), ("D", Judged), ("E", LdaAdapter), ("G", LdaAdapter)]
+)
+def test_layers(layer, kind):
+    report = report_of(layer, kind)
+    assert report.passed, report.text()
+
+
+def test_mutants(monkeypatch):
+    honest = HalfPrediction.contributions
+    with monkeypatch.context() as patch:  # beyond the bound
+        patch.setattr(HalfPrediction, "contributions", lambda self, *a: 40.0 * honest(self, *a))
+        assert "distance of neighbours" in failed("A")
+    with monkeypatch.context() as patch:  # a unit's row depends on the others
+        patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[3])))
+        assert failed("B")
+    with monkeypatch.context() as patch:  # an exact gain, which no release holds
+        exact, read = {}, gain.Score.read
+
+        def kept(self, *arguments):
+            rows = honest(self, *arguments)
+            exact["rows"] = rows.mean(axis=0)
+            return rows
+
+        patch.setattr(HalfPrediction, "contributions", kept)
+        patch.setattr(gain.Score, "read", classmethod(lambda cls, v, *a: read(exact.get("rows", v), *a)))
+        assert failed("G", LdaAdapter)

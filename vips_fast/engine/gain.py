@@ -1,0 +1,126 @@
+"""Score a model by its prediction of a part of a unit from the rest.
+
+The score is in nats, over a prediction that knows nothing of the unit, such as word frequencies. Statistics that were
+made with a model look like this model, so they cannot judge it. A likelihood can.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+#: The bound of a unit's nats. Most units lose a little and some gain much, so a bound of 5 nats would hide the gain. At
+#: 20 the mean over the bound is largest on posts.
+NATS = 20.0
+#: Standard deviations of the noise by which another candidate than the usual one has to be better.
+_CLEAR = 2.0
+#: Standard deviations to either side that hold 90 % of a normal distribution.
+_NINETY = 1.6449
+#: Room for rounding, so that no contribution is above the clip.
+_BELOW = 1.0 - 1e-9
+
+
+class FoundGain(NamedTuple):
+    """A gain, which is the share of perplexity that a model saves, and its 90 % interval.
+
+    The gain is measured against a released prediction that knows nothing of the unit. The interval is about the noise
+    and, for a finished model, about the units that the data hold by chance.
+    """
+
+    gain: float
+    low: float
+    high: float
+
+
+class GainScore(ABC):
+    """Contributions of units to a score of J candidates.
+
+    A contribution has 2 J + 2 entries, all at least 0. The first are the nats won, one for each candidate, and then the
+    nats lost. The last are the number of predictions and, for a finished model, the square of the nats.
+    """
+
+    #: Candidates that are compared.
+    n_candidates: int = 1
+    #: A unit with more predictions is brought to this number.
+    most: ClassVar[float]
+
+    @property
+    def cells(self) -> int:
+        """Number of entries of a contribution."""
+        return 2 * self.n_candidates + 2
+
+    @abstractmethod
+    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
+        """Compute (n_units, cells) contributions with an L2 norm of at most ``clip``.
+
+        A unit that is not ``asked`` has a row of zeros. A row is a function of the unit's own records and random word,
+        and of released parameters.
+        """
+
+    def bounded(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
+        """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
+
+        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the
+        largest square of the nats. Rows with an invalid number are 0. Each entry is at most the clip over the root of
+        J + 2, and one of a candidate's two entries is 0. So the norm is at most the clip.
+        """
+        count = self.n_candidates
+        nats = np.clip(nats, -NATS, NATS)
+        out = np.empty((len(nats), self.cells))
+        out[:, :count], out[:, count:-2] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
+        out[:, -2] = NATS * predicted
+        out[:, -1] = NATS * (np.max((nats / NATS) ** 2, axis=1) if more is None else more)
+        out *= clip * (_BELOW / (NATS * (count + 2) ** 0.5))
+        out[~np.isfinite(out).all(axis=1)] = 0.0
+        return out
+
+
+@dataclass(frozen=True)
+class Score:
+    """A released score.
+
+    ``nats`` are the mean nats that a unit gains, for each candidate, (J,), and ``sd`` is the noise in each of them.
+    ``predicted`` is the mean number of predictions of a unit. ``more`` is the standard deviation of the nats by the
+    choice of units. For a model that is not finished it is the last entry, as a share.
+    """
+
+    nats: np.ndarray
+    sd: float
+    predicted: float
+    more: float
+
+    @classmethod
+    def read(cls, values: np.ndarray, noise_sd: float, clip: float, most: float, units: float | None = None) -> Self:
+        """Read a score from the noised mean of contributions, (2J + 2,).
+
+        A finished model's score has the expected number of ``units`` that were asked.
+        """
+        number = (len(values) - 2) // 2
+        factor = NATS * (number + 2) ** 0.5 / (clip * _BELOW)
+        nats = np.asarray(values) * factor
+        predicted, more = nats[-2] * most / NATS, nats[-1] / NATS
+        nats = nats[:number] - nats[number : 2 * number]
+        if units is not None:
+            more = (max(more * NATS**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
+        return cls(nats, noise_sd * factor * 2**0.5, max(float(predicted), 1.0), float(more))
+
+    @classmethod
+    def restore(cls, state: np.ndarray) -> Self:
+        """Restore a score from its `state`."""
+        return cls(state[:-3], *state[-3:].tolist())
+
+    def state(self) -> np.ndarray:
+        """Give the score as an array, (J + 3,)."""
+        return np.array([*self.nats, self.sd, self.predicted, self.more])
+
+    def best(self, usual: int) -> int:
+        """Choose a candidate: the usual one, unless another is clearly better."""
+        best = int(np.argmax(self.nats))
+        return best if self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd else usual
+
+    def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
+        """Compute the share of perplexity that a candidate saves."""
+        sd = (self.sd**2 + (self.more**2 if finished else 0.0)) ** 0.5
+        nats = self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd
+        return FoundGain(*(1.0 - np.exp(-nats / self.predicted)).tolist())
