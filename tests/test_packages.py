@@ -54,6 +54,11 @@ def parquet():
     column_names("notes.parquet")
 
 
+def excel():
+    Path("notes.xlsx").write_bytes(b"PK and more")
+    column_names("notes.xlsx")
+
+
 def function_types():
     sys.modules.pop("vips_fast.kernels.numba_types", None)
     from vips_fast.kernels import numba_types  # noqa: F401  # the import is what fails
@@ -67,6 +72,7 @@ CASES = {
     "wordfreq": ("text", "wordfreq", lambda: public_vocabulary("public:en", 10)),
     "stop-words": ("text", "stop_words", lambda: stop_words("public:en")),
     "pyarrow": ("tables", "pyarrow", parquet),
+    "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
     "matplotlib: of a model": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),

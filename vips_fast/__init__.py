@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
+    from .jobs.topics import PrivateTopics as PrivateTopics
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
     from .models.examples import BernoulliMixture as BernoulliMixture
     from .models.examples import GaussianMixture as GaussianMixture
@@ -42,6 +43,7 @@ _HOMES = exported() | {
     "Plan": "models.lda",
     "Privacy": "engine.statement",
     "PrivateSearch": "models.search",
+    "PrivateTopics": "jobs.topics",
     "PublicPrior": "models.lda",
     "load_prior": "models.lda",
     "nearest_words": "models.lda",

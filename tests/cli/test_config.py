@@ -9,10 +9,10 @@ import pytest
 from vips_fast import cli
 from vips_fast.accounting import rounded_up
 from vips_fast.cli.jobfile import load
-from vips_fast.cli.output import ProgressLine
 from vips_fast.cli.parser import parse
 from vips_fast.cli.tables import PROGRAM
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.progress import ProgressLine
 
 FITS = ("fit lda", "fit blr", "fit sbn", "fit mixture")
 

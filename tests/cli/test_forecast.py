@@ -64,7 +64,7 @@ def test_anyway(few, run):
 
 
 def test_a_run_that_has_begun_is_not_refused(few, run, monkeypatch):
-    from vips_fast.cli.output import ProgressLine
+    from vips_fast.jobs.progress import ProgressLine
 
     def stop(line, progress):
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from vips_fast import cli, runtime_info
-from vips_fast.cli.output import ProgressLine, ReadingLine
+from vips_fast.jobs.progress import ProgressLine, ReadingLine
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
-from vips_fast.cli.output import ProgressLine
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.progress import ProgressLine
 
 N = 600
 SCHEMA = """[columns.work]

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs.folder import JobFolder
 from vips_fast.jobs.log import log_to
 from vips_fast.jobs.places import kind_in
+from vips_fast.jobs.progress import ProgressLine
 
 KEYS = {
     "model",

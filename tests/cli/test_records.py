@@ -96,7 +96,7 @@ def test_a_job_file_says_public_words_and_standard_input(notes, run):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (("--text", "body", "--vocab", "words"), "notes.csv: none of its 2 columns is named 'body'; expected one"),
+        (("--text", "body", "--vocab", "words"), "notes.csv: no column 'body'; it has "),
         (("--text", "note", "--vocab", "public:tlh"), "public:tlh: the package "),
         (("--text", "note", "--vocab", "words", "--unit", "ward"), "--unit ward: expected only with --groups or"),
         (("--format", "npz", "--text", "note"), "notes.csv: format npz has counts, no columns of text and persons"),

@@ -15,10 +15,10 @@ import pytest
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.cli.messages import Exit
-from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, RunFolder
 from vips_fast.jobs import folder as runs
+from vips_fast.jobs.progress import ProgressLine
 from vips_fast.models.rebuild import verify
 from vips_fast.store.atomic import new_folder
 
@@ -330,7 +330,7 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
 
 def test_a_folder_that_becomes_read_only_while_fitting(run, files):
     script = (
-        "import sys, vips_fast.cli as c; from vips_fast.cli.output import ProgressLine\n"
+        "import sys, vips_fast.cli as c; from vips_fast.jobs.progress import ProgressLine\n"
         "def wait(line, progress):\n"
         "    if progress.step == 5: print('fitted', flush=True), input()\n"
         "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"

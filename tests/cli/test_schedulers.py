@@ -14,8 +14,8 @@ from scipy import sparse
 
 from vips_fast.cli import main
 from vips_fast.cli.messages import Exit
-from vips_fast.cli.output import ProgressLine
 from vips_fast.engine.budget import Budget
+from vips_fast.jobs.progress import ProgressLine
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "jobs.md").read_text().partition("## For schedulers\n")[2].partition("\n## ")[0]

@@ -222,13 +222,16 @@ def broken(call, match):
 @pytest.mark.parametrize(
     "content, match",
     [
-        (f"id,n\n1,{SECRET}\n", "none of its 2 columns is named 'text'; expected one"),
-        (f"text,n,text\n{SECRET},1,2\n", "several of its 3 columns is named 'text'"),
+        (f"id,n\n1,{SECRET}\n", "no column 'text'; it has 'id', 'n'$"),
+        (f"text,n,text\n{SECRET},1,2\n", "2 of its 3 columns are named 'text'; expected one"),
         (f"text,n\na,1\n{SECRET}\n", "line 3: 1 cells; expected 2, as in the header"),
         (f'text,n\n"a\nb",1\n{SECRET},2,3\n', "line 4: 3 cells; expected 2"),
         (f'text,n\n"{SECRET}"x,1\n', "line 2: not valid CSV: a quote out of place"),
         (f'text,n\na,1\n"{SECRET},1\nb,2\n', "line 4: not valid CSV: .* not closed"),
-        (f"text,n\na,1\n{SECRET}\xff,1\n".encode("latin-1"), "line 3: not utf-8 text; expected another encoding"),
+        (
+            f"text,n\na,1\n{SECRET}\xff,1\n".encode("latin-1"),
+            "line 3: not utf-8 text; expected another encoding=, such as cp1252",
+        ),
         ("text,n\nm\u00fcller,1\n".encode() + f"{SECRET}\xfc,2\n".encode("latin-1"), "line 3: not utf-8 text"),
         ("", "is empty$"),
         ("text,n\n", "has no records$"),
@@ -274,7 +277,7 @@ def test_broken_tables(tmp_path):
     broken(
         lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: column 'text' is of type int64; expected text"
     )
-    broken(lambda: load_corpus(path, VOCABULARY, text="note"), "t.parquet: none of its 2 columns is named 'note'")
+    broken(lambda: load_corpus(path, VOCABULARY, text="note"), "t.parquet: no column 'note'; it has 'text', 'n'$")
     bad = pyarrow.Array.from_buffers(pyarrow.string(), 1, pyarrow.array([b"\xff" + SECRET.encode()]).buffers())
     parquet.write_table(pyarrow.table({"text": bad}), path)
     broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: row 1 or one of .* not UTF-8 text")
@@ -282,10 +285,78 @@ def test_broken_tables(tmp_path):
     broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: not a whole Parquet file")
     frame = pandas.DataFrame({"text": ["a", SECRET, 3.5]})
     broken(lambda: load_corpus(frame, VOCABULARY), "line 3: expected a text in column 'text', got one of type float")
-    broken(lambda: load_corpus(frame, VOCABULARY, text="note"), "records: none of its 1 columns is named 'note'")
+    broken(lambda: load_corpus(frame, VOCABULARY, text="note"), "records: no column 'note'; it has 'text'")
     broken(lambda: load_corpus({"text": ["a"], "n": [1, 2]}, VOCABULARY, text=("text", "n")), "different lengths")
     broken(lambda: load_corpus(["a"], VOCABULARY, person="p"), "records of type list have no columns")
     broken(lambda: load_corpus(3, VOCABULARY), "records of type int have no columns")
+
+
+def test_a_missing_column_shows_those_that_there_are(tmp_path):
+    """Names of columns are public; the first line of a file without a header is a record, and is not shown."""
+    for content, name, match in [
+        ("Note;patient id\na;1\n", "note", "no column 'note'; did you mean 'Note'\\? It has 'Note', 'patient id'$"),
+        ("notes,who\na,1\n", "note", "no column 'note'; did you mean 'notes'\\? It has 'notes', 'who'$"),
+        ("who:note\na:b\n", "note", "the header is one column; expected commas, semicolons, tabs or bars"),
+        ("a,b;c\n1,2;3\n", "note", "commas and semicolons make 2 columns of the header each; expected one kind"),
+        (
+            "who\na\n",
+            "note",
+            "no column 'note'; it has 'who' .expected commas, semicolons, tabs or bars between columns",
+        ),
+        (
+            f"17,{SECRET} said a word or two or seven\n18,b\n",
+            "note",
+            "no column 'note', and its first line looks like a",
+        ),
+        (f"{SECRET},{SECRET}\nb,c\n", "note", "its first line looks like a record; expected a header"),
+    ]:
+        path = written(tmp_path / "t.csv", content)
+        broken(lambda path=path, name=name: rows(path, name), match)
+    path = written(tmp_path / "t.csv", ",".join(f"column{k}" for k in range(200)) + "\n" + "1," * 199 + "1\n")
+    with pytest.raises(ValueError, match="…$") as caught:
+        rows(path, "note")
+    assert len(str(caught.value)) < 600
+
+
+def test_names_of_columns_are_found_without_being_told_the_delimiter(tmp_path):
+    for delimiter in ",;\t|":
+        path = written(
+            tmp_path / "t.csv", b"\xef\xbb\xbf" + delimiter.join(['"a,b"', "Note", "id"]).encode() + b"\nx\n"
+        )
+        assert column_names(path) == ["a,b", "Note", "id"], delimiter
+    assert column_names(written(tmp_path / "t.csv", "Stra\u00dfe;id\n".encode("cp1252")), "cp1252") == [
+        "Stra\u00dfe",
+        "id",
+    ]
+    broken(lambda: column_names(tmp_path / "t.csv"), "not utf-8 text; expected another encoding=, such as cp1252")
+    broken(lambda: column_names(written(tmp_path / "t.csv", "a:b:c\n")), "the header is one column")
+
+
+def test_excel(tmp_path, table):
+    """The sheet that has cells is read; two of them are refused, and so is everything that is no Excel file."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.create_sheet("empty")
+    for row in [list(table), *zip(*table.values(), strict=True)]:
+        book.active.append([cell if cell is None else str(cell).replace("\r", "") for cell in row])
+    book.save(tmp_path / "t.xlsx")
+    assert column_names(tmp_path / "t.xlsx") == list(table)
+    found, wanted = (
+        load_corpus(source, VOCABULARY, text="note", person="person") for source in (tmp_path / "t.xlsx", table)
+    )
+    same(found, wanted)
+    assert rows(tmp_path / "t.xlsx", "person", "id")[:2] == [("p1", "0"), ("p2", "1")]
+    broken(lambda: rows(tmp_path / "t.xlsx", "Note"), "no column 'Note'; did you mean 'note'")
+    book.create_sheet("more").append(["note"])
+    book.save(tmp_path / "t.xlsx")
+    broken(
+        lambda: rows(tmp_path / "t.xlsx", "note"),
+        "t.xlsx: has 2 sheets with cells; expected one: save the sheet as CSV",
+    )
+    for name in ("t.xlsx", "t.xls"):
+        path = written(tmp_path / name, f"{SECRET},note\n")
+        broken(lambda path=path: rows(path, "note"), "not a whole Excel file; expected .xlsx, or CSV")
 
 
 def test_broken_folders(tmp_path):

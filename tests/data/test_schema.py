@@ -189,3 +189,19 @@ def test_in_a_pipeline(tmp_path):
     assert pipe.fit(table.drop(index=3), np.delete(y, 3))[-1].feature_names_in_.tolist() == list(SCHEMA.feature_names)
     with pytest.raises(ValueError, match="'scheme' is not a parameter"):
         ColumnEncoder(SCHEMA).set_params(scheme=1)
+
+
+def test_decimal_commas_are_said_by_the_schema():
+    text = '[columns.a]\nkind = "number"\nlow = 0\nhigh = 2000\ndecimal = ","\n'
+    schema = Schema.parse(text)
+    assert Schema.parse(schema.to_toml()) == schema
+    good = {"a": ["1.000,0", "500", "250,5", 1000.0, ",5", "1.234.567,8"]}
+    encoded = (schema.encode(good).toarray().ravel() + 1) * 1000
+    np.testing.assert_allclose(encoded, [1000, 500, 250.5, 1000, 0.5, 2000])
+    for cell in ("1.5", "1,000.5", "12.34,5", "1,2,3", "one", ","):
+        with pytest.raises(ValueError, match="row 0, column 'a': expected a finite number"):
+            schema.encode({"a": [cell]})
+    with pytest.raises(ValueError, match="decimal=';': expected '.' or ','"):
+        Schema.parse(text.replace('","', '";"'))
+    with pytest.raises(ValueError, match="decimal: expected for a number only"):
+        Schema.parse('[columns.a]\nkind = "category"\nvalues = ["b"]\ndecimal = ","\n')

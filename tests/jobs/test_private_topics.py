@@ -1,15 +1,20 @@
 """Private topics from texts in memory and in files, in few lines."""
 
 import csv
+import inspect
+import io
 import json
+import sys
 
 import numpy as np
 import pandas
 import polars
 import pytest
 
-from vips_fast import LatentDirichletAllocation, PublicPrior
-from vips_fast.jobs import PrivateTopics
+from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior
+from vips_fast.data import Corpus
+from vips_fast.jobs.text import read_settings
+from vips_fast.jobs.topics import TopicWord
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 
@@ -27,7 +32,7 @@ def notes(n=1200):
 
 
 def topics(prior, **more):
-    return PrivateTopics(2.0, 1e-6, prior=prior, n_records=600, random_state=0, **more)
+    return PrivateTopics(2.0, 1e-6, public_prior=prior, n_records=600, random_state=0, **more)
 
 
 @pytest.mark.parametrize("kind", [dict, pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
@@ -35,20 +40,75 @@ def test_tables_in_memory(prior, kind):
     found = topics(prior).fit(kind(notes()), text="note", person="patient")
     model = found.model_
     assert model.privacy_.unit == "person" and model.privacy_.epsilon <= 2.0 and model.public_prior.name == "a test"
-    rows = found.topics(8)
-    assert sorted(row.number for row in rows) == [1, 2]
-    assert {frozenset(word.word for word in row.words) for row in rows} == {frozenset(WORDS[:8]), frozenset(WORDS[8:])}
-    for row in rows:
-        assert 0 < row.share < 1 and 0 <= row.from_records <= 1
-        assert all(word.low <= word.high and 0 < word.probability < 1 for word in row.words)
-    assert sum(row.share for row in rows) == pytest.approx(1.0)
+    table = found.topics(8)
+    assert list(table.columns) == list(TopicWord._fields) and len(table) == 16
+    parts = table.groupby("topic")
+    assert {frozenset(words) for _, words in parts["word"]} == {frozenset(WORDS[:8]), frozenset(WORDS[8:])}
+    assert (table.low <= table.high).all() and table.probability.between(0, 1).all()
+    assert table.records_share.between(0, 1).all() and parts.share.first().sum() == pytest.approx(1.0)
+    assert table.share.is_monotonic_decreasing
     shares = found.transform(["fever and rash", "the landlord wants rent", None])
     assert shares.shape == (3, 2) and shares[0].argmax() != shares[1].argmax()
 
 
+def test_without_pandas_topics_are_a_list(prior, monkeypatch):
+    found = topics(prior).fit(notes(), text="note", person="patient")
+    table = found.topics(8)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    rows = found.topics(8)
+    assert isinstance(rows[0], TopicWord) and rows == [TopicWord(*row) for row in table.itertuples(index=False)]
+
+
 def test_a_list_of_texts_is_of_records(prior):
-    found = topics(prior).fit(notes()["note"][:600])
-    assert found.model_.privacy_.unit == "record"
+    found = topics(prior).fit(iter(notes()["note"][:600]))
+    assert found.privacy_.unit == "record"
+
+
+def test_rows_of_persons_are_noticed_in_memory_too(prior):
+    with pytest.warns(UserWarning, match="'patient' repeats"):
+        topics(prior).fit(pandas.DataFrame(notes()), text="note")
+
+
+def test_one_ledger_for_purchased_words_and_topics():
+    table = notes(8000)
+    found = PrivateTopics(8.0, 1e-6, public_prior=None, n_topics=2, doc_length=12, max_share=1.0)
+    found.fit(table, text="note", person="patient")
+    assert found.privacy_.epsilon <= 8.0 and found.privacy_.vocabulary
+    assert set(found.topics(5)["word"]) <= set(WORDS) and (found.topics()["records_share"] == 1.0).all()
+    assert "vocabulary" in found.privacy_.statement()
+
+
+def test_an_error_after_a_purchase_tells_how_to_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = PrivateTopics(8.0, 1e-6, public_prior=None, n_topics=2, doc_length=12)
+    with pytest.raises(ValueError, match="max_share=0.3: leaves out all") as caught:
+        found.fit(notes(8000), text="note", person="patient")
+    out = next(tmp_path.iterdir()) / "topics"
+    assert f"The run is kept: give out={str(out)!r} too" in caught.value.__notes__
+    found.max_share = 1.0
+    found.fit(notes(8000), text="note", person="patient", out=out, resume=True)
+    assert found.privacy_.epsilon <= 8.0
+    with pytest.raises(ValueError, match="'text'"):
+        found.fit(notes(8000), person="patient")
+    assert [path for path in tmp_path.iterdir() if path != out.parent] == []
+
+
+def test_the_plan_chooses_topics_without_a_prior(tmp_path):
+    (tmp_path / "words").write_text("\n".join(WORDS))
+    found = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=tmp_path / "words", doc_length=12, random_state=0)
+    found.fit(notes(8000), text="note", person="patient")
+    assert 5 <= found.model_.n_components <= 50 and found.privacy_.n_records == 4000
+
+
+def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):
+    """The same words are left out: stop words of the language, and bare numbers."""
+    from vips_fast.cli.inputs import text_file
+    from vips_fast.cli.parser import parse
+
+    found = topics(prior).fit(notes(), text="note", person="patient")
+    prior.save(tmp_path / "prior.npz")
+    line = ["fit", "lda", "notes.csv", "--text", "note", "--public-prior", str(tmp_path / "prior.npz"), "--out", "o"]
+    assert text_file(parse(line)).words_analyzer() == read_settings(found.model_)["analyzer"]
 
 
 def test_a_file_gives_a_published_folder(prior, tmp_path):
@@ -60,20 +120,81 @@ def test_a_file_gives_a_published_folder(prior, tmp_path):
     found = topics(prior).fit(tmp_path / "notes.csv", text="note", person="patient", out=out)
     assert {"model.npz", "topics.txt", "vocab.txt", "privacy.json"} <= {path.name for path in out.iterdir()}
     assert json.loads((out / "text.json").read_text())["columns"] == ["note"]
-    again = LatentDirichletAllocation.load(out)
-    np.testing.assert_array_equal(again.components_, found.model_.components_)
     found.report(tmp_path / "page.html")
     assert "a test" in (tmp_path / "page.html").read_text()
     assert str(found).startswith("Found in a release: half of a person's words")
     # A finished job spends nothing more.
     same = topics(prior).fit(tmp_path / "notes.csv", text="note", person="patient", out=out, resume=True)
     np.testing.assert_array_equal(same.model_.components_, found.model_.components_)
+    # A folder saved from memory holds the same files, and both can be loaded.
+    found.save(tmp_path / "saved")
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "saved").iterdir()
+    }
+    again = PrivateTopics.load(tmp_path / "saved")
+    pandas.testing.assert_frame_equal(again.topics(), found.topics())
+    np.testing.assert_array_equal(again.transform(["fever"]), found.transform(["fever"]))
+    assert (again.epsilon, again.delta, again.public_prior.name) == (2.0, 1e-6, "a test")
+    LatentDirichletAllocation(2, n_steps=1, private=False).fit(np.eye(4, dtype=int)).save(tmp_path / "counts")
+    with pytest.raises(ValueError, match="without texts; expected a folder of PrivateTopics.save"):
+        PrivateTopics.load(tmp_path / "counts")
+
+
+def test_pages_of_a_notebook(prior):
+    found = topics(prior)
+    assert found._repr_html_() == "<pre>PrivateTopics(epsilon=2.0, delta=1e-06)</pre>"
+    found.fit(notes(), text="note", person="patient")
+    html = found._repr_html_()
+    assert html.startswith("<p><b>Found in a release") and "<td>2</td>" in html and found.privacy_.statement() in html
+    panels = found.plot(n_topics=1, n_words=4).axes
+    largest = found.topics(4).iloc[0]
+    assert [panel.get_title() for panel in panels] == [f"Topic {largest.topic}"]
+    assert panels[0].get_yticklabels()[0].get_text() == largest.word
+
+
+def test_progress_is_for_persons(prior, monkeypatch, capsys):
+    topics(prior).fit(notes(), text="note", person="patient")
+    assert "step" not in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stderr", terminal := io.StringIO())
+    terminal.isatty = lambda: True
+    topics(prior).fit(notes(), text="note", person="patient")
+    assert "\rfit: step" in terminal.getvalue()
+    before = terminal.getvalue()
+    topics(prior, progress=False).fit(notes(), text="note", person="patient")
+    assert terminal.getvalue() == before
 
 
 def test_bad_input_spends_nothing(prior):
-    with pytest.raises(ValueError, match="no column|'text'"):
+    with pytest.raises(ValueError, match="'text'"):
         topics(prior).fit(notes(), person="patient")
     with pytest.raises(ValueError, match="vocab_size=3"):
         topics(prior, vocab_size=3).fit(notes(), text="note", person="patient")
+    with pytest.raises(ValueError, match="n_topics=3: expected None, or 2"):
+        topics(prior, n_topics=3).fit(notes(), text="note", person="patient")
+    with pytest.raises(ValueError, match="epsilon=None: expected a number, or budget="):
+        PrivateTopics(public_prior=prior).fit(notes(), text="note", person="patient")
     with pytest.raises(ValueError, match="epsilon"):
-        PrivateTopics(-1.0, prior=prior).fit(notes(), text="note", person="patient")
+        PrivateTopics(-1.0, public_prior=prior).fit(notes(), text="note", person="patient")
+    with pytest.raises(ValueError, match="not fitted yet"):
+        topics(prior).topics()
+    found = topics(prior).fit(notes(), text="note", person="patient")
+    for texts in ("one text", notes()):
+        with pytest.raises(TypeError, match="expected a list of texts"):
+            found.transform(texts)
+
+
+@pytest.mark.parametrize("X", [["a b", "c"], np.array(["a b"]), pandas.Series(["a"]), pandas.DataFrame({"t": ["a"]})])
+def test_texts_in_place_of_counts_lead_here(X):
+    with pytest.raises(TypeError, match="X: texts; expected counts, or vips_fast.PrivateTopics"):
+        LatentDirichletAllocation(2, private=False).fit(X)
+
+
+def test_a_corpus_in_place_of_counts_says_what_to_give():
+    with pytest.raises(TypeError, match=r"X: a Corpus; expected its counts: X\.counts, and groups=X\.groups"):
+        LatentDirichletAllocation(2, private=False).fit(Corpus(np.eye(4, dtype=int)))
+
+
+def test_signatures_are_seen_by_an_editor():
+    names = list(inspect.signature(PrivateTopics.fit).parameters)
+    assert names == ["self", "data", "text", "person", "out", "resume"]
+    assert {"groups", "budget", "checkpoint"} <= set(inspect.signature(LatentDirichletAllocation.fit).parameters)

@@ -24,6 +24,7 @@ from vips_fast import (
     Privacy,
     PrivateCountVectorizer,
     PrivateSearch,
+    PrivateTopics,
     PrivateVocabulary,
     PublicPrior,
     SigmoidBeliefNetwork,
@@ -171,6 +172,21 @@ def words(texts: list[str]) -> dict[str, int]:
     return purchased.vocabulary_
 
 
+def texts(folder: Path) -> PrivateTopics:
+    """Topics of a table in memory, with public ones for a start."""
+    names = [f"word{v}" for v in range(16)]
+    ratios = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])
+    prior = PublicPrior(names, ratios, np.ones(2), np.ones(16), "an example")
+    table = {"note": [" ".join(names[:8]), " ".join(names[8:])] * 100, "person": range(200)}
+    found = PrivateTopics(2.0, 1e-6, public_prior=prior, progress=False).fit(table, text="note", person="person")
+    found.save(folder / "texts")
+    again = PrivateTopics.load(folder / "texts")
+    assert_type(again.transform(["word1 word2"]), Matrix)
+    assert_type(again.privacy_, Privacy)
+    assert_type(again.fit(["one text", None] * 100), PrivateTopics)
+    return found
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     counts: Bits = rng.integers(0, 4, (200, 10), dtype=np.uint8)
@@ -179,6 +195,7 @@ def main() -> None:
     labels: Labels = (rows[:, 0] > 0.0).astype(np.int64)
     with tempfile.TemporaryDirectory() as name:
         fitted = topics(counts, Path(name))
+        print(texts(Path(name)))
     assert_type(fitted.privacy_, Privacy)
     assert_type(fitted.ledger_, Ledger)
     record = fitted.ledger_.plan

@@ -19,11 +19,12 @@ from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
 from ..jobs.places import kind_in
+from ..jobs.progress import ReadingLine
 from ..jobs.text import PRIVATE, read_settings
 from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import listed
-from .output import ReadingLine, warn_of_taints
+from .output import warn_of_taints
 
 
 def read_lines(path: str) -> list[str]:
@@ -148,7 +149,7 @@ def sharded(args: Namespace) -> ShardedCorpus | None:
 
 
 def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
-    """Documents for a fitted model, read as those of its fit were."""
+    """Read documents for a fitted model, by the settings of its fit."""
     if (shards := sharded(args)) is not None:
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")

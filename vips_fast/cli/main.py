@@ -1,6 +1,6 @@
 """From arguments to an exit code.
 
-Exit codes are those of `Exit`. Results go to standard output, progress and errors to standard error.
+`Exit` lists the codes. Results go to standard output, progress and errors to standard error.
 """
 
 import errno

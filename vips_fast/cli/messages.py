@@ -2,14 +2,13 @@
 
 import contextlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import IO, Any
 
-from ..store.text import printable
+from ..store.text import printable, put, tell
 
 
 class Exit(IntEnum):
@@ -77,16 +76,6 @@ def shown_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def tell(text: str, end: str = "\n") -> None:
-    """Write to standard error. A closed pipe or a full device does not end the command."""
-    _put(sys.stderr, text + end)
-
-
-def rewrite(text: str) -> None:
-    """Write over the present line of standard error."""
-    _put(getattr(sys.stderr, "stream", sys.stderr), "\r" + printable(text))
-
-
 def say(message: str) -> None:
     """Write one line to standard error."""
     tell("vips-fast: " + " ".join(message.split()))
@@ -94,26 +83,12 @@ def say(message: str) -> None:
 
 def report(text: str) -> bool:
     """Write lines to standard output at once; False if that fails."""
-    return _put(sys.stdout, text + "\n")
+    return put(sys.stdout, text + "\n")
 
 
 def flush() -> None:
     """Write the buffer of standard output, or drop it if that fails."""
-    _put(sys.stdout, "")
-
-
-def _put(stream: IO[str] | None, text: str) -> bool:
-    """Write to a stream at once; close one that fails, because its rest would fail again at exit."""
-    if stream is None:
-        return False
-    try:
-        stream.write(text)
-        stream.flush()
-        return True
-    except (OSError, ValueError):
-        with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), stream.fileno())
-        return False
+    put(sys.stdout, "")
 
 
 def width() -> int:

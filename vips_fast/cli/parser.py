@@ -75,7 +75,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def build_parser(*, bare: bool = False, complete: Mapping[Place, Any] | None = None) -> Parser:
     """Build the parser of the whole table.
 
-    A ``bare`` one requires nothing and has no defaults: it finds only what a command line gives. ``complete`` has
+    A ``bare`` one requires nothing and has no defaults: it finds only the given words. ``complete`` has
     shtab's mark of an argument for a file or a folder.
     """
     parser = Parser("vips-fast", description=PROGRAM.summary, allow_abbrev=False)

@@ -4,6 +4,7 @@ Messages raised here name the argument and its fault. They never show an entry o
 private, and messages end up in logs.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -79,6 +80,17 @@ def documents(
     return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner, least_rows))
 
 
+def _refuse_texts(X: Any, name: str) -> None:
+    """Raise TypeError, with the remedy, for texts or a corpus in place of counts."""
+    if sparse.issparse(getattr(X, "counts", None)):
+        raise TypeError(f"{name}: a Corpus; expected its counts: {name}.counts, and groups={name}.groups for persons")
+    first: Any = ()
+    with contextlib.suppress(TypeError, ValueError, LookupError):
+        first = np.asarray(X[:1], dtype=object).ravel()
+    if len(first) and all(isinstance(cell, str) for cell in first):
+        raise TypeError(f"{name}: texts; expected counts, or vips_fast.PrivateTopics, which takes texts and tables")
+
+
 def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
     matrix = sparse.csr_array(shape, dtype=data.dtype)
     # Assigned, since scipy's constructor would copy indices of another width than indptr.
@@ -100,10 +112,14 @@ def _checked(
     """Make the arrays of the canonical CSR matrix (indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
-    if not is_sparse:
-        X = dense_matrix(X, name, drop)
-    check_shape(X.shape, n_features, name, owner, least_rows)
-    _check_kind(X.dtype, name)
+    try:
+        matrix = X if is_sparse else dense_matrix(X, name, drop)
+        check_shape(matrix.shape, n_features, name, owner, least_rows)
+        _check_kind(matrix.dtype, name)
+    except (TypeError, ValueError):
+        _refuse_texts(X, name)
+        raise
+    X = matrix
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
     # The sums of rows come before those of repeated entries, so that neither can overflow.

@@ -21,6 +21,7 @@ from ._files import BadLine, Integers, blocks, naming, open_text, parse
 from .arrays import check_invalid
 from .corpus import Corpus
 from .counts import check_counts
+from .excel import is_excel
 from .records import RECORD_FORMATS, Records
 from .vocabulary import Vocabulary, public_vocabulary
 
@@ -59,7 +60,7 @@ def load_corpus(
         Counts in a file, or raw records wherever `vips_fast.data.records.read_batches` takes them from.
     vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
         The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
-    format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "folder"} or None
+    format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "xlsx", "folder"} or None
         None looks at the contents: at those of a file for counts where no ``text`` is given.
     n_features : int or None
         Number of words, for formats that do not say it (LDA-C) and as a check for the others.
@@ -407,6 +408,8 @@ def _guess(path: Path) -> str:
     if path.is_dir():
         return "folder"
     with naming(path), open(path, "rb") as file:
+        if is_excel(path):
+            return "xlsx"
         if file.read(4) == b"PK\x03\x04":
             return "npz"
         with open_text(path) as text:

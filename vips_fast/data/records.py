@@ -28,11 +28,13 @@ from ..checks import check_choice, missing_package
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
+from .excel import is_excel, sheet_rows
 from .groups import Numbering
+from .header import DELIMITERS, find_delimiter, places_of
 from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 
-RECORD_FORMATS = ("csv", "jsonl", "parquet", "folder")
+RECORD_FORMATS = ("csv", "jsonl", "parquet", "xlsx", "folder")
 #: Rows and, about, characters of a batch.
 BATCH_ROWS, _BATCH_SIZE = 4096, 1 << 20
 #: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
@@ -40,6 +42,8 @@ _MAX_CELL = 1 << 28
 _CHUNK = 1 << 20
 #: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
 _BAD = "\udc80"
+#: Advice about the encoding that is most often another one.
+_WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
 #: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
@@ -76,8 +80,8 @@ def read_batches(
     Parameters
     ----------
     source : path-like, "-", table or iterable of str
-        A file (CSV with a header line, JSON Lines, Parquet; the first two also gzip), a folder, whose .txt files at any
-        depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
+        A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), a folder, whose .txt files
+        at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
         standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. Or any iterable
         of strings, which are the only column.
     columns : sequence of str
@@ -87,9 +91,9 @@ def read_batches(
         they are.
     batch_rows : int
         Most rows of a batch; batches of long texts have fewer.
-    format : {"csv", "jsonl", "parquet", "folder"} or None
-        None looks at the contents: what is nothing else is CSV. CSV may have commas, semicolons, tabs or bars: the
-        first of these with which the header has the wanted columns.
+    format : {"csv", "jsonl", "parquet", "xlsx", "folder"} or None
+        None looks at the contents, and takes the rest as CSV. CSV has commas, semicolons, tabs or bars, by its
+        header.
     encoding : str
         Of text files. A mark at the beginning of a file that says UTF-8 or UTF-16 comes first.
     invalid : {"raise", "drop"}
@@ -127,12 +131,15 @@ def read_batches(
             head = file.peek(4)[:64]
             if format is None:
                 start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-                format = "parquet" if head.startswith(b"PAR1") else "jsonl" if start.startswith(b"{") else "csv"
+                other = "jsonl" if start.startswith(b"{") else "csv"
+                format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
             if not head:
                 raise ValueError("is empty")
-            if format == "parquet":
-                if source == "-" or file is not raw:
-                    raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
+            if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
+                raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
+            if format == "xlsx":
+                batches = _batched(_sheet(raw, columns), columns, batch_rows)
+            elif format == "parquet":
                 batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
                 lines = _lines(file, encoding, read, drop)
@@ -144,25 +151,27 @@ def read_batches(
                 progress(tell() if tell else read[0], size)
 
 
-def column_names(source: Any) -> list[str]:
-    """Names of the columns of a file with a header (CSV, with commas, or Parquet) or of a table in memory.
+def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
+    """Names of the columns of a file with a header (CSV, Parquet or Excel) or of a table in memory.
 
-    Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has no header.
+    No row is looked at. Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has
+    no header.
     """
     if not isinstance(source, (str, os.PathLike)):
         return _names(source)
     with naming(_name(source)), _broken(), open(source, "rb") as raw:
         if raw.peek(4).startswith(b"PAR1"):
             return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
+        if is_excel(source):
+            return [str(name or "") for name in next(sheet_rows(raw), (0, ()))[1]]
         with open_text(source) as file:
             if file.peek(64)[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            # What follows the header is not looked at.
-            names = next((row for _, row in _csv_rows(_lines(file, "utf-8", [0], drop=True), ",") if row), [])
+            names = _header(_lines(file, encoding, [0], drop=True))[1]
             if any(_BAD in name for name in names):
-                raise BadLine(1, "not utf-8 text; expected another encoding")
+                raise BadLine(1, f"not {encoding} text; {_WINDOWS}")
             return names
 
 
@@ -272,7 +281,7 @@ def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Ite
             text = decoder.decode(raw, not raw)
         except UnicodeDecodeError as error:
             good = error.object[: error.start].decode(encoding, "ignore")
-            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; expected another encoding") from None
+            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; {_WINDOWS}") from None
         done += text.count("\n")
         rest += text
         end = rest.rfind("\n") + 1 if raw else len(rest)
@@ -319,7 +328,8 @@ def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Itera
         yield done, None
 
 
-def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
+def _header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str], list[str]]:
+    """Find the delimiter with which the header has the columns, the header, and the lines that were read."""
     # A header may be quoted over several lines: what the attempts have read is kept for the next.
     read: list[str] = []
 
@@ -328,15 +338,22 @@ def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
             read.append(line)
             yield line
 
-    for delimiter in ",;\t|":
+    found: dict[str, list[str]] = {}
+    for delimiter in DELIMITERS:
         with contextlib.suppress(_BadRow):
-            header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter) if row), [])
-            if set(columns) <= set(header):
-                break
-    else:
-        delimiter = ","
-        header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter) if row), [])
-    places = _places(columns, header)
+            rows = _csv_rows(chain(list(read), kept()), delimiter)
+            found[delimiter] = next((row for _, row in rows if row), [])
+            if columns and set(columns) <= set(found[delimiter]):
+                return delimiter, found[delimiter], read
+    if not found:
+        next(_csv_rows(iter(read), ","))  # says why not
+    delimiter = find_delimiter(found)
+    return delimiter, found[delimiter], read
+
+
+def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
+    delimiter, header, read = _header(lines, columns)
+    places = places_of(columns, header)
     rows = _csv_rows(chain(read, lines), delimiter, drop)
     next(rows)
     for number, row in rows:
@@ -348,13 +365,11 @@ def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
             raise BadLine(number, f"{len(row or ())} cells; expected {len(header)}, as in the header")
 
 
-def _places(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
-    """Where the columns are. The names are not shown: those of a file without a header are a record."""
-    for name in columns:
-        if list(names).count(name) != 1:
-            many = "several of its" if name in names else "none of its"
-            raise ValueError(f"{many} {len(names)} columns is named {name!r}; expected one")
-    return [list(names).index(name) for name in columns]
+def _sheet(file: Any, columns: Sequence[str]) -> _Rows:
+    rows = sheet_rows(file)
+    places = places_of(columns, next(rows, (0, ()))[1])
+    for number, row in rows:
+        yield number, [row[place] for place in places]
 
 
 def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
@@ -386,7 +401,7 @@ def _texts_in(root: Path) -> list[str]:
 def _folder(
     root: Path, paths: Sequence[str], columns: Sequence[str], encoding: str, drop: bool, read: list[int]
 ) -> _Rows:
-    places = _places(columns, _FOLDER_COLUMNS)
+    places = places_of(columns, _FOLDER_COLUMNS)
     for number, path in enumerate(paths, 1):
         with naming(path), open(root / path, "rb") as file:
             text = "".join(_lines(file, encoding, read, drop))
@@ -445,7 +460,7 @@ def _parquet(
     first = 1
     try:
         table = parquet.ParquetFile(file, pre_buffer=False)
-        places = _places(columns, table.schema_arrow.names)
+        places = places_of(columns, table.schema_arrow.names)
         for name, place in zip(columns, places, strict=True):
             kind = table.schema_arrow.types[place]
             kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
@@ -497,7 +512,7 @@ def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator
         yield from _batched(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
-        _places(columns, _names(source))
+        places_of(columns, _names(source))
         cells = {name: source[name] for name in columns}
         if len(set(map(len, cells.values()))) > 1:
             raise ValueError("columns are of different lengths")

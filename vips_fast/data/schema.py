@@ -16,6 +16,7 @@ the order of the features::
     low = 0
     high = 20000
     centred = false                  # [0, 1] in place of [-1, 1]
+    decimal = ","                    # 1.234,5 in place of 1234.5
     missing = "zero"
 
     [columns.work]
@@ -40,6 +41,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -60,6 +62,8 @@ KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "f
 
 #: What a cell is that has no place among the columns made of it.
 _MISSING, _UNKNOWN, _WRONG = -1, -2, -3
+#: A number with a decimal comma, and points between its thousands or none.
+_COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 _PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "expected a finite number"}
 
 
@@ -80,6 +84,8 @@ class Column:
         number as its digits.
     centred : bool
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
+    decimal : {".", ","}
+        The mark in numbers that are texts. With a comma, "1.234,5" is a number, and "1.5" is not.
     missing, unknown : {"refuse", "zero", "flag"}
         See the module.
 
@@ -92,6 +98,7 @@ class Column:
     high: float | None = None
     values: tuple[str, ...] = ()
     centred: bool = True
+    decimal: str = "."
     missing: str = "refuse"
     unknown: str = "refuse"
 
@@ -113,6 +120,8 @@ class Column:
         else:
             expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
         expect(isinstance(self.centred, bool) and (number or self.centred), "centred: expected for a number only")
+        expect(self.decimal in (".", ","), f"decimal={self.decimal!r}: expected '.' or ','")
+        expect(number or self.decimal == ".", "decimal: expected for a number only")
         expect(listed or not self.values, "values: expected for a category or binary column only")
         expect(listed or self.unknown == "refuse", "unknown: expected for a category or binary column only")
         expect(len(set(self.values)) == len(self.values), "values: expected no value twice")
@@ -151,11 +160,17 @@ class Column:
                     codes[i] = _MISSING
                     continue
                 try:
-                    values[i] = float(cell)
+                    values[i] = float(self._pointed(cell))
                 except (TypeError, ValueError, OverflowError):
                     codes[i] = _WRONG
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
         return np.where(codes == 0, values, 0.0), codes
+
+    def _pointed(self, cell: Any) -> Any:
+        """Write a decimal comma as a point; None for a text without such a number."""
+        if self.decimal == "." or not isinstance(cell, str):
+            return cell
+        return cell.replace(".", "").replace(",", ".") if _COMMAS.fullmatch(cell.strip()) else None
 
     def encode(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Entries and their places among `features`, one a cell, and codes, negative where the cell is refused."""

@@ -1,12 +1,12 @@
 """What arguments and results are to a type checker: shapes and dtypes, so that it sees no Any in a user's program."""
 
-from collections.abc import Hashable, Sequence
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .corpus import Corpus
 from .shards import ShardedCorpus
 
 #: float64 arrays with one index, with two, and with as many as the docstring says.
@@ -29,9 +29,17 @@ class SparseLike(Protocol):
     def tocsr(self) -> Any: ...
 
 
-#: Rows and columns: arrays, lists of lists, frames of pandas and polars, sparse matrices, corpora in memory and on
-#: disk.
-Data: TypeAlias = npt.ArrayLike | SparseLike | Corpus | ShardedCorpus
+class FrameLike(Protocol):
+    """A frame of pandas or polars, or a table of pyarrow."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+#: Rows and columns: arrays, lists of lists, frames of pandas and polars, sparse matrices, and corpora on disk.
+Data: TypeAlias = npt.ArrayLike | SparseLike | ShardedCorpus
+#: Texts: the path of a table, a table in memory, or the texts themselves.
+Texts: TypeAlias = str | os.PathLike[str] | FrameLike | Mapping[str, Sequence[object]] | Iterable[str | None]
 #: One entry a row, of any kind.
 Column: TypeAlias = npt.ArrayLike | Sequence[Hashable]
 #: What seeds a generator.

@@ -42,6 +42,11 @@ def written(model: Any, n_words: int = 10) -> dict[str, str]:
     return {name: part_of(model).text(model, column_names(model._fitted().public), n_words)} if name else {}
 
 
+def texts(model: Any, n_words: int = 10) -> dict[str, str]:
+    """Write all texts of a model, by file name."""
+    return {**written(model, n_words), PRIVACY: statement(model)}
+
+
 def verdict(model: Any) -> str:
     """Describe the worth of a model, if releases show it."""
     from ..report import part_of

@@ -34,6 +34,7 @@ from ..engine.ledger import Ledger
 from ..models.persistence import write_into
 from ..store.atomic import PUBLIC, delete, new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..store.log import Log, Record, encode, json_digest
+from . import beside
 from .log import log_to
 from .places import check_place, kind_in
 
@@ -192,6 +193,21 @@ def put(folder: Path, out: Path, force: bool) -> None:
                 raise
         with suppress(OSError):
             remove(folder)
+
+
+def write_model(model: Any, out: Path, n_words: int = 10) -> None:
+    """Write a model and its texts, whole or not at all."""
+    out = Path(os.path.abspath(out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folder = new_folder(out)
+    try:
+        write_into(model._fitted(), folder)
+        for name, text in beside.texts(model, n_words).items():
+            write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
+        put_in_place(folder, out)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 class JobFolder(RunFolder):

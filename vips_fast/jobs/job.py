@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..data.frames import PERSON_COLUMNS, names_persons, repeats
+from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
@@ -94,8 +95,8 @@ class Source(Protocol):
     """Origin of the records of a job."""
 
     @property
-    def path(self) -> str:
-        """Path of the records."""
+    def path(self) -> Any:
+        """Path of the records, or the records."""
 
     @property
     def person(self) -> str | None:
@@ -303,8 +304,7 @@ class Job:
                     **({} if material.words is None else {"after": material.words}),
                 )
         self.status = Status.KEPT
-        files = {**beside.written(model, material.n_words), beside.PRIVACY: beside.statement(model)}
-        folder.store(model, {**files, **(self._report(model) if self.report else {})})
+        folder.store(model, {**beside.texts(model, material.n_words), **(self._report(model) if self.report else {})})
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
         return Outcome(model, out, material.shown(model), material.words, budget)
@@ -358,21 +358,24 @@ class Job:
         return there
 
 
-def warn_of_persons(path: str, invalid: str) -> None:
+def warn_of_persons(source: Any, invalid: str) -> None:
     """Warn if a column looks like a person identifier and has repeats.
 
     With ``invalid="drop"`` its name decides.
     """
-    if not Path(path).is_file() or Path(path).suffix in (".npy", ".npz"):
-        return
-    try:
-        names = column_names(path)
-    except (ValueError, OSError, ImportError):
-        # JSON Lines have no header, and counts no names.
-        names = [] if invalid == "drop" else list(PERSON_COLUMNS)
+    if isinstance(source, (str, os.PathLike)):
+        if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
+            return
+        try:
+            names = column_names(source)
+        except (ValueError, OSError, ImportError):
+            # JSON Lines have no header, and counts no names.
+            names = [] if invalid == "drop" else list(PERSON_COLUMNS)
+    else:
+        names = list(named_columns(source) or ())
     for name in filter(names_persons, names):
         with contextlib.suppress(ValueError, OSError, ImportError):
             known = invalid == "drop"
-            if known or repeats(batch[name] for batch in read_batches(path, [name])):
+            if known or repeats(batch[name] for batch in read_batches(source, [name])):
                 said = "looks like a person's" if known else "repeats"
                 warnings.warn(f"column {name!r} {said}: rows of one person? give person={name}", stacklevel=2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -53,8 +54,8 @@ class TextFile:
 
     Parameters
     ----------
-    path : path
-        CSV, JSON Lines, Parquet, a folder of text files, counts, or shards.
+    path : path, frame, mapping of columns or list of str
+        CSV, JSON Lines, Parquet, a folder of text files, counts, or shards; or texts in memory.
     text : sequence of str or None
         Columns of the text, joined with a line break; None is "text".
     person : str or None
@@ -87,7 +88,7 @@ class TextFile:
         Gives a callback for the progress of reading.
     """
 
-    path: str
+    path: Any = field(repr=False)
     text: Sequence[str] | None = None
     person: str | None = None
     vocab: str | None = None
@@ -111,7 +112,8 @@ class TextFile:
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(self.path))
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
         if self.word_vectors is not None:
             load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
         _ = self.prior  # its file, too
@@ -199,9 +201,7 @@ class TextFile:
         words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
         if analyzer is not None and words is None:
             with self.progress("read for the vocabulary") as line:
-                columns = self.text or ("text",), self.person
-                records = Records(self.path, *columns, self.format, self.encoding, self.invalid, line)
-                after = _Purchase(self, reading, analyzer).words(records)
+                after = _Purchase(self, reading, analyzer).words(self.records(line))
             words = tuple(after.get_feature_names_out())
         with self.progress("read") as line:
             corpus = load_corpus(
@@ -217,6 +217,18 @@ class TextFile:
                 progress=line,
             )
         return corpus, {} if analyzer is None else reading_file(self.text, analyzer), after
+
+    def records(self, progress: Callable[[int, int], None] | None = None) -> Records:
+        """Open the texts."""
+        columns = self.text or ("text",), self.person
+        return Records(self.path, *columns, self.format, self.encoding, self.invalid, progress)
+
+    def count(self) -> int:
+        """Count the persons, or the records without persons."""
+        n = persons = 0
+        for texts, numbers in self.records().batches():
+            n, persons = n + len(texts), max(persons, 1 + max(numbers or (-1,)))
+        return n if self.person is None else persons
 
     def _check_prior(self, prior: PublicPrior, model: Any) -> None:
         """Refuse a model that the public prior does not fit."""
@@ -291,7 +303,7 @@ class _Purchase:
 
     def _check(self) -> None:
         source, model = self._source, self._model
-        if source.path == "-":
+        if isinstance(source.path, str) and source.path == "-":
             raise ValueError("-: standard input can be read once only; expected a file, or a public vocabulary")
         if source.features is not None:
             raise ValueError(f"features={source.features}: expected only with a public vocabulary")

@@ -3,89 +3,89 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from ..checks import check_number
-from ..data import Corpus, Records
 from ..data.frames import named_columns
+from ..data.types import Matrix, Texts
 from ..data.vocabulary import count_matrix
-from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior
-from ..models.vocabulary import PrivateVocabulary
+from ..engine.budget import Budget
+from ..engine.statement import Privacy
+from ..models.family import VOCABULARY
+from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
+from ..models.lda.planning import DOC_LENGTH
+from ..models.plots import plot_topics
 from . import beside
-from .job import Job, Reading
-from .text import TextFile, read_settings, reading_file
+from .folder import write_model
+from .job import Job, Status
+from .places import kind_in
+from .progress import ProgressLine, ReadingLine, watched
+from .text import TextFile, read_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
-class Word(NamedTuple):
-    """A word of a topic, its probability and an interval for it."""
+class TopicWord(NamedTuple):
+    """A word of a topic.
 
+    ``topic`` counts from 1, ``share`` is the topic's part of all words, and ``records_share`` the part of the topic
+    that is not public. ``low`` and ``high`` are an interval of the word's probability, about the noise.
+    """
+
+    topic: int
+    share: float
+    records_share: float
     word: str
     probability: float
     low: float
     high: float
 
 
-class TopicRow(NamedTuple):
-    """A topic.
-
-    ``number`` counts from 1, ``share`` is of all words, ``from_records`` the part that is not public, ``words`` are its
-    first ones.
-    """
-
-    number: int
-    share: float
-    from_records: float
-    words: tuple[Word, ...]
-
-
-@dataclass(frozen=True)
-class Texts(TextFile):
-    """Texts in memory: ``data`` is a frame or a mapping of columns."""
-
-    data: Any = None
-
-    @property
-    def purchases(self) -> bool:
-        """Whether the words are purchased: never."""
-        return False
-
-    @property
-    def _by_prior(self) -> bool:
-        return True
-
-    def _read(self, reading: Reading) -> tuple[Corpus, dict[str, str], PrivateVocabulary | None]:
-        analyzer, words = self.words_analyzer(), self.public_words() or ()
-        records = Records(self.data, self.text or ("text",), self.person, invalid=self.invalid)
-        return records.corpus(words, analyzer), reading_file(self.text, analyzer), None
-
-
 class PrivateTopics:
-    """Topics of texts, made with public knowledge of the language.
+    """Topics of texts that may be published.
 
-    The topics may be published. It is a `Job` with `LatentDirichletAllocation` and a public prior. Words and topics are
-    public, and the releases tell which of them the records are about. For purchased words or many records use these
-    classes.
+    It is a `Job` with `LatentDirichletAllocation`. One ledger holds all that it spends, for words and for topics.
+    With a public prior, words and topics are public, and the releases tell which of them the records are about.
+    Without one, both come from the records. That takes thousands of persons.
 
     Parameters
     ----------
-    epsilon, delta : float, float or None
-        The guarantee for a person, or for a record if there are no persons; a delta of None is min(1e-5, 1/(10 n)).
-    prior : "public:LANGUAGE", path or PublicPrior
-        The public topics (`vips_fast.load_prior`).
-    vocab_size : int
-        Words of the prior that are counted, the commonest first.
+    epsilon, delta : float or None
+        The guarantee for a person, or for a record if there are no persons. An epsilon of None takes all that is left
+        of the budget, a delta of None is min(1e-5, 1/(10 n)).
+    public_prior : "public:LANGUAGE", path, PublicPrior or None
+        The public topics (`vips_fast.load_prior`); None for topics that come from the records only.
+    n_topics : int or None
+        Number of topics; None takes the number of the prior. Without a prior, None takes the plan's (`vips_fast.plan`).
+    vocab : "private", "public:LANGUAGE", path or None
+        The counted words: purchased with a share of epsilon, the commonest of a language, or a file of words. None
+        takes the words of the prior, or without one "private".
+    vocab_size : int or None
+        Most words. None is 5,000 of the prior, 8,000 of a language, and planned for "private".
+    max_share : float
+        A purchase leaves out words that more than this share of the persons use.
+    stop_words : "public:LANGUAGE", "none", path or None
+        Words to leave out; None is the language of prior or words, or English.
+    doc_length : int or None
+        Words that each text is brought to, a public number; None is the default of `LatentDirichletAllocation`.
     n_records : int or None
         The public number of persons, or of records. None counts them, and takes the number as public.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
     budget : path or None
         The budget of the data set.
+    progress : bool or None
+        Whether to show progress; None shows it on a terminal and in a notebook.
     n_jobs, random_state
         As for `LatentDirichletAllocation`.
 
@@ -97,41 +97,60 @@ class PrivateTopics:
     Examples
     --------
     >>> import numpy as np
-    >>> from vips_fast import PublicPrior
-    >>> from vips_fast.jobs import PrivateTopics
+    >>> from vips_fast import PrivateTopics, PublicPrior
     >>> words = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
     >>> ratios = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])
     >>> prior = PublicPrior(words, ratios, [1, 1], np.ones(16), "an example")
     >>> notes = {"note": ["cough and fever, rash", "rent and debt"] * 500, "patient": np.arange(1000) // 2}
-    >>> found = PrivateTopics(2.0, 1e-6, prior=prior, random_state=0).fit(notes, text="note", person="patient")
-    >>> sorted((topic.number, len(topic.words)) for topic in found.topics(3))
-    [(1, 3), (2, 3)]
+    >>> found = PrivateTopics(2.0, 1e-6, public_prior=prior, random_state=0).fit(notes, text="note", person="patient")
     >>> print(found)
     Found in a release: ...
+    >>> len(found.topics(3))
+    6
     >>> found.transform(["fever", "rent"]).shape
     (2, 2)
+
+    The folder of a fit has its texts and its guarantee, and can be loaded again.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found.save(f"{folder}/topics")
+    ...     again = PrivateTopics.load(f"{folder}/topics")
+    ...     again.report(f"{folder}/page.html")
+    >>> again.privacy_ == found.privacy_
+    True
     """
 
     def __init__(
         self,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float | None = None,
         *,
-        prior: str | os.PathLike[str] | PublicPrior = "public:en",
-        vocab_size: int = 5000,
+        public_prior: str | os.PathLike[str] | PublicPrior | None = "public:en",
+        n_topics: int | None = None,
+        vocab: str | os.PathLike[str] | None = None,
+        vocab_size: int | None = None,
+        max_share: float = 0.3,
+        stop_words: str | os.PathLike[str] | None = None,
+        doc_length: int | None = None,
         n_records: int | None = None,
         invalid: str = "raise",
         budget: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
         n_jobs: int | None = None,
         random_state: int | None = None,
     ):
-        self.epsilon, self.delta, self.prior, self.vocab_size = epsilon, delta, prior, vocab_size
-        self.n_records, self.invalid, self.budget = n_records, invalid, budget
+        self.epsilon, self.delta, self.public_prior, self.n_topics = epsilon, delta, public_prior, n_topics
+        self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
+        self.stop_words, self.doc_length = stop_words, doc_length
+        self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
         self.n_jobs, self.random_state = n_jobs, random_state
+
+    # ------------------------------------------------------------- fitting
 
     def fit(
         self,
-        data: Any,
+        data: Texts,
         text: str | Sequence[str] = "text",
         person: str | None = None,
         *,
@@ -153,69 +172,189 @@ class PrivateTopics:
 
         Raises the errors of `Job.run`.
         """
-        check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True)
-        prior = load_prior(self.prior)
-        common: dict[str, Any] = dict(
-            text=(text,) if isinstance(text, str) else tuple(text),
-            person=person,
+        check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
+        if self.epsilon is None and self.budget is None:
+            raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
+        prior, shown = self._prior(), watched() if self.progress is None else self.progress
+        source = TextFile(
+            data if isinstance(data, (str, os.PathLike)) or named_columns(data) else list(data),  # type: ignore[arg-type]
+            (text,) if isinstance(text, str) else tuple(text),
+            person,
+            vocab=None if self.vocab is None else os.fspath(self.vocab),
             vocab_size=self.vocab_size,
+            max_share=self.max_share,
+            stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
             public_prior=prior,
             invalid=self.invalid,
+            progress=lambda label: ReadingLine(label) if shown else nullcontext(),
         )
         model = LatentDirichletAllocation(
-            prior.n_topics,
+            self._topics(prior, source),
             epsilon=self.epsilon,
             delta=self.delta,
+            doc_length=self.doc_length,
             n_records=self.n_records,
             invalid=self.invalid,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        with tempfile.TemporaryDirectory() as folder:
-            if isinstance(data, (str, os.PathLike)):
-                source = TextFile(os.fspath(data), **common)
-            else:
-                # A table says the names of its columns; anything else is a list of texts.
-                table = data if named_columns(data) else {common["text"][0]: list(data)}
-                source = Texts(str(Path(folder) / "records"), data=table, **common)
-            place = Path(folder) / "topics" if out is None else Path(out)
-            budget = None if self.budget is None else os.fspath(self.budget)
-            self.model_ = Job(model, source, place, budget=budget, resume=resume).run().model
+        budget = None if self.budget is None else os.fspath(self.budget)
+        own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
+        job = Job(model, source, Path(out or "") if own is None else own / "topics", budget=budget, resume=resume)
+        job.progress = lambda: ProgressLine("fit") if shown else nullcontext()
+        try:
+            self.model_: LatentDirichletAllocation = job.run().model
+        except BaseException as error:
+            if own is not None and job.status is not Status.PLANNED:
+                error.add_note(f"The run is kept: give out={str(job.out)!r} too")
+                own = None
+            raise
+        finally:
+            if own is not None:
+                shutil.rmtree(own)
         return self
 
-    def topics(self, n_words: int = 10, level: float = 0.9) -> list[TopicRow]:
-        """List the topics, the largest first.
+    def _prior(self) -> PublicPrior | None:
+        return None if self.public_prior is None else load_prior(self.public_prior)
 
-        Intervals of the words' probabilities are at a ``level``.
+    def _topics(self, prior: PublicPrior | None, source: TextFile) -> int:
+        """Choose the number of topics, from public numbers."""
+        if prior is not None:
+            if self.n_topics not in (None, prior.n_topics):
+                raise ValueError(f"n_topics={self.n_topics}: expected None, or {prior.n_topics} as in public_prior")
+            return prior.n_topics
+        if self.n_topics is not None:
+            return self.n_topics
+        words = source.public_words()
+        planned = plan(
+            self.n_records or source.count(),
+            None if words is None else len(words),
+            None,
+            doc_length=self.doc_length or DOC_LENGTH,
+            epsilon=Budget.of(str(self.budget)).left if self.epsilon is None else self.epsilon,
+            delta=self.delta,
+            rows_per_group=None,
+        )
+        return planned.n_components
+
+    # ------------------------------------------------------------ read-outs
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; ``privacy_.statement()`` says it in words."""
+        return self._fitted().privacy_
+
+    def _fitted(self) -> LatentDirichletAllocation:
+        if not hasattr(self, "model_"):
+            raise ValueError("PrivateTopics is not fitted yet: call fit first")
+        return self.model_
+
+    def _words(self) -> list[str]:
+        model = self._fitted()
+        return model.inputs_[VOCABULARY].split("\n")[: model.n_features_in_]
+
+    def _by_size(self) -> list[int]:
+        return [int(k) for k in np.argsort(-self._fitted().components_.sum(axis=1), kind="stable")]
+
+    def topics(self, n_words: int = 10, level: float = 0.9) -> DataFrame | list[TopicWord]:
+        """List the first words of each topic, the largest topic first.
+
+        Intervals of the words' probabilities are at a ``level``. Returns a frame with the fields of `TopicWord` as
+        columns, or a list of `TopicWord` without pandas.
         """
+        rows = self._rows(n_words, level)
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.DataFrame(rows, columns=list(TopicWord._fields))
+
+    def _rows(self, n_words: int, level: float = 0.9) -> list[TopicWord]:
         check_number("n_words", n_words, 1, 10**6, integer=True)
-        model, words = self.model_, self.model_.inputs_["vocab.txt"].split("\n")
-        totals = model.components_.sum(axis=1)
-        best = np.argsort(-model.components_, axis=1, kind="stable")[:, :n_words]
-        intervals = model.components_interval(level) / totals[:, None, None]
+        model, words = self._fitted(), self._words()
+        sums = model.components_.sum(axis=1)
+        intervals = model.components_interval(level) / sums[:, None, None]
         rows = []
-        for k in np.argsort(-totals, kind="stable").tolist():
-            named = tuple(
-                Word(words[v], float(model.components_[k, v] / totals[k]), *map(float, intervals[k, v]))
-                for v in best[k].tolist()
-            )
-            rows.append(TopicRow(k + 1, float(totals[k] / totals.sum()), float(model.from_records_[k]), named))
+        for k in self._by_size():
+            about = k + 1, float(sums[k] / sums.sum()), float(model.from_records_[k])
+            for v in np.argsort(-model.components_[k], kind="stable")[:n_words].tolist():
+                low, high = intervals[k, v].tolist()
+                rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high))
         return rows
 
-    def transform(self, texts: Iterable[str | None]) -> np.ndarray:
+    def transform(self, texts: Iterable[str | None]) -> Matrix:
         """Compute topic proportions of texts, (n_texts, K).
 
         They describe these texts, and are not private.
         """
-        words = self.model_.inputs_["vocab.txt"].split("\n")[: self.model_.n_features_in_]
-        counts = count_matrix([list(texts)], words, read_settings(self.model_)["analyzer"])
-        return np.asarray(self.model_.transform(counts))
+        if isinstance(texts, (str, Mapping)) or named_columns(texts):
+            raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
+        counts = count_matrix([list(texts)], self._words(), read_settings(self._fitted())["analyzer"])
+        return self._fitted().transform(counts)
+
+    def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
+        """Draw the first words of the largest topics, with standard errors.
+
+        Raises ImportError without matplotlib.
+        """
+        check_number("n_topics", n_topics, 1, 10**6, integer=True)
+        model = self._fitted()
+        shown = self._by_size()[:n_topics]
+        return plot_topics(model, model.components_, model.components_sd_, self._words(), n_words, shown)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""
-        Path(path).write_text(beside.report(self.model_), encoding="utf-8")
+        Path(path).write_text(beside.report(self._fitted()), encoding="utf-8")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, its topics and its guarantee to a folder.
+
+        The folder holds public files only. Raises the errors of `LatentDirichletAllocation.save`.
+        """
+        write_model(self._fitted(), Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a folder of `save`, or of ``vips-fast fit lda`` with texts.
+
+        Raises ValueError if its model is about other data, and the errors of `LatentDirichletAllocation.load`.
+        """
+        kind = kind_in(os.fspath(path))
+        model = kind.load(os.fspath(path)) if issubclass(kind, LatentDirichletAllocation) else None
+        if model is None or not read_settings(model):
+            raise ValueError(f"{path}: a {kind.__name__} without texts; expected a folder of PrivateTopics.save")
+        found = cls(
+            model.epsilon,
+            model.delta,
+            public_prior=model.public_prior,
+            n_topics=int(model.n_components),
+            doc_length=model.doc_length,
+            n_records=model.n_records,
+        )
+        found.model_ = model
+        return found
+
+    def __repr__(self) -> str:
+        return f"PrivateTopics(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
         """The verdict, the topics and the guarantee."""
+        if not hasattr(self, "model_"):
+            return repr(self)
         verdict, texts = beside.verdict(self.model_), "".join(beside.written(self.model_).values())
         return "\n\n".join(part for part in (verdict, texts.rstrip(), beside.statement(self.model_).rstrip()) if part)
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "model_"):
+            return f"<pre>{escape(repr(self))}</pre>"
+        lines: dict[int, list[TopicWord]] = {}
+        for row in self._rows(10):
+            lines.setdefault(row.topic, []).append(row)
+        cells = "".join(
+            f"<tr><td>{k}</td><td>{words[0].share:.1%}</td><td>{words[0].records_share:.0%}</td>"
+            f"<td style='text-align: left'>{escape(' '.join(row.word for row in words))}</td></tr>"
+            for k, words in lines.items()
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("topic", "share", "from the records", "words"))
+        verdict = f"<p><b>{escape(beside.verdict(self.model_))}</b></p>"
+        return f"{verdict}<table><tr>{head}</tr>{cells}</table>{self.privacy_._repr_html_()}"

@@ -39,18 +39,26 @@ def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
 
 
 def plot_topics(
-    model: PrivateEstimator, components: Array, errors: Array, names: Sequence[str] | None, n_words: int
+    model: PrivateEstimator,
+    components: Array,
+    errors: Array,
+    names: Sequence[str] | None,
+    n_words: int,
+    shown: Sequence[int] | None = None,
 ) -> "Figure":
-    """Draw a panel for each topic: its first words' probabilities, with one standard error on either side."""
+    """Draw a panel for each topic: its first words' probabilities, with one standard error on either side.
+
+    Topics that are ``shown`` are numbered from 0; None shows all.
+    """
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
-    known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(components))
-    rows = -(-len(components) // columns)
+    shown = range(len(components)) if shown is None else shown
+    known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(shown))
+    rows = -(-len(shown) // columns)
     figure = new_figure(model, 3.0 * columns, (0.22 * n_words + 0.7) * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for k, panel in enumerate(panels):
-        if k >= len(components):
-            panel.set_axis_off()
-            continue
+    for panel in panels[len(shown) :]:
+        panel.set_axis_off()
+    for k, panel in zip(shown, panels, strict=False):
         first, total = np.argsort(-components[k], kind="stable")[:n_words], components[k].sum()
         values, sd = components[k, first] / total, errors[k, first] / total
         colors = np.where(values < 2 * sd, "#9db9d6", "#0b5cad")

@@ -1,5 +1,10 @@
 """Text from files that somebody else may have written, for a terminal or a page."""
 
+import contextlib
+import os
+import sys
+from typing import IO
+
 #: Control characters, surrogates, separators of lines, marks and overrides of direction, each with its replacement.
 _ESCAPED = {
     code: ascii(chr(code))[1:-1]
@@ -26,3 +31,30 @@ def printable(text: str) -> str:
     True
     """
     return text.translate(_ESCAPED)
+
+
+def put(stream: IO[str] | None, text: str) -> bool:
+    """Write to a stream at once.
+
+    A stream that fails is closed, because its rest would fail again at exit.
+    """
+    if stream is None:
+        return False
+    try:
+        stream.write(text)
+        stream.flush()
+        return True
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        return False
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Write to standard error; a closed pipe does not end the command."""
+    put(sys.stderr, text + end)
+
+
+def rewrite(text: str) -> None:
+    """Write over the present line of standard error."""
+    put(getattr(sys.stderr, "stream", sys.stderr), "\r" + printable(text))

@@ -13,6 +13,7 @@ from ...accounting import rounded_up
 from ...data import split
 from ...jobs import beside
 from ...jobs.places import check_place
+from ...jobs.progress import ProgressLine
 from ...models.family import COLUMNS, VOCABULARY
 from ...models.inputs import listed
 from ...models.lda import LatentDirichletAllocation
@@ -21,7 +22,6 @@ from ...models.sbn import SigmoidBeliefNetwork
 from ...report import paragraph, table
 from ...store.atomic import PUBLIC, write_file
 from ..messages import say, width
-from ..output import ProgressLine
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
 _STEPS, _NETWORK_STEPS = 10, 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,11 +14,10 @@ from ...accounting import rounded_up
 from ...engine.budget import BudgetExceededError
 from ...engine.planner import Planner
 from ...jobs import Job, Outcome, Reading, Source, Status, beside
+from ...jobs.folder import write_model
 from ...jobs.places import check_place
-from ...models.persistence import write_into
 from ...models.search import PrivateSearch
 from ...report.html import environment
-from ...store.atomic import PUBLIC, new_folder, put_in_place, write_file
 from ..messages import Exit, ExitWith, object_line, report, say
 from ..options import read_tried
 from ..output import fit_object, warn_of_delta, warn_of_taints
@@ -127,7 +125,7 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
     with warnings_said(args):
         search.fit(X, y, inputs=found.inputs, budget=args.budget, on_forecast=show_forecast(args), **whose, **public)
     best = search.best_estimator_
-    _write(best, out, {**beside.written(best, found.n_words), beside.PRIVACY: beside.statement(best)})
+    write_model(best, out, found.n_words)
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)
     if args.json:
         said = fit_object(args, best, time.perf_counter() - start)
@@ -143,16 +141,3 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
 def _reading(job: Job) -> Reading:
     """Let a source read, without a run folder: a search purchases nothing."""
     return Reading(job.model, None, Planner(), None, None, job.groups, job.unit_name, lambda: None)
-
-
-def _write(model: Any, out: Path, files: dict[str, str]) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    folder = new_folder(out.absolute())
-    try:
-        write_into(model._fitted(), folder)
-        for name, text in files.items():
-            write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
-        put_in_place(folder, out.absolute())
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise

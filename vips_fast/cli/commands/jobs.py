@@ -22,12 +22,12 @@ from ...engine.planner import Cost
 from ...engine.request import RunForecast
 from ...jobs import Job, Material, Reading, Source
 from ...jobs.folder import refusal, run_folder, spent
+from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
 from ..inputs import read_labels, text_file
 from ..messages import say
 from ..options import in_options
-from ..output import ProgressLine
 
 
 @dataclass(frozen=True)

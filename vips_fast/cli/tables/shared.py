@@ -40,7 +40,9 @@ DOC_LENGTH = setting("--doc-length", _LENGTH, WHOLE, metavar="N")
 TABLE = (file("--out", ".csv or .npy; default: print", ending(".csv", ".npy")), JSON)
 #: Rows of numbers, or a table with a schema.
 ROWS = (
-    source("input", "rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, JSON Lines or Parquet", "INPUT"),
+    source(
+        "input", "rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet", "INPUT"
+    ),
     source("--schema", "the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR"),
 )
 
@@ -97,8 +99,8 @@ _WORDS = Group(
 def documents(*, learns: bool) -> tuple[Entry, ...]:
     """Give the place of documents; for a command that learns words, also how text becomes words."""
     formats = (
-        "CSV, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (CSR .npz, UCI docword, LDA-C), "
-        "shards, or the word docstrings"
+        "CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), "
+        "counts (CSR .npz, UCI docword, LDA-C), shards, or the word docstrings"
     )
     words = "the vocabulary: FILE with one word a line"
     if learns:
@@ -109,7 +111,7 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
     where = (
         source("input", formats, "INPUT", words=("docstrings", "-")),
         source("--vocab", words, words=("private", "public:") * learns),
-        Option("--format", "csv, jsonl, parquet, folder, npz, docword or ldac; default: detected"),
+        Option("--format", "csv, jsonl, parquet, xlsx, folder, npz, docword or ldac; default: detected"),
         Option("--features", "number of words, if no file says it", WHOLE),
         Option("--text", columns, metavar="COLUMN", nargs="+"),
         Option("--encoding", "of text files, default utf-8", default="utf-8"),

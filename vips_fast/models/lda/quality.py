@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from ...data.corpus import Corpus
 from ...data.counts import documents
 from ...data.types import Data, Matrix, Vector
 from ...engine.gain import FoundGain
@@ -73,7 +74,7 @@ class TopicQuality(Transformer):
 
     def coherence(
         self,
-        X_public: Data | Iterable[Sequence[str]],
+        X_public: Data | Corpus | Iterable[Sequence[str]],
         measure: str = "npmi",
         n_words: int = 10,
         *,

@@ -1,0 +1,86 @@
+"""Show progress on a terminal, in a notebook or in a log."""
+
+import math
+import shutil
+import sys
+import time
+from typing import Any, Self
+
+from ..accounting.printing import rounded_up
+from ..engine.loop import Progress
+from ..store.text import rewrite, tell
+
+#: Least seconds between two updates on a terminal; most lines of a log.
+_PAUSE, _LINES = 0.1, 20
+
+
+def watched() -> bool:
+    """Tell whether standard error is a terminal or a notebook."""
+    stream = sys.stderr
+    return stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
+
+
+class _Line:
+    """A line of standard error that shows the progress of some work."""
+
+    def __init__(self, label: str):
+        self._label, self._terminal = label, watched()
+        self._next, self._length = -math.inf, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._length:
+            tell("")
+
+    def _show(self, text: str) -> None:
+        text = f"{self._label}: {text}"
+        if not self._terminal:
+            tell(text)
+            return
+        # A line that wraps could not be rewritten.
+        text = text[: shutil.get_terminal_size().columns - 1]
+        rewrite(f"{text:<{self._length}}")
+        self._length = len(text)
+
+
+class ReadingLine(_Line):
+    """Show the progress of a reader.
+
+    It passes the bytes read and their number, or 0 if it is unknown.
+
+    Nothing is shown within a second of the first call; in a log, a line follows when the time has doubled.
+    """
+
+    _start: float | None = None
+
+    def __call__(self, read: int, size: int) -> None:
+        """Show a line, if one is due."""
+        now = time.perf_counter()
+        if self._start is None:
+            self._start, self._next = now, now + 1
+        if now >= self._next or (read == size and self._length):
+            whole = f" of {size / 1e6:,.1f}" if size else ""
+            self._show(f"{read / 1e6:,.1f}{whole} MB, {now - self._start:.1f} s")
+            self._next = now + (_PAUSE if self._terminal else now - self._start)
+
+
+class ProgressLine(_Line):
+    """A fit's callback.
+
+    It computes epsilon, which takes an accountant, only for a line that it shows.
+    """
+
+    def __call__(self, progress: Progress) -> None:
+        """Show a line, if one is due."""
+        start = time.perf_counter()
+        due = start >= self._next if self._terminal else progress.step % math.ceil(progress.n_steps / _LINES) == 0
+        if not due and progress.step < progress.n_steps:
+            return
+        epsilon = progress.epsilon
+        spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
+        self._show(f"step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s")
+        # Even if epsilon is slow to compute, showing it takes less than a tenth of the time.
+        now = time.perf_counter()
+        self._next = now + max(_PAUSE, 10 * (now - start))
