@@ -69,7 +69,8 @@ def test_more_than_two_classes(run, folder):
     code, text, _ = run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))
     assert code == 0 and "yes: age" in text
     rows = (folder / "m" / "coefficients.csv").read_text().splitlines()
-    assert rows[0] == "class,feature,mean,low_90,high_90" and len(rows) == 1 + 3 * 4
+    assert rows[0].startswith("class,feature,mean,low_90,high_90,change,log_odds") and len(rows) == 1 + 3 * 4
+    assert [row.partition(",")[0] for row in rows[1::4]] == ["no", "yes", "?"]  # as the schema has them
     assert run("predict", folder / "m", folder / "t.csv")[1].startswith("p(?),p(no),p(yes)\n")
     code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")
     assert code == 0 and "equal   coefficients.csv" in text

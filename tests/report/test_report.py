@@ -198,7 +198,7 @@ def test_pages_of_large_models_stay_small(monkeypatch):
     assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
     assert "Shown are the 5 largest of 14 topics." in learned.note
     learned = make_dossier(reported.coefficients()).learned
-    assert len(learned.table) == 12 and learned.caption == "The 12 largest coefficients"
+    assert len(learned.table) == 12 and learned.caption == "The 12 largest effects"
     learned = make_dossier(reported.images()).learned
     assert len(learned.pictures) == 1 + 2 and learned.note == "Shown are 2 of 6 hidden units."
 

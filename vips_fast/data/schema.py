@@ -31,8 +31,9 @@ the order of the features::
     [columns.id]
     kind = "ignore"
 
-``missing`` and ``unknown`` say what becomes of a cell without a value and of one that is not among ``values``: "refuse"
-(the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
+A category may have a ``reference``, the value that the effects of its other values are measured from; by default its
+first. ``missing`` and ``unknown`` say what becomes of a cell without a value and of one that is not among ``values``:
+"refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
 ``name=?`` and ``name=*``.
 """
 
@@ -47,7 +48,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -65,6 +66,21 @@ _MISSING, _UNKNOWN, _WRONG = -1, -2, -3
 #: A number with a decimal comma, and points between its thousands or none.
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 _PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "expected a finite number"}
+
+
+class Change(NamedTuple):
+    """A change of a column in its own units, as a change of the encoded columns.
+
+    ``text`` names it, such as "+1" or "yes instead of no", and is empty for a category's reference; ``weights`` are
+    places of encoded columns and how much they change; ``beside`` are the places of all that are made of the column;
+    ``reach`` is how many times the change fits between the column's bounds, which ``whole`` names.
+    """
+
+    text: str
+    weights: tuple[tuple[int, float], ...]
+    beside: tuple[int, ...] = ()
+    whole: str = ""
+    reach: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,8 @@ class Column:
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
     decimal : {".", ","}
         The mark in numbers that are texts. With a comma, "1.234,5" is a number, and "1.5" is not.
+    reference : str or None
+        The value of a category that effects of its others are measured from; None is its first.
     missing, unknown : {"refuse", "zero", "flag"}
         See the module.
 
@@ -99,6 +117,7 @@ class Column:
     values: tuple[str, ...] = ()
     centred: bool = True
     decimal: str = "."
+    reference: str | None = None
     missing: str = "refuse"
     unknown: str = "refuse"
 
@@ -116,7 +135,10 @@ class Column:
         if number:
             bounds = (self.low, self.high)
             real = all(isinstance(b, (int, float)) and not isinstance(b, bool) and math.isfinite(b) for b in bounds)
-            expect(real and self.low < self.high, f"low={self.low!r}, high={self.high!r}: expected numbers, low < high")  # type: ignore[operator]
+            expect(
+                real and self.low < self.high,  # type: ignore[operator]
+                f"low={self.low!r}, high={self.high!r}: expected numbers, low < high, from a code book or the unit",
+            )
         else:
             expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
         expect(isinstance(self.centred, bool) and (number or self.centred), "centred: expected for a number only")
@@ -129,6 +151,10 @@ class Column:
             self.kind != "binary" or len(self.values) == 2, f"{len(self.values)} values: expected 2 of a binary column"
         )
         expect(self.kind != "category" or len(self.values) >= 1, "values: expected a list of them")
+        if self.reference is not None:
+            expect(self.kind == "category", "reference: expected for a category only")
+            object.__setattr__(self, "reference", text_of(self.reference))
+            expect(self.reference in self.values, f"reference={self.reference!r}: expected one of its values")
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -139,6 +165,30 @@ class Column:
         own = own[1:] if self.kind == "binary" else own or (self.name,)
         flags = (("missing", "?"), ("unknown", "*"))
         return own + tuple(f"{self.name}={mark}" for rule, mark in flags if getattr(self, rule) == "flag")
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """A change in the column's own units for each of `features`."""
+        if self.kind == "number":
+            assert self.low is not None and self.high is not None
+            first, last = self.encode([self.low, self.high], frozenset())[0]
+            reach, weight = self.high - self.low, (last - first) / (self.high - self.low)
+            start = f"{self.low - first / weight:g}"
+            whole = f"from {self.low:g} to {self.high:g}"
+            made = [Change("+1", ((0, float(weight)),), whole=whole, reach=reach)]
+        elif self.kind == "binary":
+            start = self.values[0]
+            made = [Change(f"{self.values[1]} instead of {start}", ((0, 1.0),))]
+        else:
+            start, made = self.reference or (self.values or ("",))[0], []
+            for code, value in enumerate(self.values):
+                other = ((code, 1.0), (self.values.index(start), -1.0))
+                made.append(Change("", ()) if value == start else Change(f"{value} instead of {start}", other))
+        against = ((self.values.index(start), -1.0),) if self.kind == "category" else ()
+        for code, name in list(enumerate(self.features))[len(made) :]:
+            what = "missing" if name.endswith("?") else "another value"
+            made.append(Change(f"{what} instead of {start}", ((code, 1.0), *against)))
+        return tuple(made)
 
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
         """Number of each cell's value among ``values``, negative where it has none."""
@@ -227,6 +277,18 @@ class Schema:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the encoded columns: a number's own, "name=value" for the values of others."""
         return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """A change in a column's own units for each of `feature_names`; weights are of all encoded columns."""
+        made: list[Change] = []
+        for column in self.columns:
+            first = len(made)
+            places = tuple(range(first, first + len(column.features)))
+            for one in column.changes:
+                weights = tuple((first + place, weight) for place, weight in one.weights)
+                made.append(one._replace(weights=weights, beside=places))
+        return tuple(made)
 
     @property
     def row_norm(self) -> float:
@@ -356,7 +418,8 @@ def draft(names: Iterable[str]) -> str:
     """A template of a schema for columns of these names, to be filled in from what is publicly known of them."""
     head = (
         "# Fill in from public knowledge, never from the rows. kind is one of\n"
-        "#   number (low, high; centred = false for amounts from 0), category (values), binary (two values), ignore;\n"
+        "#   number (low, high; centred = false for amounts from 0), category (values; reference = the one that\n"
+        "#   others are compared with), binary (two values), ignore; of a label the last of two values is reported;\n"
         '# missing and unknown: "refuse", "zero" or "flag".\n'
         'nulls = [""]\n'
     )

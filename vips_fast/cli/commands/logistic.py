@@ -15,6 +15,7 @@ from ...data import Schema
 from ...data.shards import is_sharded
 from ...jobs import Material
 from ...models.logistic import BayesianLogisticRegression
+from ...models.logistic.effects import largest
 from ..inputs import column_inputs, read_array, read_labels, read_lines, read_matrix, read_new_rows, read_table, sharded
 from .data import CLASSES
 from .fit import run_fit
@@ -79,7 +80,7 @@ def fit(args: Namespace) -> int:
 
 def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
     """Rows that a function reads; their labels may come from a schema."""
-    return ReadBy(args.input, read, args.person, frozenset({"classes"}))
+    return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm"}))
 
 
 def _material(X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None) -> Material:
@@ -98,7 +99,14 @@ def _of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Materia
     if not counts and args.classes is None:
         estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
+    _take_norm(args, estimator, kept)
     return _material(X, y, kept.feature_names, kept, cells.get(args.person))
+
+
+def _take_norm(args: Namespace, estimator: BayesianLogisticRegression, schema: Schema | None) -> None:
+    """Take the largest norm of a schema's rows, if no other is given."""
+    if schema is not None and args.row_norm is None:
+        estimator.set_params(row_norm=schema.row_norm)
 
 
 def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
@@ -107,20 +115,22 @@ def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Materi
     assert shards is not None
     if (known := shards.text(CLASSES)) is not None and args.classes is None:
         estimator.set_params(classes=json.loads(known))
+    _take_norm(args, estimator, shards.schema)
     names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
     return _material(shards, shards.labels, names, shards.schema, shards.groups)
 
 
-def _largest(model: Any, names: Any) -> str:
-    """List the ten largest coefficients whose interval leaves out 0."""
-    mean, interval = model.coef_.reshape(-1), model.credible_interval(0.9).reshape(-1, 2)
-    if len(model.coef_) > 1:
-        names = [f"{label}: {name}" for label in model.classes_.tolist() for name in names]
-    size = np.where((interval[:, 0] > 0) | (interval[:, 1] < 0), np.abs(mean), 0.0)
-    lines = [
-        f"  {mean[j]:+8.3f}  [{interval[j, 0]:+.3f}, {interval[j, 1]:+.3f}]  {names[j]}"
-        for j in np.argsort(-size, kind="stable")[:10]
-        if size[j] > 0
-    ]
-    head = "Largest coefficients (posterior mean, 90 % interval):"
-    return "\n".join([head, *(lines or ["  none whose interval leaves out 0"]), ""])
+def _largest(model: BayesianLogisticRegression, names: Sequence[str]) -> str:
+    """List the ten largest effects whose intervals leave out 0."""
+    named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
+    found, several = largest(named), len(model.classes_) > 2
+    others = [label for label in model.classes_.tolist() if label != model.outcome_]
+    head = "Odds of each class against the rest" if several else f"Odds of {model.outcome_!s} against {others[0]!s}"
+    lines = [f"{head}: odds ratio and 90 % interval of a change, the largest first."]
+    if not found:
+        lines.insert(0, "Mostly noise: no interval leaves out an odds ratio of 1.")
+    for one in found:
+        ratio, low, high = (f"{value:.4g}" for value in one.odds_ratio)
+        column = one.name if one.label == one.name else one.name.partition("=")[0]
+        lines.append(f"  {ratio:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
+    return "\n".join([*lines, ""])

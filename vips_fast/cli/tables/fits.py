@@ -155,7 +155,7 @@ BLR = _fit(
     Option("--label", "of a table: the column of labels or counts", metavar="COLUMN"),
     NAMES,
     privacy=(
-        setting("--row-norm", "bound for the scale of rows, default 1; public", POSITIVE),
+        setting("--row-norm", "bound for the scale of rows, public; default: the schema's, or 1", POSITIVE),
         setting(
             "--classes",
             "the labels, public; default: the schema's, or the data's, taken as public",

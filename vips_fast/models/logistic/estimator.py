@@ -26,6 +26,7 @@ from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Attribute, Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
+from .effects import Effect, Interval, calibration, effects, marginal, outcomes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
@@ -118,6 +119,13 @@ class BayesianLogisticRegression(Classifier):
     (True, True)
     >>> model.privacy_.epsilon <= 5.0
     True
+
+    Effects of the columns on the second class as ``classes`` states them, and its probabilities against public labels.
+
+    >>> model.outcome_, model.effects()[0].change, model.marginal_effects(X)[0][:3]
+    ('yes', '+1', ('yes', 'x1', '+1'))
+    >>> [n for predicted, observed, n in model.calibration(X, y, bins=3)]
+    [100, 100, 100]
 
     One step at a time, for which the noise is given; and the paper's Algorithm 5.
 
@@ -392,6 +400,40 @@ class BayesianLogisticRegression(Classifier):
         half = ndtri(0.5 + level / 2) * np.sqrt(variance)
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
+
+    @property
+    def outcome_(self) -> str | float | None:
+        """The class whose log odds `effects` are about: of two the second as ``classes`` states them, or as they sort.
+
+        ``classes_`` is sorted, as scikit-learn expects, and ``coef_`` is about ``classes_[1]``. The signs of the two
+        differ if ``classes`` states the labels in another order. None with more classes, each of which has effects.
+        """
+        if len(self.classes_) > 2:
+            return None
+        label: str | float = self.classes_[int(outcomes(self)[0].sign > 0)].item()
+        return label
+
+    def effects(self, level: float = 0.9) -> list[Effect]:
+        """Compute effects in the columns' own units, with intervals at a level in (0, 1).
+
+        Units and reference values come from the schema, if the fit had it among its ``inputs``; without one a change is
+        +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
+        """
+        return effects(self, level)
+
+    def marginal_effects(self, X: Data, level: float = 0.9) -> list[tuple[str, str, str, Interval]]:
+        """Average marginal effects on the probability of the outcome over rows X.
+
+        The result describes X: give public or held-out rows. See `vips_fast.models.logistic.effects.marginal`.
+        """
+        return marginal(self, X, level)
+
+    def calibration(self, X: Data, y: Column, bins: int = 10) -> list[tuple[float, Interval, int]]:
+        """Predicted probabilities of the outcome and its shares among labels y, in ``bins`` parts of the rows X.
+
+        The result describes X and y: give public or held-out rows.
+        """
+        return calibration(self, X, y, bins)
 
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
         """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.

@@ -1,0 +1,146 @@
+"""Effects of a logistic regression: outcomes, units, marginal effects and calibration."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.data import Schema
+
+SCHEMA = Schema.parse("""[columns.age]
+kind = "number"
+low = 20
+high = 80
+missing = "flag"
+[columns.amount]
+kind = "number"
+low = 0
+high = 4
+centred = false
+[columns.work]
+kind = "category"
+values = ["state", "private", "none"]
+unknown = "flag"
+reference = "private"
+[columns.smoker]
+kind = "binary"
+values = ["no", "yes"]
+""")
+NAMES = ["age", "age=?", "amount", "work=state", "work=private", "work=none", "work=*", "smoker=yes"]
+
+
+def encoded(n=4000):
+    rng = np.random.default_rng(0)
+    cells = {
+        "age": rng.uniform(20, 80, n).tolist(),
+        "amount": rng.uniform(0, 4, n).tolist(),
+        "work": rng.choice(["state", "private", "none", "x"], n).tolist(),
+        "smoker": rng.choice(["no", "yes"], n).tolist(),
+    }
+    cells["age"][:200] = [None] * 200
+    X = SCHEMA.encode(cells)
+    logit = X @ np.array([1.5, 0.3, 1.0, 0.2, 0.7, -0.4, 0.0, 0.8]) - 1.0
+    return X, np.where(rng.random(n) < expit(logit), "ill", "well"), logit
+
+
+def fitted(classes=("well", "ill"), **settings):
+    X, y, _ = encoded()
+    model = BayesianLogisticRegression(private=False, n_steps=40, classes=classes, **settings)
+    return model.fit(X, y, inputs={"schema.toml": SCHEMA.to_toml()})
+
+
+def test_changes_are_in_the_columns_units():
+    """Encoding a row before and after a change differs by the change's weights."""
+    base = {"age": 50, "amount": 1, "work": "private", "smoker": "no"}
+    after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 2}, 3: {"work": "state"}, 5: {"work": "none"}}
+    after |= {6: {"work": "abroad"}, 7: {"smoker": "yes"}}
+    assert list(SCHEMA.feature_names) == NAMES
+
+    def row(cells):
+        return SCHEMA.encode({name: [cell] for name, cell in cells.items()}).toarray()[0]
+
+    for j, change in enumerate(SCHEMA.changes):
+        moved = np.zeros(len(NAMES))
+        for place, weight in change.weights:
+            moved[place] += weight
+        assert bool(change.text) == (j != 4)
+        if j in after:
+            np.testing.assert_allclose(row({**base, **after[j]}) - row(base), moved, atol=1e-12)
+    texts = ["+1", "missing instead of 50", "+1", "state instead of private", "", "none instead of private"]
+    assert [c.text for c in SCHEMA.changes] == [*texts, "another value instead of private", "yes instead of no"]
+
+
+def test_the_outcome_is_the_second_of_the_classes_as_stated():
+    """The order of ``classes`` turns effects, and nothing that scikit-learn reads."""
+    one, other, unstated = fitted(), fitted(("ill", "well")), fitted(None)
+    assert (one.outcome_, other.outcome_, unstated.outcome_) == ("ill", "well", "well")
+    assert one.classes_.tolist() == other.classes_.tolist() == ["ill", "well"]
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    for a, b, c in zip(one.effects(), other.effects(), unstated.effects(), strict=True):
+        np.testing.assert_allclose(a.log_odds, -np.array([b.log_odds.mean, b.log_odds.high, b.log_odds.low]))
+        assert b == c and a.outcome == "ill"
+    age = one.effects()[0]
+    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_odds.mean)
+    assert age.odds_ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_odds.mean)
+    narrow = one.effects(0.5)[0]
+    assert age.log_odds.low < narrow.log_odds.low < narrow.log_odds.high < age.log_odds.high
+    with pytest.raises(ValueError, match="level=1"):
+        one.effects(1)
+
+
+def test_more_classes_have_effects_each_in_the_stated_order():
+    X, _, _ = encoded()
+    y = np.random.default_rng(1).choice(["a", "b", "c"], X.shape[0])
+    model = BayesianLogisticRegression(private=False, n_steps=3, classes=["c", "a", "b"]).fit(X, y)
+    found = model.effects()
+    assert [one.outcome for one in found[:: X.shape[1]]] == ["c", "a", "b"] and model.outcome_ is None
+    assert found[0].coefficient.mean == model.coef_[2, 0] and found[0].change == "+1" and found[0].name == "x1"
+    with pytest.raises(ValueError, match="3 classes: expected a model of two"):
+        model.marginal_effects(X)
+    with pytest.raises(ValueError, match="3 classes: expected a model of two"):
+        model.calibration(X, y)
+
+
+@pytest.mark.parametrize("covariance", ["full", "spherical"])
+def test_marginal_effects_are_differences_of_probabilities(covariance):
+    """Of each change, as moving the rows themselves makes them; slopes by a small step."""
+    X, y, _ = encoded(1500)
+    model = BayesianLogisticRegression(
+        n_steps=30, classes=["well", "ill"], covariance=covariance, noise_multiplier=0.5, row_norm=2.0, options=None
+    ).fit(X, y, inputs={"schema.toml": SCHEMA.to_toml()})
+    found = {name: interval for _, name, _, interval in model.marginal_effects(X)}
+    assert "work=private" not in found and len(found) == 7
+    rows, w = X.toarray(), -model.coef_[0]
+    _, scale = model._rows_of(X)
+    logit = -model.decision_function(X)
+    for name, on, off in (("smoker=yes", {7: 1}, {7: 0}), ("work=none", {5: 1}, {4: 1})):
+        beside = [3, 4, 5, 6] if name.startswith("work") else [7]
+        ends = []
+        for side in (on, off):
+            moved = rows.copy()
+            moved[:, beside] = 0
+            for place, value in side.items():
+                moved[:, place] = value / scale
+            ends.append(expit(logit + scale * ((moved - rows) @ w)).mean())
+        low, high = found[name].low, found[name].high
+        assert found[name].mean == pytest.approx(ends[0] - ends[1], abs=1e-9) and low < found[name].mean < high
+    slope = (expit(logit) * (1 - expit(logit))).mean() * w[0] / 30
+    assert found["age"].mean == pytest.approx(slope, rel=1e-6)
+    with pytest.raises(ValueError, match="X has no rows"):
+        model.marginal_effects(X[:0])
+
+
+def test_calibration_compares_with_public_labels():
+    X, y, logit = encoded(4000)
+    model = fitted()
+    curve = model.calibration(X, y, bins=8)
+    assert sum(n for *_, n in curve) == X.shape[0] and len(curve) == 8
+    predicted = np.array([p for p, _, _ in curve])
+    assert (np.diff(predicted) > 0).all() and all(share.low < share.mean < share.high for _, share, _ in curve)
+    assert sum(share.low <= p <= share.high for p, share, _ in curve) >= 5
+    turned = fitted(("ill", "well")).calibration(X, y, bins=8)
+    np.testing.assert_allclose([p for p, _, _ in turned][::-1], 1 - predicted)
+    with pytest.raises(ValueError, match="labels of the model's classes"):
+        model.calibration(X, np.where(y == "ill", "sick", y))
+    with pytest.raises(ValueError, match="labels of the model's classes"):
+        model.calibration(X, y[:5])

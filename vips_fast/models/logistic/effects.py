@@ -1,0 +1,204 @@
+"""Coefficients as effects: which outcome, in the columns' own units, as odds ratios, on probabilities.
+
+Everything here is computed from a fitted `BayesianLogisticRegression`, so it costs no privacy. Functions that take rows
+describe these rows too: give them public or held-out ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, ndtri
+
+from ...checks import check_number
+from ...data.schema import Change, Schema
+from ..family import SCHEMA
+from ..inputs import column_names
+
+#: Draws from the posterior for marginal effects.
+_DRAWS = 400
+
+
+class Interval(NamedTuple):
+    """A posterior mean and the central interval around it."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
+
+
+class Effect(NamedTuple):
+    """The effect of an encoded column on an outcome.
+
+    Attributes
+    ----------
+    outcome : str
+        The class whose log odds change.
+    name : str
+        The encoded column.
+    coefficient : Interval
+        Its coefficient.
+    change : str
+        A change in the column's own units: "+1", or "yes instead of no". Empty for a category's reference.
+    log_odds : Interval
+        How much the change adds to the log odds of the outcome.
+    odds_ratio : Interval
+        By how much the change multiplies the odds: the exponentials of ``log_odds``.
+    whole : Interval
+        ``log_odds`` of the change that ``label`` names: of a number with a schema, from one bound to the other. By it
+        columns of different units compare.
+    label : str
+        Column and change, as a reader names them: "age from 18 to 90".
+    """
+
+    outcome: str
+    name: str
+    coefficient: Interval
+    change: str
+    log_odds: Interval
+    odds_ratio: Interval
+    whole: Interval
+    label: str
+
+
+class Outcome(NamedTuple):
+    """A class that effects are about: label, row of the coefficients, and the sign that these have for it."""
+
+    label: str
+    row: int
+    sign: float
+
+
+def outcomes(model: Any) -> list[Outcome]:
+    """List the classes that effects are about, in the order in which ``classes`` states them, or as they sort.
+
+    Of two classes it is the second; of more, each against the rest.
+    """
+    labels, stated = model.classes_.tolist(), model._as_fitted().classes
+    order = labels if stated is None else np.asarray(stated).tolist()
+    if len(labels) > 2:
+        return [Outcome(str(label), labels.index(label), 1.0) for label in order]
+    return [Outcome(str(order[1]), 0, 1.0 if order[1] == labels[1] else -1.0)]
+
+
+def changes(model: Any) -> Sequence[Change]:
+    """The changes of the columns, from the model's schema; without one, +1 of each encoded column."""
+    text = model.inputs_.get(SCHEMA)
+    if text is None:
+        return [Change("+1", ((j, 1.0),)) for j in range(model.n_features_in_)]
+    return Schema.parse(text).changes
+
+
+def names(model: Any) -> Sequence[str]:
+    """Name the encoded columns; numbers if nothing names them."""
+    return column_names(model._fitted().public) or [f"x{j + 1}" for j in range(model.n_features_in_)]
+
+
+def effects(model: Any, level: float) -> list[Effect]:
+    """Compute the effects of all columns, outcome by outcome."""
+    check_number("level", level, 0, 1, low_open=True, high_open=True)
+    named = names(model)
+    own, reach, made = changes(model), float(ndtri(0.5 + level / 2)), []
+    limits = model.credible_interval(level).reshape(*model.coef_.shape, 2)
+    for outcome, k, sign in outcomes(model):
+        mean, (low, high) = sign * model.coef_[k], np.sort(sign * limits[k], axis=1).T
+        for j, (name, change) in enumerate(zip(named, own, strict=True)):
+            places = np.array([place for place, _ in change.weights], dtype=int)
+            weights = np.array([weight for _, weight in change.weights])
+            center, half = float(weights @ mean[places]), reach * math.sqrt(_variance(model, k, places, weights))
+            log_odds = Interval(center, center - half, center + half)
+            whole = Interval(*(change.reach * v for v in log_odds))
+            label = f"{name.partition('=')[0]} {change.whole or change.text}" if change.beside else name
+            with np.errstate(over="ignore"):
+                ratio = Interval(*np.exp(log_odds).tolist())
+            coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
+            made.append(Effect(outcome, name, coefficient, change.text, log_odds, ratio, whole, label))
+    return made
+
+
+def _variance(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
+    """Posterior variance of a weighted sum of coefficients of the k-th outcome."""
+    if model._spherical:
+        return float(model.covariance_[0] * (weights @ weights))
+    d = model.covariance_.shape[-1]
+    part = model.covariance_.reshape(-1, d, d)[k][np.ix_(places, places)]
+    return max(float(weights @ part @ weights), 0.0)
+
+
+def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
+    """The largest effects whose intervals leave out 0."""
+    clear = [one for one in found if one.change and one.log_odds.clear]
+    return sorted(clear, key=lambda one: -abs(one.whole.mean))[:most]
+
+
+def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
+    """Compute average marginal effects on a probability over rows, which should be public.
+
+    The effect of "+1" of a number is the average slope of the probability. The effect of another change is the average
+    difference between rows that are set to one side of it and to the other. Draws of the coefficients from their
+    posterior, from a fixed seed, give the interval. Returns outcome, column, change and effect.
+    """
+    check_number("level", level, 0, 1, low_open=True, high_open=True)
+    if len(model.classes_) > 2:
+        raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for marginal effects")
+    ((label, _, sign),), named, tail = outcomes(model), names(model), (1 - level) / 2
+    (matrix, scale), mean = model._rows_of(X), model._fitted().arrays["weights"]
+    covariance = model.covariance_[0] * np.eye(len(mean)) if model._spherical else model.covariance_
+    values, vectors = np.linalg.eigh(covariance)
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    m = sign * np.vstack([mean, mean + draws]).T
+    told = [(name, change) for name, change in zip(named, changes(model), strict=True) if change.text]
+    sums, n = np.zeros((len(told), _DRAWS + 1)), matrix.shape[0]
+    if n == 0:
+        raise ValueError("X has no rows: expected at least one")
+    for first in range(0, n, 1024):
+        part = matrix[first : first + 1024]
+        rows = np.asarray(part.toarray() if sparse.issparse(part) else part) * scale[first : first + 1024, None]
+        logits = rows @ m
+        slope = (expit(logits) * expit(-logits)).sum(axis=0)
+        for sum_, (_, change) in zip(sums, told, strict=True):
+            if change.text == "+1":
+                sum_ += slope * sum(weight * m[place] for place, weight in change.weights)
+                continue
+            without = logits - rows[:, list(change.beside)] @ m[list(change.beside)]
+            to, start = (sum(max(side * w, 0.0) * m[place] for place, w in change.weights) for side in (1, -1))
+            sum_ += (expit(without + to) - expit(without + start)).sum(axis=0)
+    limits = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T.tolist()
+    return [
+        (label, name, change.text, Interval(float(sum_[0] / n), *ends))
+        for (name, change), sum_, ends in zip(told, sums, limits, strict=True)
+    ]
+
+
+def calibration(model: Any, X: Any, y: Any, bins: int) -> list[tuple[float, Interval, int]]:
+    """Compare predicted probabilities of the outcome with public labels.
+
+    Rows are sorted by their probability and cut into ``bins`` parts. Returns each part's mean probability, the share of
+    the outcome in it with Wilson's 90 % interval, and the number of rows.
+    """
+    check_number("bins", bins, 1, 1000, integer=True)
+    if len(model.classes_) > 2:
+        raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for a calibration curve")
+    p, labels = model.predict_proba(X), np.asarray(y).astype(model.classes_.dtype)
+    known = np.isin(labels, model.classes_)
+    if labels.shape != (len(p),) or not known.all():
+        raise ValueError(f"y has shape {labels.shape}: expected ({len(p)},), labels of the model's classes")
+    column = int(outcomes(model)[0].sign > 0)
+    predicted, hit = p[:, column], labels == model.classes_[column]
+    made, z = [], float(ndtri(0.95))
+    for rows in np.array_split(np.argsort(predicted, kind="stable"), bins):
+        if n := len(rows):
+            share = float(hit[rows].mean())
+            center = (share + z * z / (2 * n)) / (1 + z * z / n)
+            half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+            made.append((float(predicted[rows].mean()), Interval(share, center - half, center + half), n))
+    return made
