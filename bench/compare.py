@@ -2,12 +2,13 @@
 
     python bench/compare.py learn bench/baseline.json RUN.json …    # several runs of one commit on an idle machine
     python bench/compare.py record bench/results/latest.json        # a line of bench/history.jsonl
-    python bench/compare.py check bench/baseline.json bench/results/latest.json
+    python bench/compare.py check bench/baseline.json bench/results/latest.json   # --only lda for a part
     python bench/compare.py report                                  # bench/results/history.svg
 
 Absolute times differ from machine to machine; the ratio of a kernel to its peer in one process hardly does. Each ratio
 has a tolerance of its own, `WIDTH` standard deviations of its logarithm between the runs that the baseline was learned
-from. A ratio that fell by more is measured again, and has fallen only if it does so every time: exit status 1.
+from. A ratio that fell by more is measured again, and has fallen only if it does so every time. The exit status is 1 then, and if
+a ratio of the baseline is missing; `--only` checks the ratios whose names contain a text.
 """
 
 import argparse
@@ -99,9 +100,13 @@ def ratios_of(bench: dict) -> list[str]:
     return [f"{bench['name']}: {peer}" for peer in bench["extra_info"].get("ratios", {})]
 
 
-def check(baseline: dict, results: dict, again=measured_again) -> int:
-    """Print every ratio beside the baseline's; 1 if one fell and stays there when it is measured again."""
-    known, latest = baseline["ratios"], ratios(results)
+def check(baseline: dict, results: dict, again=measured_again, only: str = "") -> int:
+    """Print every ratio beside the baseline's; 1 if one is missing, or fell and stays there when it is measured again."""
+    named = ({name: r for name, r in found.items() if only in name} for found in (baseline["ratios"], ratios(results)))
+    known, latest = named
+    if not known:
+        print(f"--only {only}: no ratio of the baseline has this in its name", file=sys.stderr)
+        return 1
     if baseline["machine"] != machine(results):
         print(f"the baseline is from another processor: {baseline['machine']}", file=sys.stderr)
     low = fallen(known, latest)
@@ -119,7 +124,9 @@ def check(baseline: dict, results: dict, again=measured_again) -> int:
         print(f"{old:8.2f} -> {new:8.2f}  {new / old - 1:+7.1%} of -{allowed:.0%} {'FELL' * (name in low):4} {name}")
     if low:
         print(f"{len(low)} of {len(known)} ratios fell, {1 + REPEATS} times", file=sys.stderr)
-    return 1 if low else 0
+    if missing := known.keys() - latest.keys():
+        print(f"{len(missing)} of {len(known)} ratios are missing; run all benches, or use --only", file=sys.stderr)
+    return 1 if low or missing else 0
 
 
 def record(results: dict, history: Path = HISTORY) -> None:
@@ -175,6 +182,8 @@ def main(argv=None) -> int:
         command = commands.add_parser(name)
         command.add_argument("baseline", type=Path)
         command.add_argument("results", type=Path, nargs=nargs)
+        if name == "check":
+            command.add_argument("--only", default="", metavar="TEXT", help="ratios whose names contain it")
     commands.add_parser("record").add_argument("results", type=Path, nargs=1)
     commands.add_parser("report").add_argument("--out", type=Path, default=BENCH / "results" / "history.svg")
     args = parser.parse_args(argv)
@@ -186,7 +195,7 @@ def main(argv=None) -> int:
         record(results[0])
         return 0
     if args.command == "check":
-        return check(json.loads(args.baseline.read_text()), results[0])
+        return check(json.loads(args.baseline.read_text()), results[0], only=args.only)
     known = learned([ratios(run) for run in results])
     args.baseline.write_text(
         json.dumps({"machine": machine(results[0]), "runs": len(results), "ratios": known}, indent=1) + "\n"

@@ -100,6 +100,15 @@ def test_what_fell_once_is_measured_again_and_nothing_else(capsys):
     assert "test_1: peer" in [line for line in capsys.readouterr().out.splitlines() if "FELL" in line][0]
 
 
+def test_missing_ratios_fail_unless_they_are_left_out(capsys):
+    baseline = {"machine": "a processor", "ratios": {f"test_{i}: peer": {"ratio": 10.0, "sd": 0.01} for i in range(3)}}
+    part = results({"test_1: peer": 10.0})
+    assert compare.check(baseline, part, None) == 1 and "2 of 3 ratios are missing" in capsys.readouterr().err
+    assert compare.check(baseline, results({}), None) == 1
+    assert compare.check(baseline, part, None, only="test_1") == 0
+    assert compare.check(baseline, part, None, only="test_9") == 1
+
+
 def test_spreads_are_drawn_towards_the_typical_one_and_one_run_has_none():
     runs = [{"a: p": 10.0, "b: p": 10.0 + i, "c: p": 10.0 + 0.1 * i} for i in range(5)]
     spread = {name: known["sd"] for name, known in compare.learned(runs).items()}
