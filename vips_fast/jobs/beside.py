@@ -42,13 +42,6 @@ def written(model: Any, n_words: int = 10) -> dict[str, str]:
     return {name: part_of(model).text(model, column_names(model._fitted().public), n_words)} if name else {}
 
 
-def verdict(model: Any) -> str:
-    """Describe the worth of a model, if releases show it."""
-    from ..report import part_of
-
-    return part_of(model).verdict(model)
-
-
 def report(model: Any) -> str:
     """Write the report of a model, for ``report.html``."""
     from ..report import html_report
