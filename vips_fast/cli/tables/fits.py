@@ -134,6 +134,7 @@ LDA = _fit(
         DISTINCT_WORDS,
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
         setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
+        setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
         OneOf(
             setting("--topic-word-prior", "default 1 / topics", POSITIVE),
             source("--prior-model", "a model of PUBLIC documents and the same words, as prior", "DIR", searched=False),
