@@ -11,6 +11,8 @@ from ..engine.gain import FoundGain
 
 #: A gain that matters.
 _LEAST = 0.02
+#: With a lower end below it, the noise hides whether there is a gain.
+_UNSURE = -0.1
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Verdict:
         else:
             reads = clear is not None and readable
             advice = "good for reading and for tables, not for prediction" if reads else ""
-            worth = "weak" if reads or (clear is None and found.high > _LEAST) else "noise"
+            likely = clear is None and found.gain > _LEAST and found.low > _UNSURE
+            worth = "weak" if reads or likely else "noise"
             uncertain = f"little or not better ({found.low:.0%} to {found.high:.0%})"
             gain = uncertain if found.high > _LEAST else "no better"
         head = "mostly noise" if worth == "noise" else f"{worth}{': ' if advice else ''}{advice}"
