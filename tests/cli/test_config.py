@@ -93,6 +93,7 @@ OWN = {
         "distinct_words": 9.5,
         "anyway": True,
         "doc_topic_prior": 0.5,
+        "no_measure_gain": True,
         "topic_word_prior": 0.5,
     },
     "fit blr": {

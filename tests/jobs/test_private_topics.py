@@ -122,7 +122,7 @@ def test_a_file_gives_a_published_folder(prior, tmp_path):
     assert json.loads((out / "text.json").read_text())["columns"] == ["note"]
     found.report(tmp_path / "page.html")
     assert "a test" in (tmp_path / "page.html").read_text()
-    assert str(found).startswith("Found in a release: half of a person's words")
+    assert str(found).startswith("Verdict: ")
     # A finished job spends nothing more.
     same = topics(prior).fit(tmp_path / "notes.csv", text="note", person="patient", out=out, resume=True)
     np.testing.assert_array_equal(same.model_.components_, found.model_.components_)

@@ -257,19 +257,20 @@ def test_few_steps_give_histograms_or_one_score():
 def test_shell_and_report_say_what_was_found():
     used, left = fitted(), fitted(prior=prior_of(V, shuffled=True), noise_multiplier=3.0)
     for model, end in ((used, "of their probability comes from the records."), (left, "public topics were not used.")):
-        said = beside.verdict(model)
+        said = model.verdict_.text
         assert "half of a record's words predict the other half" in said and said.endswith(end)
         assert said in unescape(html_report(model))
     (text,) = beside.written(used).values()
-    head, *rows = text.splitlines()
+    first, empty, head, *rows = text.splitlines()
+    assert first == used.verdict_.text and not empty
     assert head == "share  from the records  topic and its words" and len(rows) == K
     shares = [float(row.split("%")[0]) for row in rows]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.3)
     (text,) = beside.written(left).values()
-    assert "share" not in text
+    assert "share  from" not in text
     assert "% from the records, the rest public" in html_report(used)
     assert "from the records" in short_report(make_dossier(used)) and "from the records]" not in short_report(
         make_dossier(left)
     )
     plain = LatentDirichletAllocation(3, noise_multiplier=30.0, n_records=50, n_steps=3).fit(documents(50, V))
-    assert beside.verdict(plain) == "" and plain.found_gain_ is None and (plain.from_records_ == 1.0).all()
+    assert plain.verdict_.worth in ("", "noise") and plain.found_gain_ is None and (plain.from_records_ == 1.0).all()

@@ -25,7 +25,7 @@ class FoundGain(NamedTuple):
     """A gain, which is the share of perplexity that a model saves, and its 90 % interval.
 
     The gain is measured against a released prediction that knows nothing of the unit. The interval is about the noise
-    and, for a finished model, about the units that the data hold by chance.
+    and, for a finished model, about the units that the data hold by chance. A number below -1 is given as -1.
     """
 
     gain: float
@@ -122,5 +122,5 @@ class Score:
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
         sd = (self.sd**2 + (self.more**2 if finished else 0.0)) ** 0.5
-        nats = self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd
-        return FoundGain(*(1.0 - np.exp(-nats / self.predicted)).tolist())
+        nats = np.clip(self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd, -NATS, NATS)
+        return FoundGain(*np.maximum(1.0 - np.exp(-nats / self.predicted), -1.0).tolist())

@@ -47,13 +47,6 @@ def texts(model: Any, n_words: int = 10) -> dict[str, str]:
     return {**written(model, n_words), PRIVACY: statement(model)}
 
 
-def verdict(model: Any) -> str:
-    """Describe the worth of a model, if releases show it."""
-    from ..report import part_of
-
-    return part_of(model).verdict(model)
-
-
 def report(model: Any) -> str:
     """Write the report of a model, for ``report.html``."""
     from ..report import html_report

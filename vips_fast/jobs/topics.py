@@ -341,8 +341,8 @@ class PrivateTopics:
         """The verdict, the topics and the guarantee."""
         if not hasattr(self, "model_"):
             return repr(self)
-        verdict, texts = beside.verdict(self.model_), "".join(beside.written(self.model_).values())
-        return "\n\n".join(part for part in (verdict, texts.rstrip(), beside.statement(self.model_).rstrip()) if part)
+        texts = "".join(beside.written(self.model_).values())
+        return f"{texts.rstrip()}\n\n{beside.statement(self.model_).rstrip()}"
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "model_"):
@@ -356,5 +356,5 @@ class PrivateTopics:
             for k, words in lines.items()
         )
         head = "".join(f"<th>{name}</th>" for name in ("topic", "share", "from the records", "words"))
-        verdict = f"<p><b>{escape(beside.verdict(self.model_))}</b></p>"
+        verdict = f"<p><b>{escape(str(self.model_.verdict_))}</b></p>"
         return f"{verdict}<table><tr>{head}</tr>{cells}</table>{self.privacy_._repr_html_()}"

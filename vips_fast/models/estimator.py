@@ -76,7 +76,8 @@ class PrivateEstimator(Fitted):
 
     def _whole_schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Schedule a whole fit, whose last step may be a score of the finished model."""
-        schedule, asked = self._schedule(public, terms), getattr(self._options or self, "measure_gain", None)
+        schedule = self._schedule(public, terms)
+        asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
         if schedule is None or not terms.noised or asked is False:
             return schedule
         return replace(schedule, measured=schedule.n_steps >= (2 if asked else MEASURED))

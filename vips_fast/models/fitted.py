@@ -24,6 +24,7 @@ from ..engine.statement import Privacy
 from . import persistence
 from .conventions import Conventions
 from .settings import same
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -101,8 +102,10 @@ class Fitted(Conventions):
         return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
 
     def _repr_html_(self) -> str:
-        said = "" if self._result is None else self._result.privacy._repr_html_()
-        return f"<pre>{escape(repr(self))}</pre>{said}"
+        if self._result is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        verdict = f"<p><strong>{escape(str(self.verdict_))}</strong></p>" if self.verdict_.text else ""
+        return f"{verdict}<pre>{escape(repr(self))}</pre>{self._result.privacy._repr_html_()}"
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither a key nor a lock is ever stored or copied.
@@ -148,6 +151,14 @@ class Fitted(Conventions):
         ``partial_fit``, for models without a score, or with ``measure_gain=False``.
         """
         return measured_gain(self._fitted().state)
+
+    @property
+    def verdict_(self) -> Verdict:
+        """The worth of the model in words, from releases only."""
+        unit = self._fitted().privacy.unit
+        return Verdict.of(
+            self.found_gain_, f"half of a {unit}'s columns predict the other half", over="their shares do"
+        )
 
     @property
     def n_steps_(self) -> int:

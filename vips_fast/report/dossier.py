@@ -44,6 +44,7 @@ class Dossier:
     facts: tuple[tuple[str, str], ...]
     unit: str
     gains: tuple[Gain, ...]
+    verdict: str
     learned: Learned
     findings: tuple[Finding, ...]
     curve: figures.Rows | None
@@ -118,6 +119,7 @@ def make_dossier(
         facts=tuple(facts),
         unit=privacy.unit,
         gains=tuple(one for one in found if one is not None),
+        verdict=model.verdict_.text,
         learned=learned,
         findings=tuple(assess(result)),
         curve=_curve(ledger, privacy.delta) if privacy.private and len(ledger) else None,

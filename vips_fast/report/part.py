@@ -89,10 +89,6 @@ class Part:
             caption="Published arrays",
         )
 
-    def verdict(self, model: Any) -> str:
-        """Describe the worth of a model, if releases show it; else ""."""
-        return ""
-
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the text file of a fitted model, or ""."""
         return ""

@@ -11,6 +11,8 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     learned = dossier.learned
     head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
+    if dossier.verdict:
+        lines = [paragraph(dossier.verdict, width), "", *lines]
     for topic in learned.topics:
         lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{_mark(topic)}")
     for group in learned.groups[:10]:

@@ -76,7 +76,9 @@ def _said(outcome: Outcome) -> str:
     if outcome.words is not None:
         words = f"{outcome.model.n_features_in_} words were purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
-    lines = [said for said in (outcome.shown, beside.verdict(outcome.model)) if said]
+    lines = [outcome.shown] if outcome.shown else []
+    if (verdict := outcome.model.verdict_.text) and verdict not in outcome.shown:
+        lines.insert(0, verdict)
     lines.append(beside.statement(outcome.model) + closing)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.

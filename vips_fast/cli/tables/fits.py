@@ -135,6 +135,7 @@ LDA = _fit(
         switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
+        setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
     ),
     examples=(

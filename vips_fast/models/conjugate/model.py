@@ -16,6 +16,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
 from .block import Room, loop_of, room
+from .score import ColumnPrediction
 
 if TYPE_CHECKING:
     from .estimator import ConjugateEstimator
@@ -106,6 +107,12 @@ class ConjugateModel(Model):
     """
 
     at_root = ("_average", "_loop")
+
+    @property
+    def has_score(self) -> bool:  # type: ignore[override]
+        """Whether the user's estimator has densities of columns."""
+        return hasattr(self.functions, "column_logs")
+
     _spacing: float
 
     def __init__(self, functions: "ConjugateEstimator", n_columns: int, seed: int):
@@ -208,6 +215,9 @@ class ConjugateModel(Model):
 
     def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
+
+    def gain_score(self) -> ColumnPrediction:
+        return ColumnPrediction(self.functions, self.parameters)
 
     def state(self) -> dict[str, np.ndarray]:
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}

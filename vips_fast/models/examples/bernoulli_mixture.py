@@ -128,6 +128,19 @@ class BernoulliMixture(ConjugateEstimator):
         scales = [float(self.center), self._radius(d), self._count_weight(d)]
         return constant, log_one - log_zero, scales, alpha / alpha.sum(), a / (a + b)
 
+    def component_weights(self, parameters: tuple[Array, ...]) -> Array:
+        """Return the weights, for a score."""
+        return parameters[3]
+
+    def scored_columns(self, records: Matrix) -> Matrix:
+        """Bring records to [0, 1]."""
+        return np.clip(records, 0.0, 1.0)
+
+    def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
+        """Compute log-probabilities of a column by component, (n, K)."""
+        ones = parameters[4][:, column]
+        return cast(Matrix, values[:, None] * np.log(ones) + (1.0 - values[:, None]) * np.log1p(-ones))
+
     weights_ = parameter(3, "(K,) expected weights.")
     probabilities_ = parameter(4, "(K, d) expected probabilities of a 1.")
 

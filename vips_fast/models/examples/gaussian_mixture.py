@@ -11,7 +11,7 @@ from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
 from ...data.types import Array, Matrix, Vector
-from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax
+from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax, within
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,19 @@ class GaussianMixture(ConjugateEstimator):
         constant = digamma(alpha) - digamma(alpha.sum()) + log_density
         linear, quadratic = precision * means * self.radius, -precision / 2 * self.radius**2
         return constant, linear, quadratic, [self.radius], alpha / alpha.sum(), means, 1 / precision
+
+    def component_weights(self, parameters: tuple[Array, ...]) -> Array:
+        """Return the weights, for a score."""
+        return parameters[4]
+
+    def scored_columns(self, records: Matrix) -> Matrix:
+        """Scale records down to the radius, row by row."""
+        return within(records, self.radius)
+
+    def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
+        """Compute log-densities of a column by component, (n, K), up to a constant."""
+        means, variances = parameters[5][:, column], parameters[6][:, column]
+        return cast(Matrix, -((values[:, None] - means) ** 2) / (2.0 * variances) - 0.5 * np.log(variances))
 
     weights_ = parameter(4, "(K,) expected weights.")
     means_ = parameter(5, "(K, d) expected means.")

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
-from ..conjugate import ConjugateEstimator, affine, parameter, softmax
+from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
 #: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
@@ -231,6 +231,18 @@ class VectorMixture(ConjugateEstimator):
         share = _WORD_SHARE if self._n_words else 0.0
         scales = [self._count_weight(means.shape[1] + self._n_words), share, float(self.max_words)]
         return constant, means / variance, scales, weights, means, [variance], words, [words_sd]
+
+    def component_weights(self, parameters: tuple[Array, ...]) -> Array:
+        """Return the weights, for a score."""
+        return parameters[3]
+
+    def scored_columns(self, records: Matrix) -> Matrix:
+        """Scale vectors down to a norm of 1, row by row, and leave words out."""
+        return within(records[:, : records.shape[1] - self._n_words], 1.0)
+
+    def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
+        """Compute log-densities of a coordinate by component, (n, K), up to a constant."""
+        return cast(Matrix, -((values[:, None] - parameters[4][:, column]) ** 2) / (2.0 * parameters[5]))
 
     weights_ = parameter(3, "(K,) weights.")
     means_ = parameter(4, "(K, d) centers, of projected vectors.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...data.types import Data, Matrix, Vector
 from ...engine.gain import FoundGain
 from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
+from ..verdict import Verdict
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .model import LdaModel
 from .prior_model import PriorLdaModel
@@ -56,6 +58,31 @@ class TopicQuality(Transformer):
         """
         found, share = self._judged()
         return super().found_gain_ if share is None else found
+
+    @property
+    def verdict_(self) -> Verdict:
+        """The worth of the topics in words, from releases only.
+
+        It counts the different words among the first 10 of each topic whose probability is at least two standard errors
+        of the noise. With three of them for each topic, the topics can be read.
+        """
+        return self._kept_verdict()
+
+    @kept
+    def _kept_verdict(self) -> Verdict:
+        components, errors, unit = self.components_, self.components_sd_, self._fitted().privacy.unit
+        best = np.argsort(-components, axis=1, kind="stable")[:, :10]
+        known = np.take_along_axis(components, best, 1) >= 2.0 * np.take_along_axis(errors, best, 1)
+        clear = len(np.unique(best[known])) if (errors > 0).any() else None
+        claim, over = f"half of a {unit}'s words predict the other half", "word frequencies do"
+        enough = min(3 * len(components), components.shape[1] // 2)
+        found = Verdict.of(self.found_gain_, claim, over=over, clear=clear, enough=enough, feature="word")
+        if self._judged()[1] is None or found.found is None:
+            return found
+        weights = components.sum(axis=1)
+        share = float(self.from_records_ @ weights / weights.sum())
+        public = f"The topics are public ones; {share:.0%} of their probability comes from the records."
+        return replace(found, text=f"{found.text} {'The public topics were not used.' if share == 1.0 else public}")
 
     @property
     def from_records_(self) -> Vector:

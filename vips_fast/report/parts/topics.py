@@ -43,7 +43,7 @@ class Topics(Part):
             topics.append(Topic(k + 1, share, tuple(names[k]), clear, rows, own))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
-        note = self.verdict(model)
+        note = ""
         if noisy and hidden and not public:
             note += (
                 f" Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
@@ -64,38 +64,19 @@ class Topics(Part):
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
         )
 
-    def verdict(self, model: Any) -> str:
-        """Describe the found gain and the source of the topics."""
-        found = model.found_gain_
-        if found is None:
-            return ""
-        if found.low > 0.02:
-            worth = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
-        elif found.high > 0.02:
-            worth = f"little or not better ({found.low:.0%} to {found.high:.0%})"
-        else:
-            worth = "no better"
-        unit = model.privacy_.unit
-        said = f"Found in a release: half of a {unit}'s words predict the other half {worth} than word frequencies do."
-        weights = model.components_.sum(axis=1)
-        share = float(model.from_records_ @ weights / weights.sum())
-        if share == 1.0:
-            return f"{said} The public topics were not used."
-        return f"{said} The topics are public ones; {share:.0%} of their probability comes from the records."
-
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the first words of each topic.
+        """Write the verdict and the first words of each topic.
 
         Public topics are sorted by size, with their shares and the part that is not public.
         """
-        own = model.from_records_
+        own, verdict = model.from_records_, f"{model.verdict_}\n\n" if model.verdict_.text else ""
         lines = topics_table(model.components_, columns, n_words)
         if (own == 1.0).all():
-            return lines + "\n"
+            return f"{verdict}{lines}\n"
         shares = model.components_.sum(axis=1) / model.components_.sum()
         order, rows = np.argsort(-shares, kind="stable"), lines.split("\n")
         head = "share  from the records  topic and its words"
-        return "\n".join([head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]) + "\n"
+        return verdict + "\n".join([head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]) + "\n"
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""

@@ -1,0 +1,80 @@
+"""Judge a fitted model in words, from releases only: useful, weak or noise.
+
+Two numbers decide. The found gain says how much the model tells about a record. The clear features say how far the
+model stands above the noise: words of topics, for example. A model with clear features and a small gain is good for
+reading and for tables, and not for prediction.
+"""
+
+from dataclasses import dataclass
+
+from ..engine.gain import FoundGain
+
+#: A gain that matters.
+_LEAST = 0.02
+#: With a lower end below it, the noise hides whether there is a gain.
+_UNSURE = -0.1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The worth of a model.
+
+    Attributes
+    ----------
+    worth : {"useful", "weak", "noise", ""}
+        "" if no release shows it.
+    found : FoundGain or None
+    clear : int or None
+        Different features that stand clear of the noise; None if the model has no such count.
+    text : str
+        The verdict in one line, "" without one.
+    """
+
+    worth: str
+    found: FoundGain | None
+    clear: int | None
+    text: str
+
+    @classmethod
+    def of(
+        cls,
+        found: FoundGain | None,
+        claim: str,
+        *,
+        over: str,
+        clear: int | None = None,
+        enough: int = 0,
+        feature: str = "",
+    ) -> "Verdict":
+        """Judge a found gain and the number of clear features.
+
+        ``claim`` names the prediction, ``over`` the one that it is compared with. From ``enough`` clear features on,
+        the model can be read.
+        """
+        readable = clear is None or clear >= enough
+        if found is None:
+            if readable:
+                return cls("", found, clear, "")
+            return cls("noise", found, clear, f"Verdict: mostly noise. {_count(clear, feature)}")
+        if found.low > _LEAST:
+            worth, advice = ("useful", "") if readable else ("weak", "good for prediction, not for reading")
+            gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
+        else:
+            reads = clear is not None and readable
+            advice = "good for reading and for tables, not for prediction" if reads else ""
+            likely = clear is None and found.gain > _LEAST and found.low > _UNSURE
+            worth = "weak" if reads or likely else "noise"
+            uncertain = f"little or not better ({found.low:.0%} to {found.high:.0%})"
+            gain = uncertain if found.high > _LEAST else "no better"
+        head = "mostly noise" if worth == "noise" else f"{worth}{': ' if advice else ''}{advice}"
+        text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."
+        return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _count(clear: int | None, feature: str) -> str:
+    if clear == 1:
+        return f"1 {feature} stands clear of the noise."
+    return f"{clear or 'No'} different {feature}s stand clear of the noise."
