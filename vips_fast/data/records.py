@@ -175,6 +175,22 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
             return names
 
 
+def is_utf8(path: str | os.PathLike[str]) -> bool:
+    """Read a whole file of texts, and tell whether it is UTF-8 or has a mark that says UTF-16.
+
+    The answer depends on the records. Parquet and Excel files know their encoding.
+    """
+    with naming(path), _broken(), open_text(path) as file:
+        if is_excel(path) or file.peek(4).startswith(b"PAR1"):
+            return True
+        try:
+            for _ in _lines(file, "utf-8", [0]):
+                pass
+        except BadLine as error:
+            return "not utf-8 text" not in str(error)
+        return True
+
+
 @dataclass(frozen=True)
 class Records:
     """Raw texts and, where a column says so, the persons whose they are.

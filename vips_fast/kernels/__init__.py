@@ -1,6 +1,14 @@
 """The hand-optimized kernels behind a thin, checked Python interface; `reference` has their twins in plain numpy."""
 # ruff: noqa: F403
 
+from importlib.util import find_spec
+
+if find_spec(f"{__name__}.native") is None:
+    raise ImportError(
+        f"{__path__[0]}: source code without compiled kernels; run python -P, or Python in another folder, to use "
+        "the installed package"
+    )
+
 from . import lda, logistic, noise, psd, results, sbn
 from .lda import *
 from .logistic import *

@@ -125,6 +125,7 @@ def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
         if forecast.warning is None:
             if not args.quiet:
                 say(forecast.text)
+            getattr(args, "confirm", lambda: None)()
         elif args.anyway:
             warnings.warn(forecast.text, forecast.warning, stacklevel=2)
         else:

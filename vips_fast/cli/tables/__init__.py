@@ -7,7 +7,7 @@ A new option is one entry here. The parser, the job file, the help, the manual p
 from ..options import Option, command, switch
 from .fits import FIT, SEARCH
 from .models import CLEAN, COHERENCE, COMPARE, FINISH, PLOT, PREDICT, REPORT, SHOW, SIGN, TOPICS, TRANSFORM, VERIFY
-from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, VECTORS
+from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START, VECTORS
 
 VERSION = Option("--version", "print the version", const=True)
 
@@ -18,13 +18,14 @@ PROGRAM = command(
     VERSION,
     switch("--debug", "show the traceback of an error"),
     examples=(
+        "start notes.csv",
         "demo",
         "fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
         "fit blr table.csv --schema schema.toml --label income --epsilon 0.5 --out model",
         "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
     inner=(
-        *(DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PRIOR, PREDICT),
+        *(START, DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PRIOR, PREDICT),
         *(TRANSFORM, PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
     ),
 )

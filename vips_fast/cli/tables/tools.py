@@ -54,6 +54,29 @@ DEMO = command(
     examples=("--epsilon 1 --topics 8", "blr --out regression", "sbn"),
 )
 
+START = command(
+    "start",
+    "a first run with questions: from a table to a page about its topics",
+    source("input", "CSV, Excel, JSON Lines or Parquet", "FILE"),
+    Option("--text", "column of the texts", metavar="COLUMN"),
+    Option("--person", "column that identifies the person, or none", metavar="COLUMN"),
+    Option("--unit", "what such a person is called", metavar="NAME"),
+    Option("--encoding", "of the file, if it is not UTF-8"),
+    Option("--epsilon", "the privacy loss of one person; default 2", POSITIVE),
+    Option("--note-length", "words of a usual text; 0: not known", INTEGER),
+    Option("--language", "of the texts, default en"),
+    Option("--words", "public or private", choices=("public", "private")),
+    Option("--topics", "number of topics, without public ones", WHOLE),
+    Option("--go", "whether to spend it, after the forecast; default yes", choices=("yes", "no")),
+    folder("--out", "folder to write, default topics", default="topics"),
+    file("--job", "job file to write, default OUT.toml"),
+    switch("--yes", "ask nothing: what is not given is the default"),
+    Option("--no-open", "do not open the page", dest="open", default=True, const=False),
+    QUIET,
+    run="start:start",
+    examples=("notes.csv", "notes.csv --text note --person patient --epsilon 1 --yes --no-open"),
+)
+
 PLAN = command(
     "plan",
     "settings of a private topic model from public numbers",

@@ -1,0 +1,133 @@
+"""A first run with questions: a stranger's path from a table to a page, through a real terminal and from a script."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+
+from vips_fast import PublicPrior
+from vips_fast.cli import main
+from vips_fast.cli.commands.start import _guesses
+from vips_fast.models.lda import prior_file
+
+WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
+SECRET = "zq7351"
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A stored prior of English, and notes of 600 patients as a spreadsheet on Windows writes them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    ratios = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])
+    prior_file("en").parent.mkdir(parents=True)
+    PublicPrior(WORDS, ratios, [1, 1], np.ones(16), "a test").save(prior_file("en"))
+    rng = np.random.default_rng(0)
+    notes = [" ".join(rng.choice(WORDS[8 * (i % 2) :][:8], 6)) for i in range(1200)]
+    rows = ["Patient ID;Größe;Note", *(f"{SECRET}{i // 2};1,5;{note} é" for i, note in enumerate(notes))]
+    return "\n".join(rows) + "\n"
+
+
+def answered(monkeypatch, answers):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
+def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
+    (tmp_path / "notes.csv").write_text(table, encoding=encoding)
+    answered(monkeypatch, "\n" * 20)
+    began = time.perf_counter()
+    assert main(["start", "notes.csv", "--no-open"]) == 0 and time.perf_counter() - began < 120
+    said = capsys.readouterr()
+    assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "Found in a release" in said.out
+    assert ("not UTF-8. All its bytes were read" in said.out) == (encoding == "cp1252")
+    assert SECRET not in said.out + said.err
+    assert "patient of" in (tmp_path / "topics" / "privacy.txt").read_text()
+    assert "a test" in (tmp_path / "topics" / "report.html").read_text()
+    options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
+    read = encoding if encoding == "cp1252" else "utf-8"
+    given = {name: options[name] for name in ("text", "person", "unit", "epsilon", "public_prior", "encoding")}
+    assert given == dict(
+        text=["Note"], person="Patient ID", unit="patient", epsilon=2.0, public_prior="public:en", encoding=read
+    )
+    # The same answers again spend nothing more; others do not change the job file.
+    answered(monkeypatch, "")
+    assert main(["start", "notes.csv", "--no-open"]) == 0 and "nothing was spent" in capsys.readouterr().out
+    assert main(["start", "notes.csv", "--yes", "--epsilon", "1"]) == 2
+    assert "topics.toml: exists, with other settings" in capsys.readouterr().err
+
+
+def test_through_a_terminal(table, tmp_path):
+    """A wrong answer is asked again; the line of a page that a browser opens is left out."""
+    (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "vips_fast", "start", "notes.csv", "--no-open", "--quiet"]
+    environment = dict(os.environ, COLUMNS="200", PYTHONSAFEPATH="1")
+    started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+
+    def expect(text):
+        nonlocal seen
+        while text not in seen:
+            seen += os.read(ours, 4096)  # raises where the command has ended
+        seen = seen.partition(text)[2]
+
+    for question, answer in [
+        (b"(--encoding): ", b""),
+        (b"(--text): ", b"note"),
+        (b"did you mean 'Note'?", b"Note"),
+        (b"(--person): ", b""),
+        (b"(--unit): ", b"customer"),
+        (b"74 % at epsilon 1;", b""),
+        (b"(--note-length): ", b"12"),
+        (b"(--language): ", b""),
+        (b"(--words): ", b"public"),
+        (b"(--go): ", b"y"),
+    ]:
+        expect(question)
+        if question.startswith(b"74"):
+            expect(b"(--epsilon): ")
+        os.write(ours, answer + b"\n")
+    expect(b"The page about it: topics/report.html")
+    assert started.wait(60) == 0
+    os.close(ours)
+    assert "customer of" in (tmp_path / "topics" / "privacy.txt").read_text()
+    assert tomllib.loads((tmp_path / "topics.toml").read_text())["options"]["doc_length"] == 6
+
+
+def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    assert main(["start", "notes.csv", "--yes", "--go", "no"]) == 2
+    assert "nothing was spent; topics.toml keeps the answers" in capsys.readouterr().err
+    assert not (tmp_path / "topics").exists() and not (tmp_path / "topics.run").exists()
+
+
+@pytest.mark.parametrize(
+    "header, more, message",
+    [
+        ("who;what", (), "--text: expected a value; it has no default here"),
+        ("who;Note", ("--text", "note"), "no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
+        ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
+        ("who;Note", ("--words", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
+        ("who;Note", ("--note-length", "-3"), "'-3': expected a whole number of at least 1"),
+    ],
+)
+def test_refused_with_the_remedy(table, header, more, message, tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text(f"{header}\n{SECRET};{SECRET}\n")
+    assert main(["start", "notes.csv", "--yes", *more]) == 2
+    said = capsys.readouterr()
+    assert message in said.err and SECRET not in said.out + said.err and not (tmp_path / "topics.toml").exists()
+
+
+def test_a_guess_is_right_at_most_so_often():
+    """e^ε / (1 + e^ε), which randomized response reaches."""
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        exact = 100 * np.exp(epsilon) / (1 + np.exp(epsilon))
+        assert 0 <= int(_guesses(epsilon).split()[0]) - exact < 1

@@ -1,0 +1,188 @@
+"""``start``: a first run with questions, from a table to a page about its topics.
+
+It reads the names of the columns, and no cell. The exception is the encoding: whether a file is UTF-8 depends on all of
+its bytes, and the command says so. Each question has a default and an option, so a script can answer them all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+import webbrowser
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...data import column_names, public_vocabulary, stop_words
+from ...data.frames import names_persons
+from ...data.header import missing_column
+from ...data.records import is_utf8
+from ...jobs.text import NONE
+from ...models.lda import load_prior
+from ...report.html import environment
+from ..messages import say
+from ..options import POSITIVE, WHOLE
+from ..parser import parse
+
+#: Words in the name of a column of texts, the likeliest first.
+_TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
+_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Asks for the options that are not given; without an answer the default holds."""
+
+    args: Namespace
+
+    def ask(self, dest: str, question: str, default: Any, convert: Callable[[str], Any] = str) -> Any:
+        """Ask for an option until ``convert`` takes the answer.
+
+        Raises ValueError if nobody answers a question without a default, or an option is not good.
+        """
+        given, option = getattr(self.args, dest), f"--{dest.replace('_', '-')}"
+        if given is not None:
+            return convert(str(given))
+        while not self.args.yes:
+            print(f"{question} [{'' if default is None else default}] ({option}): ", end="", flush=True)
+            line = sys.stdin.readline()
+            if not (line.endswith("\n") and sys.stdin.isatty()):
+                print()
+            if not line or (not line.strip() and default is not None):
+                break
+            try:
+                return convert(line.strip())
+            except ValueError as error:
+                print(error)
+        if default is None:
+            raise ValueError(f"{option}: expected a value; it has no default here")
+        return convert(str(default))
+
+
+def start(args: Namespace) -> int:
+    """Ask, write a job file, run it, and open the report."""
+    ask, out = Questions(args).ask, Path(args.out)
+    path = out.with_name(f"{out.name}.toml") if args.job is None else Path(args.job)
+    options = _table(args, ask)
+    print("\nThe guarantee is about one person, or about one row without persons. Somebody knows everything else, and")
+    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, such a guess at most in")
+    print("; ".join(f"{_guesses(epsilon)} at epsilon {epsilon:g}" for epsilon in _EPSILONS) + ".")
+    options["epsilon"] = ask("epsilon", "Epsilon", 2.0, POSITIVE.value)
+    length = ask("note_length", "About how many words has a text? 0: not known", 0, _whole)
+    if length:
+        # About half of the words of a text are stop words, or not on the list.
+        options["doc_length"] = max(5, round(length / 2))
+    options |= _words(args, ask)
+    options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": True}
+    try:
+        environment()
+    except ImportError as error:
+        say(f"warning: {error}")
+        options["report"] = False
+    _write(path, options)
+    print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
+    job = parse(["fit", "lda", "--config", str(path), *["--quiet"] * args.quiet])
+    job.confirm = lambda: _confirm(ask, options["epsilon"], path)
+    code: int = job.command.load()(job)
+    page = out / "report.html"
+    if page.exists():
+        print(f"The page about it: {page}")
+        if args.open and sys.stdout.isatty():
+            webbrowser.open(page.resolve().as_uri())
+    return code
+
+
+def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
+    """Ask about the table: encoding, texts, persons."""
+    path, encoding = args.input, "utf-8"
+    if args.encoding is not None or not is_utf8(path):
+        if args.encoding is None:
+            print(f"{path} is not UTF-8. All its bytes were read to find that; nothing else of its rows is looked at.")
+        encoding = ask("encoding", "Encoding", "cp1252")
+    try:
+        names = column_names(path, encoding)
+        print(f"Columns of {path}: {', '.join(names)}")
+    except ValueError as error:
+        if "has no header" not in str(error):
+            raise
+        names = []  # JSON Lines
+
+    def column(name: str) -> str:
+        if names and name not in names:
+            raise ValueError(missing_column(name, names))
+        return name
+
+    found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
+    text = ask("text", "Column of the texts", next(found, "text" if not names else None), column)
+    whose = next((name for name in names if names_persons(name)), NONE)
+    question = "Column that identifies the person; none: each row is of another person"
+    person = ask("person", question, whose, lambda name: name if name == NONE else column(name))
+    options = {"input": path, "text": [text], "encoding": encoding}
+    if person != NONE:
+        unit = re.sub(r"[ _-]?id$", "", person.strip().lower()) if names_persons(person) else "person"
+        options |= {"person": person, "unit": ask("unit", "One such person is called", unit)}
+    return {**options, "input": os.path.relpath(path, Path(args.job or args.out).parent)}
+
+
+def _words(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
+    """Ask for the source of words and topics."""
+    language = ask("language", "Language of the texts", "en")
+    print("\nWords of a public list cost nothing. If the list itself would be wrong for your texts, private words are")
+    print("purchased with a part of epsilon; that takes thousands of persons.")
+    words = ask("words", "Words: public or private", "public", _source)
+    if words == "public":
+        try:
+            load_prior(f"public:{language}")
+            return {"public_prior": f"public:{language}"}
+        except (ValueError, ImportError) as error:
+            print(f"No public topics: {error}")
+        public_vocabulary(f"public:{language}", size=1)  # refuses an unknown language
+        stop_words(f"public:{language}")
+        words = f"public:{language}"
+    return {"vocab": words, "topics": ask("topics", "Number of topics", 10, WHOLE.value)}
+
+
+def _source(text: str) -> str:
+    if text not in ("public", "private"):
+        raise ValueError(f"{text!r}: expected public or private")
+    return text
+
+
+def _whole(text: str) -> int:
+    return 0 if text == "0" else int(WHOLE.value(text))
+
+
+def _guesses(epsilon: float) -> str:
+    """The share of right guesses at an epsilon, rounded up."""
+    return f"{math.ceil(100 / (1 + math.exp(-epsilon)))} %"
+
+
+def _write(path: Path, options: dict[str, Any]) -> None:
+    """Write the job file; refuse to change another one."""
+
+    def shown(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+    lines = ['command = "fit lda"', "", "[options]", *(f"{name} = {shown(value)}" for name, value in options.items())]
+    text = "\n".join(lines) + "\n"
+    if path.exists() and path.read_text("utf-8", "replace") != text:
+        raise ValueError(f"{path}: exists, with other settings; expected another --job or --out, or no such file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _confirm(ask: Callable[..., Any], epsilon: float, path: Path) -> None:
+    """Ask before anything is spent."""
+
+    def answer(text: str) -> bool:
+        if (short := text.lower()[:1]) not in ("y", "n"):
+            raise ValueError(f"{text!r}: expected yes or no")
+        return short == "y"
+
+    if not ask("go", f"Spend epsilon = {epsilon:g} of these persons' privacy on that", "yes", answer):
+        raise ValueError(f"nothing was spent; {path} keeps the answers")
