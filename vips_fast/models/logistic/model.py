@@ -8,9 +8,8 @@ import numpy as np
 from scipy import linalg
 
 from ...engine.model import Release, array_of
-from ...kernels.psd import one_blas_thread
-from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
-from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
+from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given
+from .spectrum import LARGE, Spectrum, curvature_ratio, inverse, second_moment
 from .statistics import LogisticStatistics, base_rate
 
 
@@ -135,14 +134,17 @@ class LogisticModel(LogisticStatistics):
         if renewed or total > 1.1 * self._seen:
             # Above that dimension only when the noise has fallen by 5 %.
             self._seen = total
-            self._spectrum = Spectrum(self._matrix, self._noise_of(total))
+            self._spectrum = None
 
     @staticmethod
     def _noise_of(precision: float) -> float:
         return 0.0 if precision == 0 else precision**-0.5
 
     def _known(self) -> Spectrum:
-        assert self._spectrum is not None  # made in the first step
+        if self._spectrum is None:
+            assert self._matrix is not None  # made in the first step
+            sd = self._noise_of(self._precision)
+            self._spectrum = Spectrum(self._matrix, sd, sd * self._ratio, self._constant > 0)
         return self._spectrum
 
     def _last(self) -> bool:
@@ -237,5 +239,4 @@ class LogisticModel(LogisticStatistics):
         self._matrix = self._spectrum = None
         if matrix.size:
             self._matrix = matrix
-            with one_blas_thread(d):
-                self._spectrum = spectrum if d > LARGE else Spectrum(matrix, self._noise_of(self._precision))
+            self._spectrum = spectrum if d > LARGE else None
