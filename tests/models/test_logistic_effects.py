@@ -147,6 +147,11 @@ def test_calibration_compares_with_public_labels():
         model.calibration(X, np.where(y == "ill", "sick", y))
     with pytest.raises(ValueError, match="labels of the model's classes"):
         model.calibration(X, y[:5])
+    counted = BayesianLogisticRegression(private=False, n_steps=2, classes=[0, 1]).fit(X, (y == "ill").astype(int))
+    assert counted.calibration(X, np.where(y == "ill", "1", "0"), 2)[1][1].mean > 0.5
+    with pytest.raises(ValueError, match="labels of the model's classes") as error:
+        counted.calibration(X, ["secret"] * X.shape[0])
+    assert "secret" not in str(error.value)
 
 
 def test_the_forecast_is_near_the_intervals_of_a_run():
