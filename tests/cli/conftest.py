@@ -7,6 +7,7 @@ import pytest
 
 from vips_fast.cli import main
 from vips_fast.models.lda import forecast
+from vips_fast.models.logistic import forecast as logistic_forecast
 
 WORDS = ("red", "green", "blue", "pink", "grey", "teal")
 
@@ -15,6 +16,7 @@ WORDS = ("red", "green", "blue", "pink", "grey", "teal")
 def hopeful(monkeypatch):
     """Tiny corpora would be refused by their forecasts; test_forecast.py has the limit back."""
     monkeypatch.setattr(forecast, "HOPELESS", -math.inf)
+    monkeypatch.setattr(logistic_forecast, "HOPELESS", math.inf)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
+from vips_fast.models.logistic import forecast
 
 SCHEMA = """[columns.age]
 kind = "number"
@@ -112,3 +113,67 @@ def test_the_norm_is_the_schemas_or_stated(run, tmp_path):
     assert run(*fitted)[0] == 0
     model = BayesianLogisticRegression.load(tmp_path / "n")
     assert model.row_norm == 2 and model.outcome_ == "ill"
+
+
+@pytest.mark.parametrize(("n", "epsilon", "text"), [(6000, 1, "odds ratio of about 1.0"), (300, 0.05, "mostly noise")])
+def test_the_forecast_is_public_and_refuses_a_hopeless_run(run, tmp_path, monkeypatch, n, epsilon, text):
+    """It comes before anything is spent, and depends on no record: other answers, the same line."""
+    monkeypatch.setattr(forecast, "HOPELESS", 1.0)
+    argv = [word for word in fit(tmp_path, survey(0, n), "m", "--epsilon", epsilon) if word != "--quiet"]
+    said = []
+    for seed in (0, 1):
+        survey(seed, n).to_csv(tmp_path / "t.csv", index=False)
+        code, _, error = run(*argv, "--force")
+        said.append([line for line in error.splitlines() if "forecast: " in line])
+        assert code == (2 if n == 300 else 0) and (tmp_path / "m").exists() == (n == 6000)
+    assert said[0] == said[1] and len(said[0]) == 1 and text in said[0][0]
+    if n == 300:
+        assert "nothing was spent" in said[0][0] and "--anyway" in said[0][0]
+        code, out, error = run(*argv, "--anyway")
+        assert code == 0 and "mostly noise" in error and (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("norm", "answers", "text"),
+    [
+        (1, None, "--row-norm 1: rows are about 1."),
+        (2, ["well"], "'ill' occurs in hardly any record"),
+        (2, "age", "almost separated by the columns"),
+        (2, None, None),
+    ],
+)
+def test_releases_tell_of_rows_that_a_regression_cannot_take(run, tmp_path, norm, answers, text):
+    """A bound below the rows, a class that does not occur, and separated classes: one line with the remedy."""
+    table = survey(0)
+    if answers is not None:
+        table["state"] = np.where(table["age"] > 60, "ill", "well") if answers == "age" else "well"
+    argv = fit(tmp_path, table, "m", "--row-norm", norm)
+    code, _, error = run(*argv)
+    warned = [line for line in error.splitlines() if "warning" in line]
+    assert code == 0 and len(warned) == (text is not None) and (text is None or text in warned[0]), error
+    assert text is None or "expected" in warned[0]
+
+
+def test_effects_on_probabilities_and_calibration_of_held_out_rows(run, refused, tmp_path):
+    assert run(*fit(tmp_path, survey(0)))[0] == 0
+    survey(1, 1000).to_csv(tmp_path / "new.csv", index=False)
+    code, text, _ = run("effects", tmp_path / "m", tmp_path / "new.csv", "--label", "state", "--bins", 4)
+    assert code == 0 and text.startswith("Average effects on the probability of ill over 1000 rows")
+    words = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    age = [float(word) for word in words["age"].split()[2:]]
+    assert 0.004 < age[1] < age[0] < age[2] < 0.012 and "yes instead of no" in words["smoker"]
+    parts = [line.split() for line in text.split("predicted")[-1].splitlines()[2:]]
+    assert [int(row[-1]) for row in parts] == [250] * 4
+    assert np.corrcoef([[float(v) for v in row[:2]] for row in parts], rowvar=False)[0, 1] > 0.9
+    assert run("effects", tmp_path / "m", tmp_path / "new.csv")[1] in text
+    np.save(tmp_path / "X.npy", np.zeros((5, 7)))
+    assert run("effects", tmp_path / "m", tmp_path / "X.npy")[0] == 0
+    (tmp_path / "y.txt").write_text("ill\n" * 4)
+    wrong = ["effects", tmp_path / "m", tmp_path / "X.npy", "--labels", tmp_path / "y.txt"]
+    assert "expected (5,), labels of the model's classes" in refused(*wrong)
+    assert "is named 'state'" in refused("effects", tmp_path / "m", "--label", "state", _without(tmp_path))
+
+
+def _without(folder):
+    survey(1, 50).drop(columns="state").to_csv(folder / "no_state.csv", index=False)
+    return folder / "no_state.csv"

@@ -6,6 +6,9 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
+from vips_fast.engine.averaging import Schedule
+from vips_fast.models.forecast import HopelessWarning
+from vips_fast.models.logistic.forecast import averaged_variance, forecast, half_width
 
 SCHEMA = Schema.parse("""[columns.age]
 kind = "number"
@@ -144,3 +147,34 @@ def test_calibration_compares_with_public_labels():
         model.calibration(X, np.where(y == "ill", "sick", y))
     with pytest.raises(ValueError, match="labels of the model's classes"):
         model.calibration(X, y[:5])
+    counted = BayesianLogisticRegression(private=False, n_steps=2, classes=[0, 1]).fit(X, (y == "ill").astype(int))
+    assert counted.calibration(X, np.where(y == "ill", "1", "0"), 2)[1][1].mean > 0.5
+    with pytest.raises(ValueError, match="labels of the model's classes") as error:
+        counted.calibration(X, ["secret"] * X.shape[0])
+    assert "secret" not in str(error.value)
+
+
+def test_the_forecast_is_near_the_intervals_of_a_run():
+    """Within a factor of 2, on rows as long as their bound; and the variance of the average is exact."""
+    for n, d, epsilon in ((6000, 5, 1.0), (20_000, 20, 0.5)):
+        rng, told = np.random.default_rng(0), []
+        X = rng.normal(size=(n, d))
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        y = (rng.random(n) < expit(2 * X[:, 0])).astype(int)
+        model = BayesianLogisticRegression(epsilon=epsilon).fit(X, y, on_forecast=told.append)
+        width = np.diff(model.credible_interval()).mean() / 2 * d**-0.5
+        assert 0.5 < told[0].gain * width < 2 and told[0].warning is None
+    rate = Schedule(1.0, 0.5)
+    average, noise = np.zeros(4), np.eye(4)
+    for step in range(4):
+        share = 1.0 if step == 0 else rate.rate(step)
+        average = (1 - share) * average + share * noise[step]
+    assert averaged_variance(rate, 4) == pytest.approx(average @ average)
+
+
+def test_a_forecast_falls_with_records_and_budget_and_warns():
+    assert half_width(2000, 10, 0.1) < half_width(1000, 10, 0.1) < half_width(1000, 20, 0.1)
+    assert half_width(1e6, 0, 1.0) == pytest.approx(1.645 / np.sqrt(0.2e6))
+    assert forecast(100, 30, 1.0, 100.0).warning is HopelessWarning
+    with pytest.warns(HopelessWarning, match="mostly noise"):
+        BayesianLogisticRegression(epsilon=0.01, n_steps=2).fit(np.eye(50), np.arange(50) % 2)

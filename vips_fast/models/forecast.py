@@ -9,6 +9,10 @@ from ..engine.request import RunForecast
 _log = logging.getLogger(__name__)
 
 
+class HopelessWarning(UserWarning):
+    """Nothing that a fit learns can be expected to be more than noise."""
+
+
 def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:
     """Pass a forecast to ``on_forecast``, or warn if it is hopeless.
 

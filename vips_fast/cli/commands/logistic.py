@@ -12,11 +12,24 @@ from typing import Any
 import numpy as np
 
 from ...data import Schema
+from ...data.schema import text_of
 from ...data.shards import is_sharded
 from ...jobs import Material
+from ...models.family import SCHEMA
 from ...models.logistic import BayesianLogisticRegression
 from ...models.logistic.effects import largest
-from ..inputs import column_inputs, read_array, read_labels, read_lines, read_matrix, read_new_rows, read_table, sharded
+from ...report import table
+from ..inputs import (
+    column_inputs,
+    load_model,
+    read_array,
+    read_labels,
+    read_lines,
+    read_matrix,
+    read_new_rows,
+    read_table,
+    sharded,
+)
 from .data import CLASSES
 from .fit import run_fit
 from .jobs import ReadBy
@@ -134,3 +147,30 @@ def _largest(model: BayesianLogisticRegression, names: Sequence[str]) -> str:
         column = one.name if one.label == one.name else one.name.partition("=")[0]
         lines.append(f"  {ratio:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
     return "\n".join([*lines, ""])
+
+
+def effects(args: Namespace) -> int:
+    """Print average marginal effects, and the calibration with labels."""
+    model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
+    labels = None if args.labels is None else read_labels(args.labels, "raise")
+    if args.label is None:
+        X = read_new_rows(args, model)
+    else:
+        if args.schema is None and SCHEMA not in model.inputs_:
+            raise ValueError(f"--label {args.label}: expected with a table; --labels FILE is for a matrix")
+        schema = Schema.parse(model.inputs_[SCHEMA]) if args.schema is None else Schema.load(args.schema)
+        X, cells = read_table(args.input, schema, "raise", [args.label])
+        labels = [text_of(cell) for cell in cells[args.label]]
+    rows = [
+        (name.partition("=")[0], change, *(f"{value:+.4f}" for value in effect))
+        for _, name, change, effect in model.marginal_effects(X)
+    ]
+    parts = [] if labels is None else model.calibration(X, labels, args.bins)
+    outcome = model.outcome_
+    print(f"Average effects on the probability of {outcome} over {X.shape[0]} rows, with 90 % intervals:\n")
+    print(table(rows, ("column", "change", "effect", "5 %", "95 %")))
+    if parts:
+        told = [(f"{p:.3f}", *(f"{value:.3f}" for value in share), str(n)) for p, share, n in parts]
+        print(f"\nCalibration: the share of {outcome} among rows of a predicted probability, with 90 % intervals:\n")
+        print(table(told, ("predicted", "share", "5 %", "95 %", "rows")))
+    return 0

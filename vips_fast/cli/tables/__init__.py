@@ -6,7 +6,21 @@ A new option is one entry here. The parser, the job file, the help, the manual p
 
 from ..options import Option, command, switch
 from .fits import FIT, SEARCH
-from .models import CLEAN, COHERENCE, COMPARE, FINISH, PLOT, PREDICT, REPORT, SHOW, SIGN, TOPICS, TRANSFORM, VERIFY
+from .models import (
+    CLEAN,
+    COHERENCE,
+    COMPARE,
+    EFFECTS,
+    FINISH,
+    PLOT,
+    PREDICT,
+    REPORT,
+    SHOW,
+    SIGN,
+    TOPICS,
+    TRANSFORM,
+    VERIFY,
+)
 from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START, VECTORS
 
 VERSION = Option("--version", "print the version", const=True)
@@ -26,6 +40,6 @@ PROGRAM = command(
     ),
     inner=(
         *(START, DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PRIOR, PREDICT),
-        *(TRANSFORM, PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
+        *(EFFECTS, TRANSFORM, PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
     ),
 )

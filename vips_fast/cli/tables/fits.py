@@ -40,6 +40,7 @@ from .shared import (
 _FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
 _MEAN = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 
+ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise")
 _MODEL = (
     folder("--out", "folder to write", required=True),
     FORCE,
@@ -132,7 +133,7 @@ LDA = _fit(
     more=(
         DOC_LENGTH,
         DISTINCT_WORDS,
-        switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
+        ANYWAY,
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
@@ -172,6 +173,7 @@ BLR = _fit(
         ),
         setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
         setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
+        ANYWAY,
     ),
     examples=(
         "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",

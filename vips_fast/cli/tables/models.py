@@ -1,6 +1,6 @@
 """The commands that take a fitted model."""
 
-from ..options import INTEGER, WHOLE, Kind, Option, command, ending, file, folder, switch
+from ..options import INTEGER, WHOLE, Kind, Option, command, ending, file, folder, source, switch
 from .shared import CLASS, FORCE, JOBS, JSON, QUIET, ROWS, TABLE, TOPIC_WORDS, documents, model
 
 _SHAPE = Kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
@@ -39,6 +39,18 @@ PREDICT = command(
     *TABLE,
     run="models:predict",
     examples=("model new.npz --out probabilities.csv", "types new.npy --out shares.csv"),
+)
+
+EFFECTS = command(
+    "effects",
+    "print a regression's effects on probabilities, averaged over PUBLIC or held-out rows, and its calibration there",
+    *model("fit blr"),
+    *ROWS,
+    source("--labels", "of a matrix: the rows' labels, for the calibration; .npy, or lines"),
+    Option("--label", "of a table: the column of labels, for the calibration", metavar="COLUMN"),
+    Option("--bins", "parts of the rows, by their probability, default 10", WHOLE, default=10),
+    run="logistic:effects",
+    examples=("model heldout.csv --label income",),
 )
 
 TRANSFORM = command(

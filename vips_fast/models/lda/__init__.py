@@ -1,7 +1,7 @@
 """Latent Dirichlet allocation."""
 
+from ..forecast import HopelessWarning
 from .estimator import LatentDirichletAllocation
-from .forecast import HopelessWarning
 from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan

@@ -22,9 +22,9 @@ from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
+from ..forecast import HopelessWarning
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
-from .forecast import HopelessWarning
 from .model import LdaModel
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions

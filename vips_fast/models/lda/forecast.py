@@ -40,10 +40,6 @@ NEIGHBORS = 1.25
 HOPELESS = -0.3
 
 
-class HopelessWarning(UserWarning):
-    """No topic of a fit can be expected to be more than noise."""
-
-
 @dataclass(frozen=True)
 class Forecast:
     """What to expect of a run.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,9 +189,10 @@ def calibration(model: Any, X: Any, y: Any, bins: int) -> list[tuple[float, Inte
     check_number("bins", bins, 1, 1000, integer=True)
     if len(model.classes_) > 2:
         raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for a calibration curve")
-    p, labels = model.predict_proba(X), np.asarray(y).astype(model.classes_.dtype)
-    known = np.isin(labels, model.classes_)
-    if labels.shape != (len(p),) or not known.all():
+    p, labels = model.predict_proba(X), np.asarray(y)
+    with suppress(ValueError):  # whose text would show a label
+        labels = labels.astype(model.classes_.dtype if model.classes_.dtype.kind != "U" else str)
+    if labels.shape != (len(p),) or not np.isin(labels, model.classes_).all():
         raise ValueError(f"y has shape {labels.shape}: expected ({len(p)},), labels of the model's classes")
     column = int(outcomes(model)[0].sign > 0)
     predicted, hit = p[:, column], labels == model.classes_[column]

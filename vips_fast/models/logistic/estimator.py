@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
@@ -17,7 +18,7 @@ from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
-from ...engine.request import RunSchedule
+from ...engine.request import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
@@ -27,6 +28,8 @@ from ..plots import plot_coefficients
 from ..readouts import Attribute, Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
 from .effects import Effect, Interval, calibration, effects, marginal, outcomes
+from .findings import findings
+from .forecast import averaged_variance, forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
@@ -172,7 +175,10 @@ class BayesianLogisticRegression(Classifier):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit(X, y, trials=trials, **call)
+        self._fit(X, y, trials=trials, **call)
+        for text in findings(self):
+            warnings.warn(text, stacklevel=2)
+        return self
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.
@@ -262,6 +268,16 @@ class BayesianLogisticRegression(Classifier):
         if self.covariance == "spherical":
             kind = SphericalModel
         return kind(public, self._model_settings(schedule))
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        if not self.private or not schedule.noise_multiplier or not isinstance(model, (LogisticModel, OneVsRestModel)):
+            return None
+        one = model if isinstance(model, LogisticModel) else model.classes[0]
+        share = schedule.sampler.expected_batch_size / public.n_records
+        sd = schedule.noise_multiplier * model.clip * one._unit_scales(one.options.shares[1])[0] / share
+        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon))
+        n = public.n_records * float(self.n_trials)
+        return forecast(n, public.n_features, float(self.row_norm), noise)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)

@@ -1,0 +1,62 @@
+"""Forecast of a logistic regression, from public numbers alone.
+
+A release has noise of sd z C1 in each entry of the gradient, and averages over the steps have variance v. A column of
+second moment q adds n b f q to the curvature, f being the mean of p (1 - p). So a coefficient has about the variance
+(v + n b f q) / (n b f q)^2: noise and sampling. `forecast` states the 90 % interval of a column's effect for one
+standard deviation of the column, w, and by it the least odds ratio that an interval tells from 1.
+
+Rows are taken to be as long as their bound R, and their columns alike: q = R^2 / d. In simulations intervals were 1.0
+to 1.4 times as wide from epsilon = 0.5 up, and twice at 0.1, where the noise hides the curvature too. A run is hopeless
+if even a column that has all of a row's length to itself, q = R^2, has an interval of more than 1 on either side of 0:
+an effect of that size ranks three pairs of records out of four correctly, and would not be seen.
+"""
+
+import math
+
+from ...engine.averaging import Schedule
+from ...engine.request import RunForecast
+from ..forecast import HopelessWarning
+
+#: Mean of p (1 - p); normal quantile of a 90 % interval.
+_SLOPE, _REACH = 0.2, 1.645
+#: Half width of a usual column's interval from which a run is called mostly noise.
+_NOISY = 1.0
+#: Half width of a hopeless run, for one standard deviation of a column that is all of a row.
+HOPELESS = 1.0
+
+
+def averaged_variance(rate: Schedule, n_steps: int) -> float:
+    """Compute the variance of the average of ``n_steps`` unit noises, of which the first step replaces the start."""
+    variance = 0.0
+    for step in range(n_steps):
+        share = 1.0 if step == 0 else rate.rate(step)
+        variance = (1 - share) ** 2 * variance + share**2
+    return variance
+
+
+def half_width(n_records: float, noise: float, moment: float) -> float:
+    """Compute the half width of a 90 % interval for one standard deviation of a column.
+
+    ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
+    """
+    curvature = n_records * _SLOPE * moment
+    return _REACH * math.sqrt(moment * (noise**2 + curvature)) / curvature
+
+
+def forecast(n_records: float, d: int, row_norm: float, noise: float) -> RunForecast:
+    """Predict the widths of the intervals of ``d`` columns."""
+    usual, best = (half_width(n_records, noise, row_norm**2 / share) for share in (max(d, 1), 1))
+    if best > HOPELESS:
+        text = (
+            "forecast: the coefficients will be mostly noise: only an odds ratio above "
+            f"{_ratio(best)} for one standard deviation of a column could be told from 1. "
+            "What helps: more records or epsilon, fewer columns"
+        )
+        return RunForecast(1 / usual, text, HopelessWarning)
+    noisy = "mostly noise is expected; " if usual > _NOISY else ""
+    seen = f"{noisy}effects are visible from an odds ratio of about {_ratio(usual)} for one standard deviation"
+    return RunForecast(1 / usual, f"forecast: {seen} of a column, with rows as long as row_norm={row_norm:.4g}")
+
+
+def _ratio(half: float) -> str:
+    return f"{math.exp(half):.3g}" if half < math.log(1000) else "1000"
