@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
+    from .models.clusters import DocumentClusters as DocumentClusters
+    from .models.clusters import PublicVectors as PublicVectors
+    from .models.clusters import public_vectors as public_vectors
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
     from .models.examples import BernoulliMixture as BernoulliMixture
     from .models.examples import GaussianMixture as GaussianMixture
@@ -43,11 +46,13 @@ _HOMES = exported() | {
     "Privacy": "engine.statement",
     "PrivateSearch": "models.search",
     "PublicPrior": "models.lda",
+    "PublicVectors": "models.clusters",
     "load_prior": "models.lda",
     "nearest_words": "models.lda",
     "plan": "models.lda",
     "prior_from_documents": "models.lda",
     "prior_from_vectors": "models.lda",
+    "public_vectors": "models.clusters",
     "verify": "models.rebuild",
     "word_vectors": "models.lda",
 }
