@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import IO, Any, Self
 
 import numpy as np
 
 from ...checks import check_number
+from ...data._files import naming
 from ...data.types import Cells, Matrix, Vector
 from ...kernels.psd import one_blas_thread
+from ...store.npz import read_npz, write_npz
 
 #: Grid of a vector's and of public entries, as shares of their largest: products are integers of at most 40 bits, of
 #: which sums of up to 2^13 are exact in doubles, in any order.
@@ -118,9 +122,22 @@ class PublicVectors:
         """The name and first digits of the digest, for statements."""
         return f"{self.name} (sha256 {self.digest[:16]})"
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Any]:
         """Give the numbers by name, for the settings of a fit."""
         return {name: getattr(self, name) for name in _ARRAYS}
+
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write an ``.npz`` file."""
+        write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **self.arrays()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file of `save`; ValueError for another file, OSError if there is none."""
+        arrays = read_npz(path)
+        if missing := {"words", "name", *_ARRAYS} - arrays.keys():
+            raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
+        with naming(path):
+            return cls(**{**arrays, "words": arrays["words"].tolist(), "name": str(arrays["name"])})
 
     def nearest(self, vectors: Matrix) -> np.ndarray:
         """Find the prototype with the largest cosine to each vector, (n,)."""
