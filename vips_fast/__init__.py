@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
     from .jobs.topics import PrivateTopics as PrivateTopics
+    from .models.clusters import DocumentClusters as DocumentClusters
+    from .models.clusters import PublicVectors as PublicVectors
+    from .models.clusters import public_vectors as public_vectors
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
     from .models.examples import BernoulliMixture as BernoulliMixture
     from .models.examples import GaussianMixture as GaussianMixture
@@ -45,11 +48,13 @@ _HOMES = exported() | {
     "PrivateSearch": "models.search",
     "PrivateTopics": "jobs.topics",
     "PublicPrior": "models.lda",
+    "PublicVectors": "models.clusters",
     "load_prior": "models.lda",
     "nearest_words": "models.lda",
     "plan": "models.lda",
     "prior_from_documents": "models.lda",
     "prior_from_vectors": "models.lda",
+    "public_vectors": "models.clusters",
     "verify": "models.rebuild",
     "word_vectors": "models.lda",
 }

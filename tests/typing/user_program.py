@@ -17,6 +17,7 @@ from vips_fast import (
     ClassConditionalNetwork,
     ColumnEncoder,
     ConjugateEstimator,
+    DocumentClusters,
     GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
@@ -27,6 +28,7 @@ from vips_fast import (
     PrivateTopics,
     PrivateVocabulary,
     PublicPrior,
+    PublicVectors,
     SigmoidBeliefNetwork,
     VectorMixture,
     get_include,
@@ -35,6 +37,7 @@ from vips_fast import (
     plan,
     prior_from_documents,
     prior_from_vectors,
+    public_vectors,
     runtime_info,
     verify,
     word_vectors,
@@ -161,6 +164,11 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     first = points.start(rows.shape[1], np.random.default_rng(0))
     assert_type(first, tuple[Array, ...])
     assert_type(points.mstep(points.average_, points.noise_sd_, first), tuple[Array, ...])
+    known = public_vectors(rows, [f"w{v}" for v in range(rows.shape[1])], np.eye(rows.shape[1]), n_prototypes=4)
+    assert_type(known, PublicVectors)
+    notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
+    assert_type(notes.predict(rows), Labels)
+    assert_type(notes.keywords(), list[list[str]])
     documents = VectorMixture(2, vocabulary=["a", "b"], epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
     assert_type(documents.predict_proba(rows), Matrix)
     assert_type(documents.word_shares(["a"]), Matrix)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.model import Release
+from ..models.clusters import DocumentClusters, PublicVectors
 from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.lda.paper import PaperLatentDirichletAllocation
@@ -265,3 +266,55 @@ class LogisticAdapter(Adapter):
         full = self.estimator().covariance == "full"
         row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
         return [(row, 0.0), (row, 1.0)]
+
+
+class ClustersAdapter(Adapter):
+    """Clusters of documents. A record is (vector, counts of words)."""
+
+    estimator_type = DocumentClusters
+    small, wide, many = 6, 6, 20_000
+
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        frame, words = np.eye(self.small), [f"word{v}" for v in range(self.small)]
+        if self.settings.get("public") is None:
+            known = PublicVectors(frame[:, :4], frame, np.ones(self.small), words, frame, "an invention")
+            self.settings |= {"public": known, "n_components": 3}
+        self.small = self.wide = len(self.settings["public"].projection)
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Vectors and words."""
+        return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
+
+    def _record(self, column: int, sign: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        counts = np.zeros(len(self.settings["public"].words), np.int32)
+        counts[column % len(counts)] = 100
+        return sign * np.eye(self.small)[column], counts
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Opposite vectors, each with one word."""
+        return self._record(0), self._record(0, -1.0)
+
+    def tight(self, relation: str) -> bool:
+        """Tell whether a record reaches the bound: two of them are at most the root of 2 apart but for vectors."""
+        return relation == "add_remove"
+
+    def base(self, n: int) -> list[Any]:
+        """Other vectors, with other words."""
+        return [self._record(1 + i % (self.small - 1)) for i in range(n)]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Vectors of all lengths, with few words or many."""
+        counts = rng.poisson(rng.choice([0.0, 0.5, 30.0]), len(self.settings["public"].words))
+        return rng.standard_normal(columns) * 10.0 ** rng.uniform(-3, 3), counts.astype(np.int32)
+
+    def invalid(self) -> list[Any]:
+        """Vectors that are not finite."""
+        records = [self._record(0) for _ in range(3)]
+        for (vector, _), bad in zip(records, (math.nan, math.inf, -math.inf), strict=True):
+            vector[-1] = bad
+        return records
+
+    def blank(self, entries: int) -> list[Any]:
+        """A document without words."""
+        return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]

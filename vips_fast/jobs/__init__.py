@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .clusters import PrivateClusters as PrivateClusters
     from .job import Job as Job
     from .job import Material as Material
     from .job import Outcome as Outcome
@@ -33,9 +34,20 @@ if TYPE_CHECKING:
 
 #: Where each name lives; a name is imported when it is first used.
 _HOMES = dict.fromkeys(("Job", "Material", "Outcome", "PurchaseError", "Reading", "Source", "Status"), "job")
-_HOMES |= {"TextFile": "text", "PrivateTopics": "topics"}
+_HOMES |= {"TextFile": "text", "PrivateTopics": "topics", "PrivateClusters": "clusters"}
 
-__all__ = ["Job", "Material", "Outcome", "PrivateTopics", "PurchaseError", "Reading", "Source", "Status", "TextFile"]
+__all__ = [
+    "Job",
+    "Material",
+    "Outcome",
+    "PrivateClusters",
+    "PrivateTopics",
+    "PurchaseError",
+    "Reading",
+    "Source",
+    "Status",
+    "TextFile",
+]
 
 
 def __getattr__(name: str) -> Any:

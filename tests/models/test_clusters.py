@@ -1,0 +1,176 @@
+"""Clusters of documents: exact vectors, kinds of steps, noise, files, and bad input."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import DocumentClusters, PublicVectors, public_vectors
+from vips_fast.models.clusters.knowledge import GRID, weighted_centers
+from vips_fast.models.clusters.model import ClusterSteps
+from vips_fast.report import html_report
+
+D, WORDS = 6, ["cough", "wheel", "rent", "music"]
+
+
+def knowledge(**change):
+    """Six prototypes, of which the first four have a word."""
+    fields = dict(projection=np.eye(D, 4), prototypes=np.eye(D), weights=np.ones(D), words=WORDS)
+    return PublicVectors(**{**fields, "word_vectors": np.eye(4, D), "name": "a test", **change})
+
+
+def documents(n=6000, seed=0):
+    """Vectors near two prototypes, a little aside, the word of each, and which of the two it is."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 2, n)
+    X = np.eye(D)[z] + 0.5 * np.eye(D)[2] + 0.1 * rng.normal(size=(n, D))
+    return X, sp.csr_array(np.eye(4, dtype=np.int32)[z]), z
+
+
+def fitted(X, y=None, **settings):
+    common = dict(epsilon=4.0, random_state=0, sampling="full")
+    return DocumentClusters(2, public=knowledge(), **{**common, **settings}).fit(X, y)
+
+
+def test_clusters_shares_and_words_in_spite_of_noise():
+    X, y, z = documents()
+    model = fitted(X, y, epsilon=8.0)
+    found = model.predict(X)
+    assert max((found == z).mean(), (found != z).mean()) > 0.99
+    np.testing.assert_allclose(model.weights_, 0.5, atol=0.05)
+    assert [words[0] for words in model.keywords(1)] == (
+        ["cough", "wheel"] if (found == z).mean() > 0.5 else ["wheel", "cough"]
+    )
+    # The centers leave the prototypes for where the documents are.
+    np.testing.assert_allclose(model.means_[:, 2], 0.5 / np.sqrt(1.25), atol=0.1)
+    assert "a test" in html_report(model)
+
+
+def test_without_words_keywords_are_those_near_the_centers():
+    X, _, _ = documents()
+    assert {words[0] for words in fitted(X).keywords(1)} == {"cough", "wheel"}
+
+
+def test_few_records_vote_only():
+    X, y, _ = documents(60)
+    model = fitted(X, y, epsilon=0.5)
+    known = knowledge().prototypes @ knowledge().projection
+    # Each center is the mean of prototypes.
+    assert ((model.means_ <= known.max() + 1e-12) & (model.means_ >= 0)).all()
+    assert ClusterSteps.planned(12, 60, 30.0, 2, True) == ClusterSteps(9, 0, 3)
+    assert ClusterSteps.planned(12, 60_000, 30.0, 2, True) == ClusterSteps(2, 7, 3)
+    assert ClusterSteps.planned(12, 60_000, 30.0, 2, False) == ClusterSteps(2, 10, 0)
+    assert ClusterSteps.planned(1, 60_000, 30.0, 2, True) == ClusterSteps(1, 0, 0)
+
+
+def test_a_document_has_the_same_bits_in_any_company():
+    known, rng = (
+        knowledge(projection=np.linalg.qr(np.random.default_rng(1).normal(size=(D, D)))[0][:, :4]),
+        np.random.default_rng(0),
+    )
+    X = rng.normal(size=(64, D)) * 10.0 ** rng.uniform(-3, 3, (64, 1))
+    together = known.project(X)
+    for i in range(0, 64, 7):
+        np.testing.assert_array_equal(known.project(X[i : i + 1])[0], together[i])
+        np.testing.assert_array_equal(known.project(np.asfortranarray(X[i:]))[0], together[i])
+    exact = X @ known.projection
+    exact /= np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1.0)
+    np.testing.assert_allclose(together / GRID, exact, atol=1e-4)
+    assert (np.linalg.norm(together, axis=1) <= GRID).all()
+    np.testing.assert_array_equal(known.nearest(X), X.argmax(axis=1))
+
+
+def test_threads_do_not_change_a_bit():
+    X, y, _ = documents(3000)
+    made = []
+    for n in (1, 2):
+        model = DocumentClusters(2, public=knowledge(), noise_multiplier=2.0, random_state=0, n_jobs=n)
+        made.append(model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=np.arange(3000) // 3))
+    for name in ("means_", "weights_", "word_counts_"):
+        np.testing.assert_array_equal(*(getattr(model, name) for model in made))
+
+
+def test_a_stopped_fit_goes_on_and_a_saved_one_is_the_same(tmp_path):
+    X, y, _ = documents(2000)
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.step == 8:
+            raise Stop
+
+    settings = dict(public=knowledge(), noise_multiplier=5.0, random_state=0, sampling="full")
+    folder = tmp_path / "run"
+    with pytest.raises(Stop):
+        DocumentClusters(2, callback=stop, **settings).fit(X, y, checkpoint=folder, checkpoint_every=1)
+    model = DocumentClusters(2, **settings).fit(X, y, checkpoint=folder, resume=True)
+    assert model.n_steps_ == 12
+    model.save(tmp_path / "model")
+    again = DocumentClusters.load(tmp_path / "model")
+    assert again.public == knowledge() and again.keywords() == model.keywords()
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "y", "message"),
+    [
+        ({}, np.full((3, D), np.nan), None, "X: expected finite numbers"),
+        ({}, np.ones((3, 4)), None, r"X has shape \(3, 4\) .* expected numbers, \(n, 6\)"),
+        ({}, np.ones((3, D)), np.ones((3, 2), int), r"y has shape \(3, 2\): expected \(3, 4\)"),
+        (dict(public=None), np.ones((3, D)), None, "public: expected PublicVectors"),
+        (dict(n_components=7), np.ones((3, D)), None, "n_components=7: expected at most 6"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_spent(settings, X, y, message):
+    model = DocumentClusters(**{"n_components": 2, "public": knowledge(), "noise_multiplier": 5.0, **settings})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "ledger_")
+
+
+def test_invalid_vectors_contribute_nothing():
+    X, y, _ = documents(500)
+    worse = np.concatenate([X, np.full((5, D), np.inf)])
+    held = sp.vstack([y, y[:5]])
+    fits = []
+    for data in ((X, y), (worse, held)):
+        model = DocumentClusters(
+            2, public=knowledge(), noise_multiplier=1.0, invalid="drop", n_records=500, sampling="full"
+        )
+        fits.append(model.set_unsafe(test_key=bytes(32)).set_params(random_state=0).fit(*data))
+    np.testing.assert_array_equal(fits[0].means_, fits[1].means_)
+    np.testing.assert_array_equal(fits[0].word_counts_, fits[1].word_counts_)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(prototypes=np.ones((2, 3))), "prototypes: shape"),
+        (dict(weights=np.zeros(D)), "weights: expected numbers above 0"),
+        (dict(words=["a"] * 4), "3 of 4 are repeated"),
+        (dict(projection=np.full((D, 4), np.inf)), "projection: shape"),
+    ],
+)
+def test_bad_public_knowledge_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        knowledge(**change)
+
+
+def test_public_vectors_of_documents():
+    rng = np.random.default_rng(0)
+    rows = np.eye(3, D)[np.arange(90) % 3] * (1 + np.arange(90)[:, None]) + 0.01 * rng.normal(size=(90, D))
+    known = public_vectors(rows, WORDS, np.eye(4, D), n_prototypes=3, n_directions=2)
+    np.testing.assert_allclose(np.sort(known.nearest(np.eye(3, D))), [0, 1, 2])
+    np.testing.assert_allclose(known.weights, 1 / 3)
+    # Lengths along the directions that documents differ in are kept.
+    apart = known.project(np.eye(3, D)) / GRID
+    np.testing.assert_allclose(np.linalg.norm(apart[0] - apart[1]), np.sqrt(2), atol=0.02)
+    with pytest.raises(ValueError, match="documents: shape"):
+        public_vectors(np.ones((1, D)), WORDS, np.eye(4, D))
+
+
+def test_centers_of_weighted_rows():
+    rows = np.array([[0.0], [1.0], [10.0]])
+    centers, nearest = weighted_centers(rows, np.array([3.0, 1.0, 1.0]), 2, np.random.default_rng(0))
+    np.testing.assert_allclose(np.sort(centers[:, 0]), [0.25, 10.0])
+    assert nearest[0] == nearest[1] != nearest[2]

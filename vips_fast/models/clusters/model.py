@@ -1,0 +1,281 @@
+"""Clusters of documents from public prototypes and few releases, in steps of several kinds.
+
+The first steps release votes: how many documents are nearest to each public prototype. Merged by their votes, the
+prototypes give the clusters. Later steps release how many documents each cluster has, and the sum of their projected
+vectors, by which the centers move. The last steps release the words of each cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.sampling import Sampler
+from ...engine.units import UnitBlock, unpack_block
+from ...kernels.lattice import checked_spacing
+from ...mechanisms import GaussianMechanism
+from .knowledge import GRID, PublicVectors, weighted_centers
+from .records import VectorBlock
+
+#: What a document counts in its cluster, where its vector has a norm of at most 1; words, by the root of their counts,
+#: from which a unit contributes a direction.
+_COUNT, _NORM = 0.25, 4.0
+#: Shares of the steps that release votes and words; the power of the step size.
+_VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
+#: Noise of a count over the count, from which votes of prototypes say more than vectors (docs/clusters.md).
+_MOST_NOISE = 0.035
+#: What a prototype or a cluster keeps of the public share that it had; the variance between a center and its start.
+_KEPT, _APART = 0.02, 1e-3
+#: Room for the rounding of norms, so that no contribution is above the clip.
+_BELOW = 1.0 - 1e-9
+
+
+@dataclass(frozen=True)
+class ClusterSteps:
+    """How many steps release votes, vectors and words, in this order."""
+
+    votes: int
+    vectors: int
+    words: int
+
+    @classmethod
+    def planned(
+        cls, n_steps: int, n_records: int, noise_multiplier: float, n_clusters: int, counted: bool
+    ) -> ClusterSteps:
+        """Decide from public numbers.
+
+        Where noise would hide the centers, votes take the place of vectors: all events are the same.
+        """
+        words = min(round(_WORDS * n_steps), n_steps - 1) if counted else 0
+        votes = max(round(_VOTES * n_steps), 1)
+        vectors = max(n_steps - words - votes, 0)
+        noise = noise_multiplier * n_clusters / max(n_records, 1) / max(vectors, 1) ** 0.5
+        if vectors == 0 or noise > _MOST_NOISE:
+            return cls(n_steps - words, 0, words)
+        return cls(n_steps - words - vectors, vectors, words)
+
+
+class ClusterModel(Model):
+    """Clusters that start from public prototypes.
+
+    Notes
+    -----
+    *Sensitivity.* A contribution is one of three vectors, by the kind of the step, each a function of the unit's own
+    documents and of released numbers, and each with an L2 norm of at most the clip C, 1. Adding or removing a unit
+    moves a sum by at most C. Replacing one moves it by at most 2 C: coordinates have signs.
+
+    *Votes.* The numbers of the unit's documents that are nearest to each prototype, divided by their norm if it is
+    above 1.
+
+    *Vectors.* For each cluster the number of the unit's documents times a public weight, and the sum of their projected
+    vectors, divided by the norm of all these if it is above 1.
+
+    *Words.* For each cluster and word the root of how often the unit's documents in this cluster have the word, divided
+    by the norm of all these or by a public number, whichever is larger.
+
+    *Purity and lattice.* A document's prototype and coordinates are exact (`PublicVectors.project`), and so are its
+    distances to centers: products of whole numbers, whose sums stay below 2^53. Sums over a unit are of whole numbers
+    too. Contributions are truncated toward zero to the noise's lattice, which raises no norm; `_BELOW` is above the
+    rounding of norms.
+    """
+
+    at_root = ("_votes", "_vectors", "_words", "_start")
+
+    def __init__(self, *, public: PublicVectors, n_clusters: int, n_words: int, steps: ClusterSteps, seed: int):
+        self.clip, self.n_clusters, self.n_words = 1.0, n_clusters, n_words
+        self._public, self._steps, self._seed = public, steps, seed
+        self.n_directions = public.projection.shape[1]
+        self._cells = public.n_prototypes, n_clusters * (1 + self.n_directions), n_clusters * n_words
+        self.shape = (max(self._cells),)
+        self._spacing, self._done = 1.0, 0
+        #: Sums of released means and of the variances of their noise; vectors are a weighted average.
+        self._votes, self._vectors, self._words = (np.zeros(cells) for cells in self._cells)
+        self._variances = np.zeros(3)
+        self._begin()
+
+    def sensitivity(self, relation: str) -> float:
+        """Return the clip, or twice the clip to replace a unit; see the notes."""
+        return self.clip * (1.0 if relation == "add_remove" else 2.0)
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take the lattice."""
+        self._spacing = checked_spacing(mechanism.spacing, self.clip)
+
+    @property
+    def _kind(self) -> int:
+        """The kind of the next step: votes, vectors or words."""
+        ends = np.cumsum([self._steps.votes, self._steps.vectors])
+        return int(np.searchsorted(ends, self._done, side="right"))
+
+    # -- contributions
+
+    def contribute(
+        self, block: VectorBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
+        """Add contributions of the kind of this step; see the notes."""
+        (documents, rows), _, starts = unpack_block(block, words)
+        unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        kind = self._kind
+        if kind == 0:
+            cells, values = _votes(unit, documents.nearest[rows], len(words), self._cells[0])
+        elif kind == 1:
+            coordinates = documents.coordinates[rows].astype(np.float64)
+            cells, values = self._sums(unit, self.clusters(coordinates), coordinates, len(words))
+        else:
+            cluster = self.clusters(documents.coordinates[rows].astype(np.float64))
+            document, column, counts = documents.words(rows)
+            cells, values = _words(
+                unit[document], cluster[document] * self.n_words + column, counts, len(words), self._cells[2]
+            )
+        np.add.at(out, cells.reshape(-1), np.trunc(values * (self.clip / self._spacing)).astype(np.int64).reshape(-1))
+        if "diagnostics" in scratch:
+            diagnose(scratch, clipped=0, norm_sum=0)
+
+    def clusters(self, coordinates: np.ndarray) -> np.ndarray:
+        """Find the nearest center of documents, by their coordinates in units of 1 / GRID."""
+        centers = np.trunc(np.clip(self.centers, -1.0, 1.0) * GRID)
+        return np.asarray((2.0 * (coordinates @ centers.T) - (centers * centers).sum(axis=1)).argmax(axis=1))
+
+    def _sums(
+        self, unit: np.ndarray, cluster: np.ndarray, coordinates: np.ndarray, n_units: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sum coordinates over each unit's documents of a cluster: cells and values, (n, 1 + d)."""
+        keys, place = np.unique(unit * self.n_clusters + cluster, return_inverse=True)
+        sums = np.zeros((len(keys), 1 + self.n_directions))
+        np.add.at(sums, place, np.column_stack([np.full(len(place), _COUNT * GRID), coordinates]))
+        sums /= GRID
+        of_unit = keys // self.n_clusters
+        values = sums * _shortening(of_unit, (sums * sums).sum(axis=1), n_units, 1.0)[:, None]
+        cells = (keys % self.n_clusters)[:, None] * (1 + self.n_directions) + np.arange(1 + self.n_directions)
+        return cells, values
+
+    # -- updates
+
+    def update(self, release: Release) -> None:
+        """Take a release."""
+        kind = self._kind
+        values = release.values[: self._cells[kind]]
+        if kind == 1:
+            rate = (1.0 + self._done - self._steps.votes) ** -_DECAY
+            self._vectors += rate * (values - self._vectors)
+            self._variances[1] = (1 - rate) ** 2 * self._variances[1] + (rate * release.noise_sd) ** 2
+        else:
+            (self._votes if kind == 0 else self._words)[:] += values
+            self._variances[kind] += release.noise_sd**2
+        self._done += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        """Find the clusters that the releases so far say."""
+        if self._done <= self._steps.votes:
+            self.shares = self._prototype_shares()
+            rows = self._public.prototypes @ self._public.projection
+            rng = np.random.default_rng(self._seed)
+            centers, nearest = weighted_centers(rows, self.shares, self.n_clusters, rng)
+            self._start = centers, np.bincount(nearest, self.shares, self.n_clusters)
+            self.centers, self.weights = self._start
+        elif self._done <= self._steps.votes + self._steps.vectors:
+            self.centers, self.weights = self._moved()
+
+    def _prototype_shares(self) -> np.ndarray:
+        """Estimate prototypes' shares of the documents: the public ones, moved as far as the votes show."""
+        known = self._public.weights
+        if self._done == 0:
+            return np.asarray(known)
+        sd = float(self._variances[0]) ** 0.5
+        total = max(float(self._votes.sum()), sd * len(known) ** 0.5, 1e-300)
+        votes, noise = self._votes / total, (sd / total) ** 2
+        apart = max(float(((votes - known) ** 2).mean()) - noise, 1e-12)
+        shares = np.maximum(known + apart / (apart + noise) * (votes - known), _KEPT * known)
+        return np.asarray(shares / shares.sum())
+
+    def _moved(self) -> tuple[np.ndarray, np.ndarray]:
+        """Move centers from their start as far as the vectors show, and their shares.
+
+        A center is the posterior mean with a normal prior at the start, of a variance that all centers tell.
+        """
+        start, shares = self._start
+        sums, sd = self._vectors.reshape(self.n_clusters, -1), float(self._variances[1]) ** 0.5
+        counts = sums[:, 0] / _COUNT
+        total = max(float(counts.sum()), sd / _COUNT * self.n_clusters**0.5, 1e-300)
+        known = total * shares
+        spread, noise = max(float(((counts - known) ** 2).mean()), 1e-300), (sd / _COUNT) ** 2
+        counts = known + max(1.0 - noise / spread, 0.0) * (counts - known)
+        counts = np.maximum(counts, np.maximum(_KEPT * known, sd / _COUNT))
+        means, noises = sums[:, 1:] / counts[:, None], (sd / counts) ** 2
+        apart = ((means - start) ** 2).mean(axis=1) - noises
+        each = 1.0 / (noises + _APART)
+        variance = max(float(each @ apart / each.sum()), 1e-8)
+        centers = start + (variance / (variance + noises))[:, None] * (means - start)
+        lengths = np.sqrt((centers * centers).sum(axis=1, keepdims=True))
+        return np.asarray(centers / np.maximum(lengths, 1.0)), np.asarray(counts / counts.sum())
+
+    # -- results
+
+    @property
+    def word_law(self) -> tuple[np.ndarray, float]:
+        """The released words of each cluster, (K, V) means of all steps, and the noise in an entry."""
+        done = max(self._done - self._steps.votes - self._steps.vectors, 0)
+        if not done:
+            return np.zeros((self.n_clusters, self.n_words)), 0.0
+        means = self._words.reshape(self.n_clusters, self.n_words) / done
+        return means, float(self._variances[2]) ** 0.5 / done
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Give centers, shares, the prototypes' shares, and the words with the noise in them."""
+        words, sd = self.word_law
+        found = {"means": self.centers, "weights": self.weights, "prototype_weights": self.shares}
+        return {**found, "word_counts": words, "word_counts_sd": np.array([sd])}
+
+    # -- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Give the released sums."""
+        sums = {"votes": self._votes.copy(), "vectors": self._vectors.copy(), "words": self._words.copy()}
+        steps = self._steps
+        return {
+            "cluster_steps": np.array([self._done, steps.votes, steps.vectors, steps.words, *self._variances]),
+            **sums,
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        numbers = array_of(state, "cluster_steps", (7,))
+        counts = [int(number) for number in numbers[:4]]
+        if numbers.min() < 0 or numbers[:4].max() >= 2**31 or counts != numbers[:4].tolist() or counts[1] < 1:
+            raise ValueError("state: 'cluster_steps' is out of its range")
+        sums = [array_of(state, name, getattr(self, f"_{name}").shape) for name in ("votes", "vectors", "words")]
+        self._votes, self._vectors, self._words = sums
+        done, self._steps, self._variances = counts[0], ClusterSteps(*counts[1:]), numbers[4:].copy()
+        # The start is of the votes, the centers are of all vectors.
+        self._done = min(done, self._steps.votes)
+        self._begin()
+        self._done = done
+        if self._steps.vectors and done > self._steps.votes:
+            self.centers, self.weights = self._moved()
+
+
+def _shortening(of_unit: np.ndarray, squares: np.ndarray, n_units: int, least: float) -> np.ndarray:
+    """Compute the factor of each entry that brings its unit's norm to 1, if it is above ``least``."""
+    norms = np.sqrt(np.bincount(of_unit, weights=squares, minlength=n_units))
+    return np.asarray((_BELOW / np.maximum(norms, least))[of_unit])
+
+
+def _votes(unit: np.ndarray, prototype: np.ndarray, n_units: int, n_prototypes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Count each unit's documents of a prototype: cells and values."""
+    keys, counts = np.unique(unit * n_prototypes + prototype, return_counts=True)
+    of_unit = keys // n_prototypes
+    return keys % n_prototypes, counts * _shortening(of_unit, (counts * counts).astype(np.float64), n_units, 1.0)
+
+
+def _words(
+    unit: np.ndarray, cell: np.ndarray, counts: np.ndarray, n_units: int, n_cells: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bring the roots of each unit's counts of cells to the bound: cells and values."""
+    keys, place = np.unique(unit * n_cells + cell, return_inverse=True)
+    sums = np.maximum(np.bincount(place, weights=counts, minlength=len(keys)), 0.0)
+    of_unit = keys // n_cells
+    return keys % n_cells, np.sqrt(sums) * _shortening(of_unit, sums, n_units, _NORM)

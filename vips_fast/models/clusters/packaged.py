@@ -1,0 +1,64 @@
+"""Public vectors from installed packages: a sentence model's vectors of public words and invented documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...data.sentences import SentenceEncoder
+from ...data.tokens import Analyzer
+from ...data.types import Cells
+from ...data.vocabulary import public_vocabulary, stop_words
+from ...store.atomic import write_file
+from ..lda.prior import PublicPrior
+from ..lda.prior_building import load_prior, prior_file
+from .knowledge import PublicVectors, public_vectors
+
+#: A function from texts to vectors, (n, D).
+Encode = Callable[[Sequence[str]], Cells]
+#: Words that are counted; invented documents, their words, and the share of them of a document's first topic.
+_WORDS, _DOCUMENTS, _LENGTH, _FIRST = 5000, 1000, 25, 0.8
+
+
+def packaged_vectors(encode: Encode | None = None, *, name: str | None = None) -> PublicVectors:
+    """Make or load public vectors of English from installed packages only.
+
+    Public documents are invented: 25 words of one or two topics of `vips_fast.load_prior` ("public:en"). ``encode``
+    gives the vectors of texts, and None is `vips_fast.data.SentenceEncoder`, for which they are stored in the folder of
+    the prior; making them takes some minutes. Raises ImportError if a package is missing.
+    """
+    if encode is not None:
+        return _made(encode, load_prior("public:en"), name or "a given encoder, of invented documents")
+    encoder, prior = SentenceEncoder(), load_prior("public:en")
+    path = prior_file("en").with_name("vectors-en.npz")
+    source = f"{encoder.name}, of invented documents by {prior.source}"
+    if path.exists() and (known := PublicVectors.load(path)).name == source:
+        return known
+    known = _made(encoder, prior, source)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(f"{path}.{os.getpid()}")
+    write_file(new, known.save, mode=0o644)
+    new.replace(path)
+    return known
+
+
+def _made(encode: Encode, prior: PublicPrior, name: str) -> PublicVectors:
+    analyzer = Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
+    words = public_vocabulary("public:en", analyzer, size=_WORDS)
+    return public_vectors(encode(invented_documents(prior)), words, encode(words), name=name)
+
+
+def invented_documents(prior: PublicPrior, n_documents: int = _DOCUMENTS, random_state: int = 0) -> list[str]:
+    """Draw public documents from a public prior: words of one topic each, and of two once each topic had its own."""
+    rng, topics, words = np.random.default_rng(random_state), prior.topics(), np.array(prior.words)
+    texts = []
+    for number in range(n_documents):
+        first = number if number < prior.n_topics else rng.choice(prior.n_topics, p=prior.weights)
+        law = topics[first]
+        if number >= prior.n_topics:
+            law = _FIRST * law + (1.0 - _FIRST) * topics[rng.choice(prior.n_topics, p=prior.weights)]
+        texts.append(" ".join(rng.choice(words, size=_LENGTH, p=law / law.sum()).tolist()))
+    return texts
