@@ -7,8 +7,8 @@
 
 Absolute times differ from machine to machine; the ratio of a kernel to its peer in one process hardly does. Each ratio
 has a tolerance of its own, `WIDTH` standard deviations of its logarithm between the runs that the baseline was learned
-from. A ratio that fell by more is measured again, and has fallen only if it does so every time. The exit status is 1 then, and if
-a ratio of the baseline is missing; `--only` checks the ratios whose names contain a text.
+from. A ratio that fell by more is measured again, and has fallen only if it does so every time. The
+exit status is 1 then, and if a ratio of the baseline is missing; `--only` checks the ratios whose names contain a text.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def ratios_of(bench: dict) -> list[str]:
 
 
 def check(baseline: dict, results: dict, again=measured_again, only: str = "") -> int:
-    """Print every ratio beside the baseline's; 1 if one is missing, or fell and stays there when it is measured again."""
+    """Print every ratio beside the baseline's; 1 if one is missing, or fell in every measurement."""
     named = ({name: r for name, r in found.items() if only in name} for found in (baseline["ratios"], ratios(results)))
     known, latest = named
     if not known:
