@@ -208,7 +208,7 @@ def test_few_exact_answers_calibrate(rtol, monkeypatch):
         asked.append(options["rtol"])
         return acc.epsilon(event, delta, accountant, **options)
 
-    monkeypatch.setattr("vips_fast.accounting.calibration.epsilon", counted)
+    monkeypatch.setattr("vips_fast.accounting.calibration.epsilon_of", counted)
     z = acc.calibrate_noise_multiplier(lambda z: poisson(0.01, z, 1000), 1.5, 1e-5, rtol=rtol)
     exact = min(asked)
     assert exact == min(1e-4, 0.1 * rtol)

@@ -145,7 +145,7 @@ def test_pages_of_a_notebook(prior):
     assert found._repr_html_() == "<pre>PrivateTopics(epsilon=2.0, delta=1e-06)</pre>"
     found.fit(notes(), text="note", person="patient")
     html = found._repr_html_()
-    assert html.startswith("<p><b>Found in a release") and "<td>2</td>" in html and found.privacy_.statement() in html
+    assert html.startswith("<p><b>Verdict: ") and "<td>2</td>" in html and found.privacy_.statement() in html
     panels = found.plot(n_topics=1, n_words=4).axes
     largest = found.topics(4).iloc[0]
     assert [panel.get_title() for panel in panels] == [f"Topic {largest.topic}"]

@@ -264,7 +264,7 @@ class Ball(Part):
     "vips_fast/cli/tables/fits.py": (
         "FIT = command(",
         'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
-        'MIXTURE), metavar="MODEL")',
+        'CLUSTERS), metavar="MODEL")',
         "BALL, ",
         '        _search(SBN, "',
         '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',

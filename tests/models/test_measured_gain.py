@@ -78,7 +78,7 @@ def test_persons_paper_and_public_knowledge():
     assert topics(n_records=N // 4).fit(X, groups=persons, unit="person").found_gain_ is not None
     paper = LatentDirichletAllocation.paper(K, doc_length=40, noise_multiplier=6.0, n_steps=10, sensitivity="proven")
     assert paper.fit(X).found_gain_ is None
-    own = topics(topic_word_prior=prior_of(V)).prepare(X).model
+    own = topics(public_prior=prior_of(V)).prepare(X).model
     assert not isinstance(own, MeasuredModel)  # it has a score of its own
     with pytest.raises(ValueError, match="measure_gain"):
         topics(measure="yes").fit(X)

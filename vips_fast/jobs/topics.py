@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..data.types import Matrix, Texts
 from ..data.vocabulary import count_matrix
 from ..engine.budget import Budget
 from ..engine.statement import Privacy
-from ..models.family import VOCABULARY
+from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
@@ -320,7 +320,8 @@ class PrivateTopics:
         Raises ValueError if its model is about other data, and the errors of `LatentDirichletAllocation.load`.
         """
         kind = kind_in(os.fspath(path))
-        model = kind.load(os.fspath(path)) if issubclass(kind, LatentDirichletAllocation) else None
+        # A family is one class and its variants.
+        model = cast("LatentDirichletAllocation", kind.load(os.fspath(path))) if family_of(kind).name == "lda" else None
         if model is None or not read_settings(model):
             raise ValueError(f"{path}: a {kind.__name__} without texts; expected a folder of PrivateTopics.save")
         found = cls(

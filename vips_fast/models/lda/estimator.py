@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
+    public_prior: PublicPrior | None
     word_neighbors: Neighbors | None
     doc_length: int | None
     clip: float | None
