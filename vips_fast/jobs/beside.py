@@ -42,6 +42,13 @@ def written(model: Any, n_words: int = 10) -> dict[str, str]:
     return {name: part_of(model).text(model, column_names(model._fitted().public), n_words)} if name else {}
 
 
+def shown(model: Any, n_words: int = 10) -> str:
+    """Write the lines that show a model on a terminal."""
+    from ..report import part_of
+
+    return part_of(model).shown(model, column_names(model._fitted().public), n_words)
+
+
 def verdict(model: Any) -> str:
     """Describe the worth of a model, if releases show it."""
     from ..report import part_of

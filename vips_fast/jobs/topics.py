@@ -217,5 +217,5 @@ class PrivateTopics:
 
     def __str__(self) -> str:
         """The verdict, the topics and the guarantee."""
-        verdict, texts = beside.verdict(self.model_), "".join(beside.written(self.model_).values())
+        verdict, texts = beside.verdict(self.model_), beside.shown(self.model_)
         return "\n\n".join(part for part in (verdict, texts.rstrip(), beside.statement(self.model_).rstrip()) if part)
