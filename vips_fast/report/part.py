@@ -98,7 +98,7 @@ class Part:
         return ""
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the lines for a terminal."""
+        """Write a model for a terminal."""
         return self.text(model, columns, n_words)
 
     def follows(self, model: Any, text: str) -> bool:

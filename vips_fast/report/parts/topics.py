@@ -93,7 +93,10 @@ class Topics(Part):
         return "\n".join(self._lines(model, columns, n_words)) + "\n"
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the lines for a terminal: of public topics those that hold most words."""
+        """Write the topics for a terminal.
+
+        Of public topics it has the largest ones, which hold most words.
+        """
         lines, total = self._lines(model, columns, n_words), len(model.components_)
         if len(lines) == total:
             return "\n".join(lines) + "\n"
