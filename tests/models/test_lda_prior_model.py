@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from priors import documents, prior_of
 
-from vips_fast import LatentDirichletAllocation
+from vips_fast import LatentDirichletAllocation, PublicPrior
 from vips_fast.engine.assumptions import assess
+from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
 from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
@@ -137,12 +138,46 @@ def test_topics_of_a_read_out_mix_to_its_masses():
     assert 0 < read.loss(10) < read.loss() < 1
 
 
+def test_masses_of_other_topics_are_corrected_as_far_as_they_are_noise():
+    rng, prior = np.random.default_rng(0), prior_of(V)
+    read = HistogramReadOut(1e3 * prior.frequencies, np.full(V, 2.0), prior.topics(), prior.weights)
+    exact = 50.0 * rng.gamma(2.0, 1.0, V)
+    np.testing.assert_allclose(read.corrections(exact, 1e-9 * exact), 1.0, rtol=1e-4)
+    factors = read.corrections(exact, 1e9 * exact)
+    np.testing.assert_allclose(exact * factors / exact.sum(), read.masses, rtol=1e-6)
+    # Noisy sums of words that are as frequent as the histogram says come nearer to the truth.
+    sums = 1e3 * read.masses * np.exp(rng.normal(0.0, 0.5, V))
+    mended = sums * read.corrections(sums, 0.5 * sums)
+    assert mended.sum() == pytest.approx(sums.sum())
+    assert np.abs(np.log(mended / 1e3 / read.masses)).mean() < 0.5 * np.abs(np.log(sums / 1e3 / read.masses)).mean()
+
+
 # -- decisions
 
 
+def test_own_and_public_topics_are_taken_together_if_the_last_score_says_so():
+    wrong = fitted(prior=prior_of(V, shuffled=True), noise_multiplier=3.0)
+    model = wrong._restored()
+    own, own_topics = model.result()["components"], model._own_topics
+    for place, number in ((0, own_topics), (2, own_topics + K), (3, K)):
+        nats = np.zeros(4)
+        nats[place] = 5.0
+        model._last = Score(nats, 0.01, 20.0, 0.1)
+        components, alpha = model.result()["components"], model.alpha
+        assert components.shape == model.standard_errors().shape == (number, V) and alpha.shape == (number,)
+        assert model.intervals(0.5).shape == (number, V, 2) and model.from_records.shape == (number,)
+        assert model.found_gain.gain == pytest.approx(1 - np.exp(-5 / 20))
+        if place == 2:
+            np.testing.assert_allclose(components[:own_topics], 0.9 * own)
+            shares = components[own_topics:].sum() / components.sum(), alpha[own_topics:].sum() / alpha.sum()
+            assert shares == pytest.approx((0.1, 0.1), rel=0.2)
+
+
 def test_a_trial_is_judged_by_what_is_found_then_and_expected_later():
-    assert own_are_better(0.3, 0.2, 0.0, 0.0) and own_are_better(0.1, 0.2, 0.0, 0.0)
-    assert not own_are_better(0.0, 0.2, 0.0, 0.0) and not own_are_better(0.1, 0.2, 0.1, 0.0)
+    assert own_are_better(7, 0.3, 0.2, 0.0, 0.0) and own_are_better(7, 0.15, 0.2, 0.0, 0.0)
+    assert not own_are_better(7, 0.0, 0.2, 0.0, 0.0) and not own_are_better(7, 0.15, 0.2, 0.1, 0.0)
+    # More topics grow more.
+    assert own_are_better(24, 0.1, 0.22, 0.0, 0.0) and not own_are_better(7, 0.1, 0.22, 0.0, 0.0)
 
 
 def test_without_noise_no_topics_of_ones_own_are_planned():
@@ -248,9 +283,22 @@ def test_a_prior_that_does_not_fit_is_refused(parameters, message):
         model.fit(documents(30, V))
 
 
+def test_a_terminal_has_the_topics_that_hold_most_words():
+    for n_topics, weights, number in ((40, np.ones(40), 30), (40, np.exp(-np.arange(40.0)), 3)):
+        known = prior_of(V, n_topics)
+        prior = PublicPrior(known.words, np.ones((n_topics, V)), weights, known.frequencies, "a test")
+        model = LatentDirichletAllocation(n_topics, public_prior=prior, noise_multiplier=1e5, n_records=50, n_steps=2)
+        head, *rows = beside.shown(model.fit(documents(50, V))).splitlines()
+        (text,) = beside.written(model).values()
+        assert [head, *rows[:-1]] == text.splitlines()[: number + 1]
+        shares = np.sort(model.components_.sum(axis=1))[::-1]
+        rest = f"{shares[number:].sum() / shares.sum():.1%}"
+        assert rows[-1] == f"{n_topics - number} more topics hold {rest} of the words; `topics` shows all."
+
+
 def test_few_steps_give_histograms_or_one_score():
     for n_steps, gain in ((1, None), (2, None), (3, True), (8, True)):
-        model = fitted(documents(100, V), n_steps=n_steps, n_records=100)
+        model = fitted(n_steps=n_steps)
         assert (model.found_gain_ is None) == (gain is None) and model.components_.shape == (K, V)
 
 
@@ -266,8 +314,9 @@ def test_shell_and_report_say_what_was_found():
     assert head == "share  from the records  topic and its words" and len(rows) == K
     shares = [float(row.split("%")[0]) for row in rows]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.3)
+    assert beside.shown(used) == text
     (text,) = beside.written(left).values()
-    assert "share  from" not in text
+    assert "share  from" not in text and beside.shown(left) == text
     assert "% from the records, the rest public" in html_report(used)
     assert "from the records" in short_report(make_dossier(used)) and "from the records]" not in short_report(
         make_dossier(left)

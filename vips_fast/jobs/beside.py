@@ -47,6 +47,13 @@ def texts(model: Any, n_words: int = 10) -> dict[str, str]:
     return {**written(model, n_words), PRIVACY: statement(model)}
 
 
+def shown(model: Any, n_words: int = 10) -> str:
+    """Write the lines that show a model on a terminal."""
+    from ..report import part_of
+
+    return part_of(model).shown(model, column_names(model._fitted().public), n_words)
+
+
 def report(model: Any) -> str:
     """Write the report of a model, for ``report.html``."""
     from ..report import html_report

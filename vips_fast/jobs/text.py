@@ -185,7 +185,7 @@ class TextFile:
         return Material(
             (getattr(corpus, "counts", corpus),),
             kept if columns is None else {VOCABULARY: listed(columns), **kept},
-            lambda model: "".join(beside.written(model, self.n_words).values()),
+            lambda model: beside.shown(model, self.n_words),
             corpus.groups,
             words,
             self.n_words,

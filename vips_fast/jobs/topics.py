@@ -342,8 +342,7 @@ class PrivateTopics:
         """The verdict, the topics and the guarantee."""
         if not hasattr(self, "model_"):
             return repr(self)
-        texts = "".join(beside.written(self.model_).values())
-        return f"{texts.rstrip()}\n\n{beside.statement(self.model_).rstrip()}"
+        return f"{beside.shown(self.model_).rstrip()}\n\n{beside.statement(self.model_).rstrip()}"
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "model_"):

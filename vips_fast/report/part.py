@@ -93,6 +93,10 @@ class Part:
         """Write the text file of a fitted model, or ""."""
         return ""
 
+    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write a model for a terminal."""
+        return self.text(model, columns, n_words)
+
     def follows(self, model: Any, text: str) -> bool:
         """Compare a text with the output of `text` for this model."""
         return text == self.text(model, column_names(model._fitted().public))

@@ -163,6 +163,17 @@ class HistogramReadOut:
             rows = fitted.sum(axis=1)
             self.weights, self.topics = mixture * rows, fitted / rows[:, None]
 
+    def corrections(self, sums: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """Compute factors, (V,), that bring other topics' masses toward these.
+
+        Topics of one's own have word sums with standard errors, both (V,). Logarithms of the two masses are averaged
+        with weights in inverse proportion to their variances. The factors leave the sum of ``sums`` as it is.
+        """
+        masses, variance = sums / sums.sum(), (errors / sums) ** 2
+        share = variance / (variance + np.maximum(self.spread**2, 1e-12))
+        factors = (self.masses / masses) ** share
+        return np.asarray(factors / (masses @ factors))
+
     def loss(self, times: float = 1.0) -> float:
         """Estimate the nats a word that the masses lose.
 

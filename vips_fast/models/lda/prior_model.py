@@ -3,8 +3,9 @@
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
 these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
 worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
-(`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors only. The last step
-releases a score of the finished topics, which is the verdict on them, and decides between them and the public ones.
+(`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors, and the histogram corrects the masses
+of their words. The last step releases a score of the finished topics, which is the verdict on them, and decides between
+them, the public ones and both together.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from .masses import HistogramReadOut, histogram, histogram_factor, histogram_sca
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
-from .prior_planning import OWN_ALPHAS, TRIED, PriorSteps, own_are_better
+from .prior_planning import BESIDE, OWN_ALPHAS, TRIED, PriorSteps, own_are_better
 from .records import DocumentBlock, word_counts
 from .score import DISTINCT, HalfPrediction, proportions_prior
 from .start import start_steps
@@ -153,9 +154,10 @@ class PriorLdaModel(Model):
             self._trial = self._tried = self._own_topics > 0 and not clear
             self._choice = _TOPICS if self._own_topics else _MASSES
         elif self._trial:
-            own, public = (float(nats / score.predicted) for nats in (score.nats[:-1].max(), score.nats[-1]))
+            own = float(score.nats[: len(self._own_alphas)].max() / score.predicted)
+            public = float(score.nats[-1] / score.predicted)
             losses = (self.read_out.loss(times) for times in (1, self._steps.n_steps - self._done - 1))
-            if not own_are_better(own, public, *losses):
+            if not own_are_better(self._own_topics, own, public, *losses):
                 self._choice, self._own_topics, self._own = _MASSES, 0, None
             self._trial = False
         else:
@@ -218,9 +220,12 @@ class PriorLdaModel(Model):
         if self._own is None:
             return public
         usual = self._usual if self._first is None else self._first.best(self._usual)
-        components = self._own.result()["components"]
+        components = self._corrected()
         own, weights = word_probabilities(components), components.sum(axis=1)
-        return [*((own, proportions_prior(alpha, weights)) for alpha in self._own_alphas), public[usual]]
+        found = [(own, proportions_prior(alpha, weights)) for alpha in self._own_alphas]
+        prior, (topics, public_prior) = found[-1][1], public[usual]
+        both = prior * (1.0 - BESIDE), public_prior * (BESIDE * prior.sum() / public_prior.sum())
+        return [*found, (np.concatenate([own, topics]), np.concatenate(both)), public[usual]]
 
     @property
     def _taken(self) -> int:
@@ -231,9 +236,14 @@ class PriorLdaModel(Model):
         return self._usual if score is None else score.best(self._usual)
 
     @property
-    def _is_public(self) -> bool:
-        """Whether the topics are public ones with released masses."""
-        return self._own is None or self._taken == len(self._own_alphas)
+    def _shares(self) -> tuple[float, float]:
+        """The shares of topics of one's own and of public ones with released masses; 0 if they are not taken."""
+        place = 1 if self._own is None else self._taken - len(self._own_alphas)
+        return (1.0, 0.0) if place < 0 else (1.0 - BESIDE, BESIDE) if place == 0 else (0.0, 1.0)
+
+    def _of_taken(self, own: Callable[[float], np.ndarray], public: Callable[[float], np.ndarray]) -> np.ndarray:
+        """Join rows of the topics that are taken, each made for its share."""
+        return np.concatenate([rows(share) for rows, share in zip((own, public), self._shares, strict=True) if share])
 
     # -- results
 
@@ -258,9 +268,10 @@ class PriorLdaModel(Model):
     @property
     def from_records(self) -> np.ndarray:
         """Share of each topic's probability that is not the public topic's, (J,)."""
-        if not self._is_public:
-            return np.ones(self._own_topics)
-        return np.asarray(np.abs(self.read_out.topics - self._prior.topics()).sum(axis=1) / 2)
+        return self._of_taken(
+            lambda share: np.ones(self._own_topics),
+            lambda share: np.abs(self.read_out.topics - self._prior.topics()).sum(axis=1) / 2,
+        )
 
     @property
     def alpha(self) -> np.ndarray:
@@ -270,15 +281,24 @@ class PriorLdaModel(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Give ``components``, (J, V) Dirichlet parameters.
 
-        They are of the K public topics, or of fewer of one's own.
+        They are of the K public topics, of fewer of one's own, or of both.
         """
-        if self._own is not None and not self._is_public:
-            return self._own.result()
-        return {"components": self._components()}
+        return {"components": self._of_taken(self._corrected, lambda share: share * self._components())}
+
+    def _corrected(
+        self, share: float = 1.0, entries: Callable[[LdaModel], np.ndarray] = lambda own: own.result()["components"]
+    ) -> np.ndarray:
+        """Correct entries of topics of one's own, (..., V), by the histogram's masses, and take a share of them."""
+        assert self._own is not None
+        sums, errors = self._own.result()["components"].sum(axis=0), self._own.standard_errors()
+        factors = self.read_out.corrections(sums, np.sqrt((errors**2).sum(axis=0)))
+        return np.asarray(entries(self._own) * (share * factors))
 
     def _components(self) -> np.ndarray:
         """Parameters from histograms and public topics."""
         read, total = self.read_out, float(self.n_records) * float(self._settings["doc_length"] or 1)
+        if self._own is not None and self._shares[0]:
+            total = float(self._own.result()["components"].sum())
         return np.asarray(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
 
     def standard_errors(self) -> np.ndarray:
@@ -286,16 +306,22 @@ class PriorLdaModel(Model):
 
         Public topics are taken as given.
         """
-        if self._own is not None and not self._is_public:
-            return self._own.standard_errors()
-        return np.asarray(self._components() * np.sqrt(np.expm1(self.read_out.spread**2)))
+        spread = np.sqrt(np.expm1(self.read_out.spread**2))
+        return self._of_taken(
+            lambda share: self._corrected(share, lambda own: own.standard_errors()),
+            lambda share: share * self._components() * spread,
+        )
 
     def intervals(self, level: float) -> np.ndarray:
         """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
-        if self._own is not None and not self._is_public:
-            return self._own.intervals(level)
         ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
-        return np.asarray(self._components()[:, :, None] * np.exp(ndtri(ends) * sd - sd**2 / 2))
+        factors = np.exp(ndtri(ends) * sd - sd**2 / 2)
+        return self._of_taken(
+            lambda share: self._corrected(share, lambda own: own.intervals(level).transpose(2, 0, 1)).transpose(
+                1, 2, 0
+            ),
+            lambda share: share * self._components()[:, :, None] * factors,
+        )
 
     # -- state
 
@@ -329,7 +355,7 @@ class PriorLdaModel(Model):
                 self._own.prepare(*self._mechanism)
             self._own.restore(state)
         if "last_score" in state:
-            number = len(self._steps.alphas) if self._own is None else len(self._own_alphas) + 1
+            number = len(self._steps.alphas) if self._own is None else len(self._own_alphas) + 2
             self._last = Score.restore(array_of(state, "last_score", (number + 3,)))
         self._begin()
 

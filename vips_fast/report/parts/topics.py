@@ -12,6 +12,8 @@ from ..text import top_words, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
+#: Share of all words that the public topics on a terminal hold, and their largest number.
+_HELD, _TERMINAL = 0.9, 30
 
 
 class Topics(Part):
@@ -69,17 +71,42 @@ class Topics(Part):
 
         Public topics are sorted by size, with their shares and the part that is not public.
         """
-        own, verdict = model.from_records_, f"{model.verdict_}\n\n" if model.verdict_.text else ""
-        lines = topics_table(model.components_, columns, n_words)
+        return _told(model) + "\n".join(self._lines(model, columns, n_words)) + "\n"
+
+    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write the topics for a terminal.
+
+        Of public topics it has the largest ones, which hold most words.
+        """
+        lines, total = self._lines(model, columns, n_words), len(model.components_)
+        if len(lines) == total:
+            return _told(model) + "\n".join(lines) + "\n"
+        shares = np.sort(model.components_.sum(axis=1))[::-1]
+        held = np.cumsum(shares) / shares.sum()
+        number = min(_TERMINAL, int(np.searchsorted(held, _HELD)) + 1)
+        if number < total:
+            lines[number + 1 :] = [
+                f"{total - number} more topics hold {1.0 - held[number - 1]:.1%} of the words; `topics` shows all."
+            ]
+        return _told(model) + "\n".join(lines) + "\n"
+
+    def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
+        own = model.from_records_
+        rows = topics_table(model.components_, columns, n_words).split("\n")
         if (own == 1.0).all():
-            return f"{verdict}{lines}\n"
+            return rows
         shares = model.components_.sum(axis=1) / model.components_.sum()
-        order, rows = np.argsort(-shares, kind="stable"), lines.split("\n")
         head = "share  from the records  topic and its words"
-        return verdict + "\n".join([head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]) + "\n"
+        order = np.argsort(-shares, kind="stable")
+        return [head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""
         words = column_names(model._fitted().public)
         longest = max(len(line.split()) for line in text.split("\n"))
         return any(text == self.text(model, words, n) for n in range(longest, 0, -1))
+
+
+def _told(model: Any) -> str:
+    """Write the verdict before the topics."""
+    return f"{model.verdict_}\n\n" if model.verdict_.text else ""
