@@ -282,12 +282,12 @@ def persons():
         for epsilon in (1.0, 2.0, 4.0, 8.0):
             given = dict(epsilon=epsilon, delta=DELTA)
             said = plan(n, None, None, **given)
-            bought = PrivateVocabulary(
+            purchased = PrivateVocabulary(
                 delta=DELTA, n_records=n, analyzer=analyzer, max_share=0.3, **said.vocabulary.parameters()
             ).fit(TokenRows(analyzer).extend(texts), groups=groups)
-            words = list(bought.get_feature_names_out())
+            words = list(purchased.get_feature_names_out())
             cells = [f"{len(words)} (expected {said.vocabulary.words:.0f})"]
-            cells.append("refused" if len(words) < 5 else outcome(said, epsilon, words, after=bought))
+            cells.append("refused" if len(words) < 5 else outcome(said, epsilon, words, after=purchased))
             for size in (500, 2000):
                 listed = public_vocabulary("public:en", analyzer, size=size)
                 cells.append(outcome(plan(n, size, None, **given), epsilon, listed))
