@@ -4,6 +4,7 @@
     python -m bench.forecast fits --neighbors   # the same with words that are used alike, by a public model's vectors
     python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
     python -m bench.forecast table       # the forecast beside what came out, in Markdown
+    python -m bench.forecast persons     # posts by person, all defaults: words that are purchased, and public ones
 
 The gain is one minus the perplexity of held-out words under the model over that under the training documents' own word
 frequencies; a word is predicted from the other half of its document (`vips_fast.report.predictive_perplexity`). A word
@@ -29,10 +30,11 @@ sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 from common import DATA, ROOT, newsgroup_posts
 from word_vectors import neighbors, posts_analyzer, vocabulary
 
-from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.data import Corpus, load_corpus, split
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast.data import Analyzer, Corpus, load_corpus, public_vocabulary, split, stop_words
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.models.lda import LdaOptions, forecast
+from vips_fast.models.vocabulary import TokenRows
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 RESULTS = ROOT / "bench" / "results" / "forecast.csv"
@@ -165,19 +167,22 @@ def constants():
     rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.1]
     alike = [row["neighbors"] for row in rows]
     signal = np.array([planned(row).signal_to_noise * row["topics"] for row in rows])
-    worth = signal * np.where(alike, forecast.NEIGHBORS, 1.0)
-    gain, topics = (np.array([row[name] for row in rows]) for name in ("gain", "topics"))
+    gain, topics, words, length = (
+        np.array([row[name] for row in rows]) for name in ("gain", "topics", "words", "length")
+    )
+    worth = signal * np.where(alike, forecast.NEIGHBORS, 1.0) * words**forecast.WORDS
+    told = np.maximum(0, 1 - forecast.SHORT / length)
 
     def missed(p):
         free, top = p[1] * np.log(worth / p[0]), p[2] * np.log(topics)
-        return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
+        return 1 - np.exp(-np.where(free < 0, p[3] * free, told * top * np.tanh(free / top))) - gain
 
-    found = least_squares(missed, (4.0, 0.2, 0.2), loss="soft_l1", f_scale=0.03).x
-    words = np.array([row["words"] for row in rows])
+    start = (forecast.ORIGIN, forecast.SLOPE, forecast.CEILING, forecast.LOSS)
+    found = least_squares(missed, start, loss="soft_l1", f_scale=0.03).x
     readable = np.array([row["readable"] for row in rows]) * topics / (words * signal)
-    print("origin {:.2f}, slope {:.3f}, ceiling {:.3f}".format(*found), end=", ")
+    print("origin {:.2f}, slope {:.3f}, ceiling {:.3f}, loss {:.2f}".format(*found), end=", ")
     print(f"readable {math.exp(np.log(readable[readable > 0]).mean()):.3f}")
-    print(f"used: {forecast.ORIGIN}, {forecast.SLOPE}, {forecast.CEILING}, {forecast.READABLE}")
+    print(f"used: {forecast.ORIGIN}, {forecast.SLOPE}, {forecast.CEILING}, {forecast.LOSS}, {forecast.READABLE}")
 
 
 def percent(gain):
@@ -253,9 +258,45 @@ def table(rows):
     )
 
 
+def persons():
+    """Gain, forecast and verdict for posts by person, with purchased words and over public lists; one seed."""
+    analyzer = Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
+    rows, tests = newsgroup_posts("train"), [post["text"] for post in newsgroup_posts("test")]
+    whose = np.unique([post["person"] for post in rows], return_inverse=True)[1]
+    order = np.random.default_rng(1).permutation(whose.max() + 1)
+    print("| persons | ε | purchased words | gain, forecast | 500 public words | 2,000 |\n" + "| --- " * 6 + "|")
+    for n in (821, 1700, 3400, 6652):
+        own = np.isin(whose, order[:n])
+        texts, groups = [row["text"] for row, kept in zip(rows, own, strict=True) if kept], whose[own]
+
+        def outcome(said, epsilon, words, texts=texts, groups=groups, n=n, **after):
+            train, test = (count_matrix([part], words, analyzer) for part in (texts, tests))
+            given, asked = split_words(test, 0)
+            common = dict(epsilon=epsilon, delta=DELTA, n_records=n, random_state=0, n_jobs=1)
+            model = LatentDirichletAllocation(said.n_components, **common).fit(train, groups=groups, **after)
+            reached = predictive_perplexity(model.transform(given), model.components_, asked)
+            verdict = ", refused" if said.hopeless else ""
+            gain = 1 - reached / unigram_perplexity(train, asked)
+            return f"{percent(gain)}, {percent(said.expected_gain)}{verdict}"
+
+        for epsilon in (1.0, 2.0, 4.0, 8.0):
+            given = dict(epsilon=epsilon, delta=DELTA)
+            said = plan(n, None, None, **given)
+            purchased = PrivateVocabulary(
+                delta=DELTA, n_records=n, analyzer=analyzer, max_share=0.3, **said.vocabulary.parameters()
+            ).fit(TokenRows(analyzer).extend(texts), groups=groups)
+            words = list(purchased.get_feature_names_out())
+            cells = [f"{len(words)} (expected {said.vocabulary.words:.0f})"]
+            cells.append("refused" if len(words) < 5 else outcome(said, epsilon, words, after=purchased))
+            for size in (500, 2000):
+                listed = public_vocabulary("public:en", analyzer, size=size)
+                cells.append(outcome(plan(n, size, None, **given), epsilon, listed))
+            print(f"| {n:,} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fits", "constants", "table"))
+    parser.add_argument("what", choices=("fits", "constants", "table", "persons"))
     parser.add_argument("--corpora", nargs="+", choices=LENGTHS, default=list(LENGTHS))
     parser.add_argument("--neighbors", action="store_true", help="fits with words that are used alike")
     args = parser.parse_args()
@@ -264,7 +305,7 @@ def main():
             raise SystemExit("real data not found: set VIPS_FAST_DATA")
         fits([name for name in args.corpora if name in WORDS or not args.neighbors], args.neighbors)
     else:
-        for show in (constants, neighbors_worth) if args.what == "constants" else (tables,):
+        for show in {"constants": (constants, neighbors_worth), "persons": (persons,)}.get(args.what, (tables,)):
             show()
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast.engine.budget import Budget
-from vips_fast.models.lda import LatentDirichletAllocation, forecast
+from vips_fast.models.lda import LatentDirichletAllocation, forecast, planning
 
 
 @pytest.fixture
@@ -119,8 +119,15 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
         "--quiet",
     ]
     purchased, real = [], PrivateVocabulary.fit
-    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchased.append(0) or real(self, *a, **k))
-    monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+
+    def purchase(self, *args, **call):
+        purchased.append(0)
+        monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+        return real(self, *args, **call)
+
+    monkeypatch.setattr(PrivateVocabulary, "fit", purchase)
+    assert "too few for topics" in refused(*job) and budget.spent == 0 and not purchased
+    monkeypatch.setattr(planning, "USEFUL_WORDS", 0)
     # The words were paid for, so the exit code does not say that nothing was spent.
     said = refused(*job, code=1)
     words = budget.spent
@@ -197,6 +204,6 @@ def test_a_search_says_it_and_is_refused_too(hopeful, run, files, tmp_path):
     code, _, err = run(*argv, "--epsilon", 0.1, "--anyway")
     assert code == 0 and err.count("will be noise") == 1 and Budget(budget).spent > 0
     code, _, err = run(*argv, "--epsilon", 4, "--force")
-    assert code == 0 and err.count("forecast: ") == 1 and "candidates is n_components=3; forecast: held-out" in err
+    assert code == 0 and err.count("forecast: ") == 1 and "of 2 candidates is n_components=" in err
     code, _, err = run(*argv, "--epsilon", 1, "--force", "--quiet", "--anyway")
     assert code == 0 and "forecast: held-out" not in err

@@ -126,7 +126,7 @@ def test_a_damaged_text_file_is_refused(notes, run, refused):
 
 SECRET = "zq7351"
 ONE_LINE = ("--text", "note", "--person", "patient", "--unit", "patient", "--epsilon", 6, "--delta", 1e-5, "--quiet")
-SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10)
+SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--anyway")
 
 
 @pytest.fixture

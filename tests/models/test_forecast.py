@@ -36,8 +36,8 @@ def expected(n=20_000, words=5000, topics=10, **change):
 
 def test_distinct_words_decide_and_not_the_length():
     for m in (10, 40, 150):
-        gains = {expected(doc_length=length, distinct_words=m).expected_gain for length in (500, 2000, 10_000)}
-        assert max(gains) - min(gains) < 1e-9
+        found = {expected(doc_length=length, distinct_words=m).signal_to_noise for length in (500, 2000, 10_000)}
+        assert max(found) - min(found) < 1e-9
     at = [expected(distinct_words=m).expected_gain for m in (5, 20, 80)]
     assert at[0] < at[1] < at[2]
     # The default is what a text of that length has, and no document has more words than there are.
@@ -57,7 +57,8 @@ def test_more_of_what_helps_is_expected_to_help():
     # Of topic numbers that start alike (`vips_fast.models.lda.start`), so that the noise is the same.
     few, many = expected(topics=8), expected(topics=16)
     assert few.readable_words == pytest.approx(2 * many.readable_words, rel=1e-9)
-    assert plan(100, 10, 2, noise_multiplier=0.0).expected_gain == pytest.approx(1 - 2**-forecast.CEILING)
+    most = 1 - 2 ** -(forecast.CEILING * (1 - forecast.SHORT / 100))
+    assert plan(100, 10, 2, noise_multiplier=0.0, doc_length=100).expected_gain == pytest.approx(most)
     assert expected(n=10**7, topics=1).expected_gain == 0 > expected(n=200, topics=1).expected_gain
     assert expected(n=10**8).readable_words <= 5000
 
@@ -68,30 +69,35 @@ def test_the_advice_would_be_enough(n):
     said = expected(n, noise_multiplier=20.0, batch_size=n, n_steps=20, learning_decay=0.7)
     goal = 0.1 if said.expected_gain < 0.08 else said.expected_gain + 0.05
     signal = said.signal_to_noise * 10
-    times = forecast.needed(signal, goal, 10)
-    again = forecast.forecast(n, 5000, 10, distinct_words=100**0.9, clip=said.clip, noise=1e9)
-    assert forecast._nats(signal * times, 10) == pytest.approx(-math.log1p(-goal)) and again.signal < signal
+    times = forecast.needed(signal, goal, 5000, 10, 100)
+    again = forecast.forecast(n, 5000, 10, distinct_words=100**0.9, doc_length=100, clip=said.clip, noise=1e9)
+    assert forecast._nats(signal * times, 5000, 10, 100) == pytest.approx(-math.log1p(-goal)) and again.signal < signal
     assert f"a gain of {goal:.0%} takes about {times:.2g} times the records" in said.advice()
-    assert math.isinf(forecast.needed(signal, 0.9, 10)) and "more topics than 2" in expected(10**8, topics=2).advice()
-
-
-def test_words_that_are_not_bought_gain_nothing():
-    made = expected(6652, None)
-    alone = expected(
-        6652,
-        round(made.vocabulary.words),
-        noise_multiplier=made.noise_multiplier,
-        n_steps=made.n_steps,
-        learning_decay=made.learning_decay,
+    assert (
+        math.isinf(forecast.needed(signal, 0.9, 5000, 10, 100))
+        and "more topics than 2" in expected(10**8, topics=2).advice()
     )
-    share = math.log1p(-made.expected_gain) / math.log1p(-alone.expected_gain)
-    assert share == pytest.approx(made.vocabulary.token_share, rel=0.01) and 0 < share < 0.9
+
+
+def test_a_purchase_that_finds_few_words_is_hopeless():
+    """Before anything is spent, with the remedies in order."""
+    few, enough = (plan(n, None, None, epsilon=2.0, delta=1e-6) for n in (821, 6652))
+    assert few.hopeless and "too few for topics" in few.warning() and few.run_forecast().warning is HopelessWarning
+    remedies = ("--public-prior", "--vocab public:en", "word vectors", "more persons", "rows", "epsilon")
+    assert sorted(remedies, key=few.warning().index) == [*remedies]
+    assert not enough.hopeless and 200 < enough.vocabulary.words < 800 and 0.1 < enough.expected_gain < 0.25
+    assert enough.run_forecast().warning is None
+
+
+def test_short_documents_tell_no_topics():
+    at = [expected(10**6, doc_length=length, distinct_words=30).expected_gain for length in (4, 10, 30, 300)]
+    assert at[0] == 0 < at[1] < at[2] < at[3]
 
 
 def test_lines():
     assert "the topics will be noise" in expected(199).forecast() and expected(199).hopeless
-    assert "little or no gain" in forecast.describe(-0.1, 3) and "no word of a topic" in forecast.describe(-0.9, 0.2)
-    assert "about 21% (give or take 15 points) better" in forecast.describe(0.2101, 234.0)
+    assert "little or no gain" in forecast.describe(-0.05, 3) and "no word of a topic" in forecast.describe(-0.9, 0.2)
+    assert "about 21% (give or take 10 points) better" in forecast.describe(0.2101, 234.0)
     assert forecast.describe(0.2101, 234.0).endswith("about 230 words of a topic readable")
 
 

@@ -14,7 +14,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
 from vips_fast.kernels.lda import scaled_table
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import default_clip
+from vips_fast.models.lda.planning import default_clip, read_out_prior, usual_distinct_words, usual_length
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
@@ -242,15 +242,16 @@ def test_read_outs_check_their_input():
 def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     """No default of fits without privacy reaches the bits of a private one."""
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
-    numerics = LdaOptions(topic_mean="arithmetic", mean_change_tol=1e-3, word_clip=0.3, word_scale=0.25)
+    few = usual_distinct_words(usual_length(X.shape[1]))
+    numerics = LdaOptions(
+        topic_mean="arithmetic", mean_change_tol=1e-3, word_clip=0.3, word_scale=0.25, distinct_words=few
+    )
     said = dict(clip=default_clip(500), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
         for more in ({}, said, {**said, "options": LdaOptions(topic_mean="geometric")})
     )
     np.testing.assert_array_equal(left.components_, named.components_)
-    np.testing.assert_array_equal(left.transform(X), named.transform(X))
-    assert left.score(X) == named.score(X)
     assert not np.array_equal(other.components_, named.components_)
     for start in ({}, {"topic_mean": "geometric"}):
         paper = LatentDirichletAllocation.paper(3, private=False, batch_size=100, options=LdaOptions(**start))
@@ -294,7 +295,8 @@ def test_topics_are_read_out_by_either_mean():
     arithmetic, geometric = (LdaOptions(topic_mean=name, dtype="float64") for name in ("arithmetic", "geometric"))
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 4 / 40)
+    alpha = read_out_prior(usual_length(X.shape[1]))
+    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, alpha)
     np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)
     model.set_params(options=geometric)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip, read_out_prior
+from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip, read_out_prior, usual_length
 
 
 def expected_batch(model, public):
@@ -82,7 +82,8 @@ def test_rules():
     assert default_batch_size(400_000) == 100_000
     assert default_clip(500) == pytest.approx(0.034, abs=5e-4) and default_clip(1) <= 1
     assert default_clip(None) == default_clip(500)
-    assert [read_out_prior(length) for length in (1, 4, 8, None, 1000)] == [2.0, 1.0, 0.5, 0.1, 0.01]
+    assert [read_out_prior(length) for length in (1, 4, 8, 1000)] == [2.0, 1.0, 0.5, 0.01]
+    assert [round(usual_length(words)) for words in (1, 500, 2000, 5000, 10**6)] == [8, 10, 18, 24, 40]
     big = plan(400_000, 7702, 50, doc_length=500, epsilon=2.38, delta=1e-4)
     small = plan(400_000, 7702, 50, doc_length=500, epsilon=0.3, delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
@@ -112,8 +113,8 @@ def test_fewer_topics_where_the_noise_is_large():
     assert topics(noise_multiplier=0.0) == 50
     planned = plan(97_750, 7702, None, doc_length=100, epsilon=0.3, delta=1e-4)
     assert planned == plan(97_750, 7702, found[1], doc_length=100, epsilon=0.3, delta=1e-4)
-    with pytest.raises(ValueError, match="n_components=None"):
-        plan(97_750, None, None)
+    # Chosen together with the words that are purchased.
+    assert 5 <= plan(97_750, None, None).n_components < 50
 
 
 @pytest.mark.parametrize(

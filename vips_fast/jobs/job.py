@@ -89,6 +89,8 @@ class Reading:
     unit: str
     #: Called when a purchase has spent something.
     on_spent: Callable[[], None]
+    #: Called with the forecast of a purchase that is hopeless, before it is made; may raise.
+    on_forecast: Callable[[RunForecast], None] | None = None
 
 
 class Source(Protocol):
@@ -282,7 +284,8 @@ class Job:
             # A fit that the budget refuses does not read the data, if public numbers say so.
             self._cost(planner, budget)
         with self.backend() as backend, self._warnings():
-            reading = Reading(model, folder, planner, budget, backend, self.groups, self.unit_name, self._spent)
+            known = self.groups, self.unit_name, self._spent, self.on_forecast
+            reading = Reading(model, folder, planner, budget, backend, *known)
             material = self.source.read(reading)
             groups = material.groups if self.groups is None else self.groups
             if groups is None and self.source.person is not None:

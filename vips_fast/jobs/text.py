@@ -35,8 +35,9 @@ from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
 from ..engine.result import Public
 from ..models.family import READING, VOCABULARY
+from ..models.forecast import tell
 from ..models.inputs import listed
-from ..models.lda import PublicPrior, load_prior, nearest_words, plan
+from ..models.lda import Plan, PublicPrior, load_prior, nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from . import beside
 from .folder import MODEL
@@ -323,9 +324,9 @@ class _Purchase:
             "delta": self._delta,
         }
 
-    def _planned(self, n_records: int, epsilon: float) -> dict[str, Any]:
-        """Settings of the purchase."""
-        found = plan(
+    def _plan(self, n_records: int, epsilon: float) -> Plan:
+        """Plan the purchase and the topics."""
+        return plan(
             n_records,
             None,
             self._model.n_components,
@@ -335,7 +336,11 @@ class _Purchase:
             vocab_share=self._source.vocab_share,
             distinct_words=getattr(self._model.options, "distinct_words", None),
             planner=self._reading.planner,
-        ).vocabulary
+        )
+
+    def _planned(self, n_records: int, epsilon: float) -> dict[str, Any]:
+        """Settings of the purchase."""
+        found = self._plan(n_records, epsilon).vocabulary
         assert found is not None
         size = {} if self._source.vocab_size is None else {"max_features": self._source.vocab_size}
         return {**self._given, **found.parameters(), **size}
@@ -376,6 +381,8 @@ class _Purchase:
                 assert epsilon is not None
                 made = PrivateVocabulary(**self._planned(n_records, epsilon))
                 self._check_both(made, n_records, epsilon)
+                if (planned := self._plan(n_records, epsilon)).hopeless:
+                    tell(planned.run_forecast(), reading.on_forecast, 4)
             try:
                 return made.fit(
                     rows, budget=budget, backend=reading.backend, planner=reading.planner, checkpoint=run, **whose

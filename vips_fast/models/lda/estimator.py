@@ -22,7 +22,6 @@ from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
-from ..forecast import HopelessWarning
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .model import LdaModel
@@ -40,6 +39,7 @@ from .planning import (
     plain_steps,
     read_out_prior,
     usual_distinct_words,
+    usual_length,
     whole_epochs,
 )
 from .prior import PublicPrior, check_topics
@@ -355,16 +355,18 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
         """What decides a plan, for these settings and public numbers."""
-        length, distinct = int(self._length or DOC_LENGTH), self._options.distinct_words
-        given = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
+        distinct = self._options.distinct_words
+        length = self.doc_length or usual_length(max(public.n_features, 1))
+        clip = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
         return TopicCase(
             n_records=public.n_records,
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
+            doc_length=length,
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
             epsilon=terms.target,
             delta=terms.usual_delta(public.n_records),
-            **{"clip": given, "word_neighbors": knows_most(self.word_neighbors), **more},
+            **{"clip": clip, "word_neighbors": knows_most(self.word_neighbors), **more},
         )
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
@@ -394,10 +396,7 @@ class LatentDirichletAllocation(TopicQuality):
         case = self._case(public, self._terms, n_steps=n_steps, clip=clip, noise_multiplier=noise)
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
         given = self._options.learning_decay
-        said = case.planned(runs, noise, case.decay(runs, noise) if given is None else given)
-        if said.hopeless:
-            return RunForecast(said.expected_gain, said.warning(), HopelessWarning)
-        return RunForecast(said.expected_gain, said.forecast())
+        return case.planned(runs, noise, case.decay(runs, noise) if given is None else given).run_forecast()
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
@@ -484,7 +483,7 @@ class LatentDirichletAllocation(TopicQuality):
         if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
             return restored.alpha
         fitted = self._as_fitted()
-        return fitted._alpha(read_out_prior(fitted.doc_length))
+        return fitted._alpha(read_out_prior(fitted.doc_length or usual_length(self.n_features_in_)))
 
     @kept
     def _fitted_plain(self) -> bool:

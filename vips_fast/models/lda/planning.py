@@ -30,7 +30,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbours of words are known, of the x
   that this is worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
-- *Words.* A vocabulary that is purchased takes as many words as there can be with a signal to noise of 0.6; the split
+- *Words.* A vocabulary that is purchased takes as many words as are worth most to all tokens; the split
   is that of `vips_fast.models.vocabulary.planning`.
 """
 
@@ -43,9 +43,10 @@ from ...accounting import epsilon as epsilon_of
 from ...checks import check_flag, check_number
 from ...engine.averaging import Schedule
 from ...engine.planner import Planner
+from ...engine.request import RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
-from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
+from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
+from .forecast import Forecast, HopelessWarning, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -63,15 +64,15 @@ DOC_LENGTH, _LONG, _PRIOR_WORDS = 40, 500, 4.0
 _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 #: The power of the words' shares by which contributions are scaled.
 WORD_SCALE = 0.25
-#: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken; and that of the
-#: most words that are purchased.
-_CLEAR, _LEAST_CLEAR = 2.4, 0.6
-#: Topics for each unit of the signal, where they are left to the plan; the fewest and the most of them.
-_TOPICS, _FEWEST, _MOST = 2.0, 5, 50
+#: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken.
+_CLEAR = 2.4
+#: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words from
+#: which on there are so many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
+_TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
-#: Different words of a text of N words, as a power of N; most words of a vocabulary that is purchased.
-_DIFFERENT, _MOST_WORDS = 0.9, 50_000
+#: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
+_DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
 
 
 class PlanParameters(TypedDict):
@@ -100,14 +101,14 @@ class Plan:
         statistics: the signal of `vips_fast.models.lda.forecast`, over K.
     expected_gain : float
         Forecast of 1 minus the perplexity of held-out words over that of the training documents' own word
-        frequencies, mostly within 0.15 of what comes out; below 0 the topics are worse than word frequencies. Where
-        the words are purchased, of all words: those that are not purchased gain nothing.
+        frequencies, mostly within 0.1 of the outcome; below 0 the topics are worse than word frequencies. If words are
+        purchased, it is about these words.
     readable_words : float
         Forecast of the words of a topic that stand clear of the noise.
     distinct_words : float
         Distinct words of a document that this is for.
-    n_components : int
-        Topics that this is for.
+    n_components, n_features, doc_length : int
+        Topics, words and words of a usual document that this is for.
     vocabulary : VocabularyPlan or None
         How the vocabulary is purchased, if it is.
     word_neighbors : bool
@@ -135,6 +136,8 @@ class Plan:
     readable_words: float
     distinct_words: float
     n_components: int
+    n_features: int
+    doc_length: float
     vocabulary: VocabularyPlan | None = None
     word_neighbors: bool = False
 
@@ -145,23 +148,34 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no run of which so little was expected had a gain."""
-        return is_hopeless(self.expected_gain)
+        """Whether no run of which so little was expected had a gain, or too few words can be purchased."""
+        few = self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS
+        return few or is_hopeless(self.expected_gain)
 
     def forecast(self) -> str:
         """What to expect, in one line."""
-        return describe(self.expected_gain, self.readable_words)
+        if self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS:
+            return f"forecast: about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
+        said = describe(self.expected_gain, self.readable_words)
+        return said if self.vocabulary is None else f"{said}, of about {self.n_features} purchased ones"
 
     def warning(self) -> str:
         """The forecast, and what helps."""
         return f"{self.forecast()}. What helps: {self.advice()}"
 
+    def run_forecast(self) -> RunForecast:
+        """The forecast of a run with this plan."""
+        if self.hopeless:
+            return RunForecast(self.expected_gain, self.warning(), HopelessWarning)
+        return RunForecast(self.expected_gain, self.forecast())
+
     def advice(self) -> str:
         """What would help, in one line."""
         if self.vocabulary is not None:
-            return "more records or more epsilon give more words and clearer topics; a public vocabulary costs nothing"
-        signal = self.signal_to_noise * self.n_components
-        return advise(signal, self.expected_gain, self.n_components, self.word_neighbors)
+            public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
+            return f"{public}; word vectors with it; more persons; rows as the unit; more epsilon"
+        signal, shape = self.signal_to_noise * self.n_components, (self.n_components, self.doc_length)
+        return advise(signal, self.expected_gain, self.n_features, *shape, self.word_neighbors)
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -195,17 +209,27 @@ def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> floa
     return float(min(1.0, _CLIP * (doc_length or _LONG) ** -0.425) * min(_PERSON, rows**0.25))
 
 
-def read_out_prior(doc_length: int | None) -> float:
+def usual_length(n_features: int) -> float:
+    """Estimate the words of a usual document that are among V common ones: 8 to 40.
+
+    The share follows the law of `vips_fast.models.vocabulary.forecast`. Posts have 7, 14 and 20 of the 500, 2,000 and
+    5,000 commonest words.
+    """
+    missed, all_missed = (float((size / 300 + 1) ** -0.25) for size in (n_features, 10**6))
+    return DOC_LENGTH * min(1.0, max(0.2, (1 - missed) / (1 - all_missed)))
+
+
+def read_out_prior(doc_length: float) -> float:
     """Choose the Dirichlet prior α of a new document's topic proportions.
 
     It is 4/N, from 0.01 to 2. A fit takes 1/K for documents that it brings to N words, which keeps topics apart. On
     posts and docstrings of 4, 7, 8, 14 and 26 words the best α of read-outs were 1, .5, .5, .2 and .2, with and without
     noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were level.
     """
-    return min(max(_PRIOR_WORDS / (doc_length or DOC_LENGTH), 0.01), 2.0)
+    return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
 
 
-def usual_distinct_words(doc_length: int) -> float:
+def usual_distinct_words(doc_length: float) -> float:
     """N^0.9, at least 1."""
     return float(max(1.0, doc_length**_DIFFERENT))
 
@@ -243,6 +267,7 @@ class TopicCase:
     n_records: int
     n_features: int
     n_components: int
+    doc_length: float
     distinct_words: float
     clip: float
     epsilon: float
@@ -306,6 +331,7 @@ class TopicCase:
             distinct_words=self.distinct_words,
             clip=self.clip,
             noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
+            doc_length=self.doc_length,
             word_neighbors=self.word_neighbors,
         )
 
@@ -320,10 +346,6 @@ class TopicCase:
     def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
         """The plan with these minibatches, this noise and this step size, and its forecast."""
         expected, K = self.forecast(runs, noise_multiplier, decay), self.n_components
-        gain = expected.expected_gain
-        if self.vocabulary is not None:
-            # A token without a column gains nothing.
-            gain = 1 - (1 - gain) ** self.vocabulary.token_share
         return Plan(
             runs.size,
             runs.n_steps,
@@ -331,32 +353,50 @@ class TopicCase:
             decay,
             noise_multiplier,
             expected.signal / K,
-            gain,
+            expected.expected_gain,
             expected.readable_words,
             self.distinct_words,
             K,
+            self.n_features,
+            self.doc_length,
             self.vocabulary,
             self.word_neighbors,
         )
 
-    def purchase(self, size: float, share: float | None, planner: Planner) -> VocabularyPlan:
-        """How to purchase as many words as there can be with a signal to noise of 0.6."""
-        most = math.ceil(self.distinct_words)
-        for _ in range(2):  # the steps of a run depend on the number of words
-            case = replace(self, n_features=most, may_enlarge=False, word_neighbors=False)
+    def purchase(self, size: float, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
+        """Choose words to purchase, their share of epsilon and the number of topics together.
+
+        The best is the one with the largest expected gain over all words: what is not purchased gains nothing.
+        """
+        best, most = (-math.inf, self), _LEAST_WORDS
+        while most <= _MOST_WORDS:
+            vocabulary = plan_vocabulary(
+                self.n_records,
+                self.epsilon,
+                self.delta,
+                tokens=self.distinct_words,
+                share=share,
+                max_features=most,
+                planner=planner,
+            )
+            held = max(1.0, self.distinct_words * vocabulary.token_share)
+            words = max(1, round(vocabulary.words))
+            case = replace(self, n_features=words, distinct_words=held, may_enlarge=False, word_neighbors=False)
             runs = case.minibatches(size)
-            z = case.estimated(runs, planner)
-            found = case.signal(runs, z, case.decay(runs, z)) / case.n_components / _LEAST_CLEAR
-            most = max(1, int(min(_MOST_WORDS, most * found)))
-        return plan_vocabulary(
-            self.n_records,
-            self.epsilon,
-            self.delta,
-            tokens=self.distinct_words,
-            share=share,
-            max_features=most,
-            planner=planner,
-        )
+            z = case.estimated(runs, planner) * vocabulary.extra_noise
+            case = case.with_topics(case.signal(runs, z, 0.7), topics)
+            gain = case.forecast(runs, z, case.decay(runs, z)).expected_gain
+            if (worth := -math.log1p(-gain) * vocabulary.token_share) > best[0]:
+                best = worth, replace(case, vocabulary=vocabulary, may_enlarge=self.may_enlarge)
+            if vocabulary.words < 0.8 * most:
+                break  # there are no more
+            most *= 2
+        return best[1]
+
+    def with_topics(self, signal: float, given: int | None) -> "TopicCase":
+        """Copy the case with a given number of topics, or as many as are worthwhile at a signal."""
+        number = _TOPICS * effective(signal, self.word_neighbors) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
+        return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
 
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
         """The noise multiplier of a run, in closed form if every record is in each step."""
@@ -393,9 +433,9 @@ def plan(
     n_records, n_features, n_components : int
         Documents n, words V, topics K; all public. With an n_features of None, `PrivateVocabulary`
         purchases the words from the same budget, and V is the number expected. With an n_components of None you get as
-        many topics as are worthwhile, from 5 to 50 (`Plan.n_components`).
+        many topics as are worthwhile, from 5 to 50 (`Plan.n_components`), chosen together with purchased words.
     doc_length : int or None
-        N, words of a usual document, about, without stop words; public. None is 40.
+        N, words of a usual document, about, without stop words; public. None is 40, of which a vocabulary has a part.
     epsilon, delta : float
         The guarantee under adding or removing a document; a delta of None is min(1e-5, 1/(10 n)).
     n_steps, batch_size, clip, noise_multiplier, learning_decay : number or None
@@ -444,7 +484,8 @@ def plan(
     ):
         if int(value) != value or value < 1:
             raise ValueError(f"{name}={value!r}: expected an integer >= 1")
-    distinct = usual_distinct_words(doc_length or DOC_LENGTH) if distinct_words is None else distinct_words
+    length = doc_length or (DOC_LENGTH if n_features is None else usual_length(n_features))
+    distinct = usual_distinct_words(length) if distinct_words is None else distinct_words
     check_number("distinct_words", distinct, 1, 2**31 - 1)
     check_number("learning_decay", learning_decay, 0, 1, optional=True)
     check_flag("word_neighbors", word_neighbors)
@@ -457,14 +498,13 @@ def plan(
         raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
     if n_bins and sampling == "poisson":
         raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
-    if n_features is None and n_components is None:
-        raise ValueError("n_components=None: expected a number where the words are purchased (n_features=None)")
     if n_features is not None and vocab_share is not None:
         raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
     case = TopicCase(
         n_records,
         n_features or 1,
         n_components or _MOST,
+        doc_length=length,
         distinct_words=distinct,
         clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
         epsilon=epsilon,
@@ -478,12 +518,10 @@ def plan(
     )
     planner = planner or Planner()
     if n_features is None:
-        vocabulary = case.purchase(size, vocab_share, planner)
-        case = replace(case, n_features=max(1, round(vocabulary.words)), vocabulary=vocabulary)
-    if n_components is None:
+        case = case.purchase(size, vocab_share, planner, n_components)
+    elif n_components is None:
         first = replace(case, n_steps=_default_steps(case, size) if n_steps is None else n_steps).minibatches(size)
-        signal = effective(case.signal(first, case.calibrated(first, planner), 0.7), word_neighbors)
-        case = replace(case, n_components=round(min(max(_TOPICS * signal, _FEWEST), _MOST)))
+        case = case.with_topics(case.signal(first, case.calibrated(first, planner), 0.7), None)
     runs = case.minibatches(size)
     z = case.calibrated(runs, planner)
     decay = case.decay(runs, z) if learning_decay is None else learning_decay

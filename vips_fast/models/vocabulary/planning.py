@@ -33,7 +33,7 @@ _BETTER = 1.002
 #: Different tokens that there are, where a list does not say it.
 _OPEN = 1_000_000
 #: Tokens that have to be expected where a vocabulary is to be of use.
-_USEFUL = 20
+USEFUL_WORDS = 20
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _share(public: _Public, epsilon: float, n_rounds: int, max_tokens: int) -> f
         covered, words, z = public.expected(share * epsilon, n_rounds, max_tokens)
         costs.append(_MISSING * (1 - covered) + _NOISE * covered * math.log(public.extra_noise(epsilon, n_rounds, z)))
         most = max(most, words)
-    if most < _USEFUL:
+    if most < USEFUL_WORDS:
         return _SHARES[-1]
     return next(share for share, cost in zip(_SHARES, costs, strict=True) if cost <= min(costs) + _NEAR)
 
@@ -210,8 +210,8 @@ def enough_for_words(
     def least(at: Callable[[float], tuple[float, float, float]]) -> float | None:
         factors = [1.1**k for k in range(1, 150)]
         # Below a noise of 1 nothing is expected, as there is no such vocabulary.
-        place = bisect_left(factors, True, key=lambda factor: at(factor)[1] >= _USEFUL or at(factor)[2] < 1)
-        return factors[place] if place < len(factors) and at(factors[place])[1] >= _USEFUL else None
+        place = bisect_left(factors, True, key=lambda factor: at(factor)[1] >= USEFUL_WORDS or at(factor)[2] < 1)
+        return factors[place] if place < len(factors) and at(factors[place])[1] >= USEFUL_WORDS else None
 
     def expected(n: float, e: float) -> tuple[float, float, float]:
         return _Public(round(min(n, 2**31)), delta, 100.0, _OPEN, _OPEN).expected(e, n_rounds, max_tokens)
