@@ -52,14 +52,14 @@ def test_measuring_changes_the_last_step_only(tmp_path):
 @pytest.mark.parametrize(
     "measure, settings, found",
     [
-        (None, dict(n_steps=7), False),
-        (None, dict(n_steps=8), True),
+        (None, dict(n_steps=9), False),
+        (None, dict(n_steps=10), True),
         (True, dict(n_steps=2), True),
         (True, dict(n_steps=1), False),
         (None, dict(noise_multiplier=0.0), False),
         (None, dict(noise_multiplier=None, private=False), False),
         (None, dict(sampling="without_replacement", batch_size=500), True),
-        (None, dict(sampling="random_allocation", batch_size=500, n_steps=8), True),
+        (None, dict(sampling="random_allocation", batch_size=500, n_steps=12), True),
     ],
 )
 def test_which_runs_are_measured(measure, settings, found):
@@ -275,7 +275,7 @@ def test_mutants(monkeypatch):
     honest = HalfPrediction.contributions
     with monkeypatch.context() as patch:  # beyond the bound
         patch.setattr(HalfPrediction, "contributions", lambda self, *a: 40.0 * honest(self, *a))
-        assert "distance of neighbours" in failed("A")
+        assert any(name.startswith("distance of") for name in failed("A"))
     with monkeypatch.context() as patch:  # a unit's row depends on the others
         patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[3])))
         assert failed("B")

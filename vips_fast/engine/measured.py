@@ -15,7 +15,7 @@ from .units import GOLDEN, mixed
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
 #: Fewest steps of a run whose last one is a score, unless its settings ask for one.
-MEASURED = 8
+MEASURED = 10
 
 
 class ScoreStep:
