@@ -110,7 +110,11 @@ def truth(model, fresh):
 def covered(runs, **settings):
     fresh, found = documents(40_000, V, seed=99), []
     for seed in range(runs):
-        model = topics(**settings).fit(documents(settings.get("n_records", N), V, seed=seed))
+        model = (
+            topics(**settings)
+            .set_unsafe(test_key=seed.to_bytes(32))
+            .fit(documents(settings.get("n_records", N), V, seed=seed))
+        )
         low, high = model.found_gain_[1:]
         found.append(low <= truth(model, fresh) <= high)
     return np.mean(found)
@@ -119,7 +123,7 @@ def covered(runs, **settings):
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
 def test_the_interval_covers_the_true_gain(settings):
-    assert 0.8 <= covered(100, **settings) <= 0.97
+    assert 0.86 <= covered(100, **settings) <= 0.96
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])
