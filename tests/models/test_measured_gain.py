@@ -121,9 +121,10 @@ def covered(runs, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
-def test_the_interval_covers_the_true_gain(settings):
-    assert 0.86 <= covered(100, **settings) <= 0.96
+@pytest.mark.parametrize("settings, most", [({}, 0.96), (dict(noise_multiplier=60.0, n_records=400), 1.0)])
+def test_the_interval_covers_the_true_gain(settings, most):
+    """Where the noise hides the gain, in the second case, the interval is cut at -1 and covers more."""
+    assert 0.86 <= covered(100, **settings) <= most
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])

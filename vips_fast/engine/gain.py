@@ -19,6 +19,8 @@ MOST = 60.0
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
+#: Nats of a prediction that a model may gain, for the noise in the number of predictions.
+_MOST_NATS = 0.7
 #: Room for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -122,7 +124,7 @@ class Score:
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
         # The number of predictions has noise too, which matters for a large gain.
-        rate = float(self.nats[candidate]) / self.predicted * MOST / NATS
+        rate = min(abs(float(self.nats[candidate])) / self.predicted, _MOST_NATS) * MOST / NATS
         sd = (self.sd**2 * (1.0 + rate**2 / 2.0) + (self.more**2 if finished else 0.0)) ** 0.5
         nats = np.clip(self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd, -NATS, NATS)
         return FoundGain(*np.maximum(1.0 - np.exp(-nats / self.predicted), -1.0).tolist())
