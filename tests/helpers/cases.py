@@ -61,7 +61,7 @@ def _example(name, *arguments, **own):
     def make(**options):
         from vips_fast.models import examples
 
-        return getattr(examples, name)(*arguments, **{**COMMON, "measure_gain": False, **own, **options})
+        return getattr(examples, name)(*arguments, **{**COMMON, **own, **options})
 
     return make
 

@@ -52,14 +52,14 @@ def test_measuring_changes_the_last_step_only(tmp_path):
 @pytest.mark.parametrize(
     "measure, settings, found",
     [
-        (None, dict(n_steps=7), False),
-        (None, dict(n_steps=8), True),
+        (None, dict(n_steps=9), False),
+        (None, dict(n_steps=10), True),
         (True, dict(n_steps=2), True),
         (True, dict(n_steps=1), False),
         (None, dict(noise_multiplier=0.0), False),
         (None, dict(noise_multiplier=None, private=False), False),
         (None, dict(sampling="without_replacement", batch_size=500), True),
-        (None, dict(sampling="random_allocation", batch_size=500, n_steps=8), True),
+        (None, dict(sampling="random_allocation", batch_size=500, n_steps=12), True),
     ],
 )
 def test_which_runs_are_measured(measure, settings, found):
@@ -104,22 +104,27 @@ def truth(model, fresh):
     rows, columns = fresh.nonzero()
     words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
     values = score.contributions(rows, columns, fresh.data.astype(np.float64), words, 1.0).mean(axis=0)
-    return Score.read(values, 0.0, 1.0, score.most, 1e12).found().gain
+    return Score.read(values, 0.0, 1.0, 1e12).found().gain
 
 
 def covered(runs, **settings):
     fresh, found = documents(40_000, V, seed=99), []
     for seed in range(runs):
-        model = topics(**settings).fit(documents(settings.get("n_records", N), V, seed=seed))
+        model = (
+            topics(**settings)
+            .set_unsafe(test_key=seed.to_bytes(32))
+            .fit(documents(settings.get("n_records", N), V, seed=seed))
+        )
         low, high = model.found_gain_[1:]
         found.append(low <= truth(model, fresh) <= high)
     return np.mean(found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
-def test_the_interval_covers_the_true_gain(settings):
-    assert 0.86 <= covered(100, **settings) <= 0.97
+@pytest.mark.parametrize("settings, most", [({}, 0.96), (dict(noise_multiplier=60.0, n_records=400), 1.0)])
+def test_the_interval_covers_the_true_gain(settings, most):
+    """Where the noise hides the gain, in the second case, the interval is cut at -1 and covers more."""
+    assert 0.86 <= covered(100, **settings) <= most
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])
@@ -129,12 +134,12 @@ def test_the_interval_of_a_score_covers(noise):
     draw = lambda *shape: 2.0 + 4.0 * rng.standard_t(5, shape)  # noqa: E731
     score = Plain()
     everyone = score.bounded(draw(400_000)[:, None], np.full(400_000, 0.5), None, 1.0).mean(axis=0)
-    true = Score.read(everyone, 0.0, 1.0, score.most, 1e12).found().gain
+    true = Score.read(everyone, 0.0, 1.0, 1e12).found().gain
     hits = 0
     for _ in range(runs):
         values = score.bounded(draw(units)[:, None], np.full(units, 0.5), None, 1.0).mean(axis=0)
         noised = values + noise * 0.1 * rng.standard_normal(4)
-        found = Score.read(noised, noise * 0.1, 1.0, score.most, units).found()
+        found = Score.read(noised, noise * 0.1, 1.0, units).found()
         hits += found.low <= true <= found.high
     # 90 %, plus or minus five standard errors and two points for a clamped variance.
     assert 0.85 < hits / runs < 0.95
@@ -144,8 +149,6 @@ def test_the_interval_of_a_score_covers(noise):
 
 
 class Plain(GainScore):
-    most = 60.0
-
     def rows(self, block, words, asked, clip):
         raise NotImplementedError
 
@@ -275,7 +278,7 @@ def test_mutants(monkeypatch):
     honest = HalfPrediction.contributions
     with monkeypatch.context() as patch:  # beyond the bound
         patch.setattr(HalfPrediction, "contributions", lambda self, *a: 40.0 * honest(self, *a))
-        assert "distance of neighbours" in failed("A")
+        assert any(name.startswith("distance of") for name in failed("A"))
     with monkeypatch.context() as patch:  # a unit's row depends on the others
         patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[3])))
         assert failed("B")

@@ -50,7 +50,7 @@ def test_clusters_that_are_there_are_useful_and_others_are_noise(kind):
     assert none.verdict_.worth == "noise" and none.verdict_.text.startswith("Verdict: mostly noise")
     few = fitted(kind, data(kind, n=200), epsilon=0.5)
     assert few.verdict_.worth == "noise"
-    off = fitted(kind, data(kind), noise_multiplier=3.0, measure_gain=False)
+    off = fitted(type("Off", (kind,), {"measure_gain": False}), data(kind), noise_multiplier=3.0)
     assert off.found_gain_ is None and off.verdict_.text == ""
 
 
@@ -58,7 +58,7 @@ def test_clusters_that_are_there_are_useful_and_others_are_noise(kind):
 def test_the_gain_is_the_same_for_threads_and_from_the_releases(kind, tmp_path):
     found = []
     for n_jobs in (1, 2):
-        model = kind(3, noise_multiplier=3.0, random_state=0, n_steps=3, measure_gain=True, n_jobs=n_jobs)
+        model = kind(3, noise_multiplier=3.0, random_state=0, n_steps=10, n_jobs=n_jobs)
         model.set_unsafe(test_key=bytes(32)).fit(data(kind), transcript=tmp_path / f"t{n_jobs}")
         found.append(model.found_gain_)
     assert found[0] == found[1] and found[0] is not None
@@ -79,7 +79,7 @@ def begun(kind):
 
 
 def prepared(kind, **settings):
-    estimator = begun(kind)(3, noise_multiplier=3.0, random_state=0, sampling="full", measure_gain=False, **settings)
+    estimator = begun(kind)(3, noise_multiplier=3.0, random_state=0, sampling="full", **settings)
     return estimator.prepare(hostile(kind))
 
 
@@ -105,7 +105,7 @@ def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
 @ALL
 @pytest.mark.parametrize("layer", "AB")
 def test_layers(kind, layer):
-    adapter = conjugate_adapter(begun(kind)(2, measure_gain=False), data(kind, 60))
+    adapter = conjugate_adapter(begun(kind)(2), data(kind, 60))
     adapter.tight = lambda relation: False
     adapter.adds_up = lambda: False
     report = audit(adapter, layers=layer, sizes=SIZES, random_state=0)
@@ -114,7 +114,7 @@ def test_layers(kind, layer):
 
 def test_mutants(monkeypatch):
     def failed(layer):
-        adapter = conjugate_adapter(begun(BernoulliMixture)(2, measure_gain=False), data(BernoulliMixture, 60))
+        adapter = conjugate_adapter(begun(BernoulliMixture)(2), data(BernoulliMixture, 60))
         adapter.tight, adapter.adds_up = lambda relation: False, lambda: False
         report = audit(adapter, layers=layer, sizes=SIZES, random_state=0)
         return {check.name for each in report.layers for check in each.checks if not check.passed}
@@ -122,7 +122,7 @@ def test_mutants(monkeypatch):
     honest = ColumnPrediction.rows
     with monkeypatch.context() as patch:  # beyond the bound
         patch.setattr(ColumnPrediction, "rows", lambda self, *a: 40.0 * honest(self, *a))
-        assert "distance of neighbours" in failed("A")
+        assert any(name.startswith("distance of") for name in failed("A"))
     with monkeypatch.context() as patch:  # a row that knows the others
         patch.setattr(ColumnPrediction, "rows", lambda self, b, w, *a: honest(self, b, w, *a) * (1 - 1e-4 * len(w)))
         assert failed("B")

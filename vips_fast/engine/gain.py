@@ -6,17 +6,21 @@ made with a model look like this model, so they cannot judge it. A likelihood ca
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 #: The bound of a unit's nats. Most units lose a little and some gain much, so a bound of 5 nats would hide the gain. At
 #: 20 the mean over the bound is largest on posts.
 NATS = 20.0
+#: A unit with more predictions is brought to this number.
+MOST = 60.0
 #: Standard deviations of the noise by which another candidate than the usual one has to be better.
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
+#: Nats of a prediction that a model may gain, for the noise in the number of predictions.
+_MOST_NATS = 0.7
 #: Room for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -42,8 +46,6 @@ class GainScore(ABC):
 
     #: Candidates that are compared.
     n_candidates: int = 1
-    #: A unit with more predictions is brought to this number.
-    most: ClassVar[float]
 
     @property
     def cells(self) -> int:
@@ -61,7 +63,7 @@ class GainScore(ABC):
     def bounded(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
         """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
 
-        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the
+        ``nats`` are (n, J); ``predicted``, (n,), are shares of `MOST`. ``more``, (n,), is at most 1; None takes the
         largest square of the nats. Rows with an invalid number are 0. Each entry is at most the clip over the root of
         J + 2, and one of a candidate's two entries is 0. So the norm is at most the clip.
         """
@@ -91,7 +93,7 @@ class Score:
     more: float
 
     @classmethod
-    def read(cls, values: np.ndarray, noise_sd: float, clip: float, most: float, units: float | None = None) -> Self:
+    def read(cls, values: np.ndarray, noise_sd: float, clip: float, units: float | None = None) -> Self:
         """Read a score from the noised mean of contributions, (2J + 2,).
 
         A finished model's score has the expected number of ``units`` that were asked.
@@ -99,7 +101,7 @@ class Score:
         number = (len(values) - 2) // 2
         factor = NATS * (number + 2) ** 0.5 / (clip * _BELOW)
         nats = np.asarray(values) * factor
-        predicted, more = nats[-2] * most / NATS, nats[-1] / NATS
+        predicted, more = nats[-2] * MOST / NATS, nats[-1] / NATS
         nats = nats[:number] - nats[number : 2 * number]
         if units is not None:
             more = (max(more * NATS**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
@@ -121,6 +123,8 @@ class Score:
 
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
-        sd = (self.sd**2 + (self.more**2 if finished else 0.0)) ** 0.5
+        # The number of predictions has noise too, which matters for a large gain.
+        rate = min(abs(float(self.nats[candidate])) / self.predicted, _MOST_NATS) * MOST / NATS
+        sd = (self.sd**2 * (1.0 + rate**2 / 2.0) + (self.more**2 if finished else 0.0)) ** 0.5
         nats = np.clip(self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd, -NATS, NATS)
         return FoundGain(*np.maximum(1.0 - np.exp(-nats / self.predicted), -1.0).tolist())

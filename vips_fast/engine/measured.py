@@ -15,7 +15,7 @@ from .units import GOLDEN, mixed
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
 #: Fewest steps of a run whose last one is a score, unless its settings ask for one.
-MEASURED = 8
+MEASURED = 10
 
 
 class ScoreStep:
@@ -41,7 +41,7 @@ class ScoreStep:
         """
         values = release.units.reshape(-1)[: self.score.cells] * (release.scale / self._share)
         asked = None if units is None else units * self._share
-        return Score.read(values, release.noise_sd / self._share, self._clip, self.score.most, asked)
+        return Score.read(values, release.noise_sd / self._share, self._clip, asked)
 
 
 class MeasuredModel(Model):

@@ -1,10 +1,10 @@
 """A score of a mixture: how well half of a record's columns predict the other half."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ...engine.gain import GainScore
+from ...engine.gain import MOST, GainScore
 from ...engine.units import GOLDEN, mixed, unpack_block
 
 #: Below e^-700 a density is 0.
@@ -20,8 +20,6 @@ class ColumnPrediction(GainScore):
     are added up. ``functions`` is a mixture of this package, with `component_weights`, `scored_columns` and
     `column_logs`.
     """
-
-    most: ClassVar[float] = 60.0
 
     def __init__(self, functions: Any, parameters: tuple[np.ndarray, ...]):
         self._functions, self._parameters = functions, parameters
@@ -40,8 +38,8 @@ class ColumnPrediction(GainScore):
             np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=len(words))
             for each in (predicted, nats)
         )
-        share = np.minimum(1.0, self.most / np.maximum(total, 1.0))
-        return self.bounded((sums * share)[:, None], share * total / self.most, None, clip)
+        share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
+        return self.bounded((sums * share)[:, None], share * total / MOST, None, clip)
 
     def _predict(self, records: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of predicted columns of each row."""

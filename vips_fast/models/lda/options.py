@@ -51,7 +51,7 @@ class LdaOptions:
     measure_gain : bool or None
         Whether the last step of a private `fit` measures the finished topics in place of improving them, so that
         ``found_gain_`` says how much better they predict words than word frequencies do. It costs no epsilon, and 2.6 %
-        more noise at 20 steps. None measures runs of at least 8 steps. A run with a `PublicPrior` has scores of its
+        more noise at 20 steps. None measures runs of at least 10 steps. A run with a `PublicPrior` has scores of its
         own, which this does not turn off.
     """
 

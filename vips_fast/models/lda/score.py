@@ -6,18 +6,16 @@ topics with a prior of proportions.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ...engine.gain import GainScore
+from ...engine.gain import MOST, GainScore
 from ...engine.units import GOLDEN, mixed
 from ...kernels import native
 from ...kernels.lda import scaled_table
 from .records import word_counts
 
-#: Words to which a longer half is brought.
-_WORDS = 60.0
 #: How far the prior of proportions follows the topics' weights, from 0 to 1.
 _BY_WEIGHT = 0.8
 #: Most distinct words of a unit that count.
@@ -35,8 +33,6 @@ class HalfPrediction(GainScore):
     last entry of a contribution is the square of the nats if the topics are ``finished``, else the number of distinct
     words.
     """
-
-    most: ClassVar[float] = _WORDS
 
     def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, finished: bool = False):
         known = {id(topics): topics for topics, _ in candidates}
@@ -71,14 +67,14 @@ class HalfPrediction(GainScore):
         ends = np.concatenate(([0], np.cumsum(np.bincount(unit[shown], minlength=n_units))))
         # A unit with one half only says nothing.
         both = (np.diff(ends) > 0) & (total > 0)
-        share = np.where(both, np.minimum(1.0, _WORDS / np.maximum(total, 1.0)), 0.0)
+        share = np.where(both, np.minimum(1.0, MOST / np.maximum(total, 1.0)), 0.0)
         nats = np.empty((n_units, self.n_candidates))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
             theta = _proportions(table, ratios.shape[1], ends, columns[shown], known[shown], alpha)
             logs = _logs(ratios, theta, unit[told], columns[told])
             nats[:, number] = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
         distinct = np.minimum(np.bincount(unit, minlength=n_units) / DISTINCT, 1.0)
-        return self.bounded(nats, share * total / _WORDS, None if self._finished else distinct, clip)
+        return self.bounded(nats, share * total / MOST, None if self._finished else distinct, clip)
 
 
 def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
