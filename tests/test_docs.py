@@ -101,6 +101,30 @@ def test_the_blocks_run(name, tmp_path):
     call("python", "script.py")
 
 
+def test_the_notebook_of_texts_takes_twelve_lines():
+    """It runs as it stands, and each topic that it finds is one of the subjects that the notes are about."""
+    code = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", (ROOT / "docs/notebooks/texts.md").read_text(), re.S)
+    assert sum(bool(line.strip()) for cell in code for line in cell.splitlines()) <= 12
+    names, shown = {}, []
+    for cell in code:
+        *lines, last = ast.parse(cell).body
+        exec(compile(ast.Module(lines, []), "texts.md", "exec"), names)
+        if isinstance(last, ast.Expr):
+            shown.append(eval(compile(ast.Expression(last.value), "texts.md", "eval"), names))
+        else:
+            exec(compile(ast.Module([last], []), "texts.md", "exec"), names)
+    found, topics, figure, shares = shown
+    assert found.privacy_.epsilon <= 2.0 and found.privacy_.unit == "person" and found.privacy_.n_records == 1_000
+    subjects = [set(words.split()) for words in names["subjects"].split(", ")]
+    for _, words in topics.groupby("topic")["word"]:
+        assert any(set(words) <= subject for subject in subjects), list(words)
+    assert (
+        len(figure.axes) == 4
+        and shares.argmax(axis=1)[0] != shares.argmax(axis=1)[1]
+        and shares.max(axis=1).min() > 0.4
+    )
+
+
 # Not what a build of the site has written, which may be there or not.
 WRITTEN = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in path.parts]
 PAGES = [ROOT / "README.md", *WRITTEN]

@@ -18,8 +18,9 @@ from vips_fast import LatentDirichletAllocation, accounting, checks
 from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.commands.program import completion
 from vips_fast.cli.inputs import read_key
-from vips_fast.data import public_vocabulary
+from vips_fast.data import Analyzer, public_vocabulary
 from vips_fast.data.records import column_names
+from vips_fast.data.segmenters import load_segmenter
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.demo import breast_cancer, digits
 from vips_fast.engine.cluster import connected
@@ -54,6 +55,11 @@ def parquet():
     column_names("notes.parquet")
 
 
+def segmented(words):
+    load_segmenter.cache_clear()
+    Analyzer(words)
+
+
 def excel():
     Path("notes.xlsx").write_bytes(b"PK and more")
     column_names("notes.xlsx")
@@ -71,6 +77,9 @@ CASES = {
     "dp-accounting": ("dp-accounting", "dp_accounting", lambda: to_dp_event(sampled())),
     "wordfreq": ("text", "wordfreq", lambda: public_vocabulary("public:en", 10)),
     "stop-words": ("text", "stop_words", lambda: stop_words("public:en")),
+    "jieba": ("segment", "jieba", lambda: segmented("jieba")),
+    "sudachipy": ("segment", "sudachipy", lambda: segmented("sudachi")),
+    "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
     "pyarrow": ("tables", "pyarrow", parquet),
     "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),

@@ -1,4 +1,4 @@
-"""A stranger's path: the six commands of the README, from a clone to the page about a table of one's own."""
+"""A stranger's path: the five commands of the README, from a clone to the page about a table of one's own."""
 
 import os
 import re
@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
+from vips_fast import load_prior
 from vips_fast.cli.parser import parse
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import public_vocabulary, stop_words
@@ -21,8 +23,8 @@ BLOCK = re.search(r"^    git clone ADDRESS.*?\n\n", (ROOT / "README.md").read_te
 COMMANDS = [line.partition("    #")[0].strip() for line in BLOCK.strip().splitlines()]
 
 
-def test_there_are_six_commands_that_are_understood():
-    assert len(COMMANDS) == 6
+def test_there_are_five_commands_that_are_understood():
+    assert len(COMMANDS) == 5
     for line in COMMANDS[4:]:
         assert parse(line.split()[1:]).command, line
 
@@ -38,6 +40,26 @@ def table(path):
             note = words[rng.choice(subjects[rng.integers(8)], 40)]
             rows.append(f"p{patient:05d},{' '.join(note)}")
     path.write_text("\n".join(rows) + "\n")
+
+
+def test_the_first_screen(tmp_path, monkeypatch, capsys):
+    """Its code on the posts that it names: the verdict and the guarantee that it shows."""
+    posts = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
+    if not posts.exists():
+        pytest.skip(f"no {posts}")
+    try:
+        load_prior("public:en")
+    except ValueError as error:
+        pytest.skip(str(error))
+    pandas.read_parquet(posts).rename(columns={"text": "note", "person": "patient"}).to_csv(tmp_path / "notes.csv")
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+    exec(compile(code, "README.md", "exec"), names := {})
+    found = names["found"].model_.found_gain_
+    assert names["found"].privacy_.epsilon <= 2.0 and names["found"].privacy_.n_records == 6652
+    assert found.low > 0.15 and f"predict the other half {found.gain:.0%} better" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 @pytest.mark.slow
@@ -57,7 +79,9 @@ def test_from_a_clone_to_a_report(tmp_path, capsys):
     for command in COMMANDS:
         line = command.replace("ADDRESS", str(ROOT))
         began = time.perf_counter()
-        done = subprocess.run(["sh", "-euc", line], cwd=folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-euc", line], cwd=folder, env=environment, capture_output=True, text=True, input=""
+        )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         with capsys.disabled():
             print(f"\n{time.perf_counter() - began:7.1f} s  {command}", end="")
@@ -66,6 +90,9 @@ def test_from_a_clone_to_a_report(tmp_path, capsys):
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     with capsys.disabled():
         print(f"\n{(time.perf_counter() - start) / 60:.1f} minutes, {used / 60:.1f} of a processor's")
-    page = (folder / "report.html").read_text()
+    page = (folder / "topics" / "report.html").read_text()
     assert "of 4000" in page
+    # Half of each note predicts the other half: the verdict says so, and by how much.
+    found = re.search(r"words predict the other half (\d+)% better", done.stdout)
+    assert found and int(found[1]) >= 10, done.stdout
     assert used < 600

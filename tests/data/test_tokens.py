@@ -1,6 +1,8 @@
 """Tokens: the paper's words, Unicode words, their numbers and counts."""
 
+import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -289,3 +291,60 @@ def test_public_words():
     for call in (public_vocabulary, stop_words):
         with pytest.raises(ValueError, match="^public:tlh: the package .* of this language$"):
             call("public:tlh")
+
+
+# Languages without spaces, and base forms
+
+
+def base(word):
+    """A base form for tests; fails for one word, and gives no word for another."""
+    if word == "fails":
+        raise RuntimeError(word)
+    return {"ran": "run", "running": "run", "spaced": "two words"}.get(word, word)
+
+
+@pytest.mark.parametrize(
+    "words, package, text, expected",
+    [
+        ("jieba", "jieba", "我来到北京清华大学。B12 low", ["我", "来到", "北京", "清华大学", "b12", "low"]),
+        ("sudachi", "sudachipy", "東京でコーヒーを飲む。", ["東京", "で", "コーヒー", "を", "飲む"]),
+        ("pythainlp", "pythainlp", "ผมรักประเทศไทย", ["ผม", "รัก", "ประเทศ", "ไทย"]),
+    ],
+)
+def test_segmenters_make_words_where_there_are_no_spaces(words, package, text, expected):
+    pytest.importorskip(package)
+    analyzer = Analyzer(words)
+    assert analyzer(text) == expected
+    again = Analyzer.from_dict(json.loads(json.dumps(analyzer.to_dict())))
+    assert again == analyzer == pickle.loads(pickle.dumps(analyzer)) and again(text) == expected
+    # One text decides about its own words only, however long it is.
+    long = expected[0] * 20_000
+    index = TokenIndex(analyzer)
+    ids, ends = index([text, long, text])
+    assert ids[: ends[1]].tolist() == ids[ends[2] :].tolist() and len(ids) > 5000
+
+
+def test_a_segmenter_that_fails_gives_no_words(monkeypatch):
+    from vips_fast.data import segmenters
+
+    monkeypatch.setattr(segmenters, "_jieba", lambda: lambda text: 1 / ("北" not in text) and list(text))
+    segmenters.load_segmenter.cache_clear()
+    assert Analyzer("jieba")("清华 北京 low") == ["清", "华", "low"]
+    segmenters.load_segmenter.cache_clear()
+
+
+def test_lemmas_keep_their_name_and_run_no_code_of_a_file():
+    analyzer = Analyzer(lemmas=base, stop_words=("ran",))
+    assert analyzer("Running ran walked fails spaced") == ["walked", "fails", "spaced"]  # its base form is left out
+    analyzer = Analyzer(lemmas=base)
+    assert analyzer("Running ran walked") == ["run", "run", "walked"]
+    assert count_matrix([["running ran", "walked"]], ("run", "walked"), analyzer).toarray().tolist() == [[2, 0], [0, 1]]
+    kept = json.loads(json.dumps(analyzer.to_dict()))
+    assert kept["lemmas"] == f"{__name__}:base" and Analyzer.from_dict(kept)("ran") == ["run"]
+    for name in ("not_imported_here:base", "os:system", "builtins:exec"):
+        with pytest.raises(ImportError, match=f"lemmas='{name}': expected a named function that"):
+            Analyzer.from_dict({**kept, "lemmas": name})
+    assert "not_imported_here" not in sys.modules
+    with pytest.raises(ImportError, match="expected a named function"):
+        Analyzer(lemmas=lambda word: word)
+    assert "lemmas" not in Analyzer().to_dict()

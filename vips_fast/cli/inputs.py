@@ -6,6 +6,7 @@ import contextlib
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import missing_package
-from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
+from ..data import Analyzer, Corpus, Schema, ShardedCorpus, holds_records, load_corpus
 from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
@@ -107,6 +108,7 @@ def read_new_rows(args: Namespace, model: Any) -> Any:
 
 def text_file(args: Namespace, **more: Any) -> TextFile:
     """Make the source of texts, and how they become words."""
+    import_lemmas(args)
     fields = TextFile.__dataclass_fields__.keys() - {"path", "corpus", "progress", "n_words", "verify"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(
@@ -116,6 +118,15 @@ def text_file(args: Namespace, **more: Any) -> TextFile:
         **given,
         **more,
     )
+
+
+def import_lemmas(args: Namespace) -> None:
+    """Import the function of ``--lemmas``, which a saved model only names."""
+    if (name := getattr(args, "lemmas", None)) is not None:
+        module, _, function = name.partition(":")
+        args.lemmas = Analyzer(lemmas=getattr(import_module(module), function, None)).lemmas
+        if args.lemmas is None:
+            raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION")
 
 
 def read_public(args: Namespace) -> Corpus:
@@ -154,6 +165,7 @@ def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
         return shards
+    import_lemmas(args)
     kept = read_settings(model)
     text = args.text
     if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):

@@ -1,4 +1,4 @@
-"""Rows of an Excel file; needs openpyxl (the extra "excel")."""
+"""Read Excel files; needs openpyxl (the extra "excel")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def is_excel(path: Any) -> bool:
 
 
 def sheet_rows(file: Any) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Read the rows of the only sheet that is not empty, with their numbers; the first one is the header.
+    """Read the rows of the only sheet with cells, and their numbers.
+
+    The first row is the header.
 
     Raises ValueError if it is no .xlsx file or has several sheets, and ImportError without openpyxl.
     """

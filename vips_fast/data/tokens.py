@@ -13,6 +13,7 @@ import numpy as np
 
 from ..checks import check_choice, check_number
 from ..kernels import native
+from .segmenters import SEGMENTERS, load_segmenter
 
 _SPACES = re.compile(r"[\s-]+")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
@@ -82,17 +83,41 @@ def _paper(text: str) -> bytes:
     return text.encode("ascii", "ignore")
 
 
+#: Base forms by name: the functions that this process gave to an analyzer. A file that names another one runs no code.
+_lemmas: dict[str, Callable[[str], str]] = {}
+
+
+def _registered(lemmas: str | Callable[[str], str]) -> str:
+    """Give the name of a function, which is known from now on; ImportError for the name of an unknown one."""
+    name = lemmas if isinstance(lemmas, str) else f"{lemmas.__module__}:{lemmas.__qualname__}"
+    if not isinstance(lemmas, str) and "<" not in name:
+        _lemmas[name] = lemmas
+    if name not in _lemmas:
+        raise ImportError(f"lemmas={name!r}: expected a named function that this process knows; give it as lemmas=")
+    return name
+
+
+def _lemma_of(lemma: Callable[[str], str], token: str) -> str:
+    """Give a token's base form, or the token itself if the function fails: no error depends on a text."""
+    try:
+        made = lemma(token)
+    except Exception:
+        return token
+    return made if isinstance(made, str) and made and not any(map(str.isspace, made)) else token
+
+
 @dataclass(frozen=True)
 class Analyzer:
     """How a text becomes tokens: public settings, kept with a model. Called with a text, gives its tokens in order.
 
     Parameters
     ----------
-    words : {"unicode", "paper"}
+    words : {"unicode", "paper", "jieba", "sudachi", "pythainlp"}
         "unicode": words after UAX 29, of the text in NFKC and case-folded: runs of letters, digits and their combining
         marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a full stop or
         a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
         words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, the first 30 are kept.
+        The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra "segment").
         "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
     min_length : int
         Shorter tokens are left out, in characters.
@@ -103,6 +128,9 @@ class Analyzer:
         above are left out.
     stop_words : sequence of str
         Tokens to leave out, a public list (`vips_fast.data.vocabulary.stop_words`); brought to the tokens' form.
+    lemmas : function, "MODULE:FUNCTION" or None
+        A public function from a word to its base form, such as "ran" to "run". Files keep its name only. To use such a
+        file, give the function to an analyzer of this process first.
 
     Raises ValueError for a setting that is none of these.
     """
@@ -112,20 +140,28 @@ class Analyzer:
     numbers: str = "keep"
     ngrams: int = 1
     stop_words: tuple[str, ...] = ()
+    lemmas: str | Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
-        check_choice("words", self.words, ("unicode", "paper"))
+        check_choice("words", self.words, ("unicode", "paper", *SEGMENTERS))
+        if self.words in SEGMENTERS:
+            load_segmenter(self.words)  # refused now if its package is missing
+        if self.lemmas is not None:
+            self._set("lemmas", _registered(self.lemmas))
         check_number("min_length", self.min_length, 1, 1000, integer=True)
         check_choice("numbers", self.numbers, ("keep", "mixed", "drop"))
         check_number("ngrams", self.ngrams, 1, 3, integer=True)
         if isinstance(self.stop_words, str) or not all(isinstance(word, str) for word in self.stop_words):
             raise ValueError("stop_words: expected a sequence of strings")
         given = frozenset(map(str, self.stop_words))
-        object.__setattr__(self, "stop_words", ())
-        object.__setattr__(self, "_stopped", frozenset())
+        self._set("stop_words", ())
+        self._set("_stopped", frozenset())
         stopped = frozenset(one[0] for one in map(self.unigrams, given) if len(one) == 1)
-        object.__setattr__(self, "stop_words", tuple(sorted(stopped)))
-        object.__setattr__(self, "_stopped", stopped)
+        self._set("stop_words", tuple(sorted(stopped)))
+        self._set("_stopped", stopped)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of a text, n-grams after the words they are made of."""
@@ -153,14 +189,27 @@ class Analyzer:
     def tokens_of(self, piece: bytes) -> list[str]:
         """The words of one piece, less those that the settings leave out."""
         text = piece.decode()
-        if piece.isalnum():  # ASCII letters and digits alone: one word
+        lemma = None if self.lemmas is None else _lemmas[str(self.lemmas)]
+        if piece.isalnum() and lemma is None:  # only ASCII letters and digits: one word
             return [text] if self._kept(text) else []
         if piece.isascii():
             found = _ASCII.findall(text)
         else:
             folded = _normal(text.replace("\u00ad", "")).casefold()
-            found = _pattern().findall(_normal(folded).replace("\u2019", "'"))
+            found = self._found(_normal(folded).replace("\u2019", "'"))
+        if lemma is not None:
+            found = [_lemma_of(lemma, token) for token in found]
         return [token for token in found if self._kept(token)]
+
+    def _found(self, text: str) -> list[str]:
+        """Find the words of a normal text, with the segmenter where there are no spaces."""
+        if self.words not in SEGMENTERS:
+            return _pattern().findall(text)
+        segment, words = load_segmenter(self.words), []
+        for run in text.split():
+            parts = segment(run) if re.search(f"[{_ALONE}]", run) else _pattern().findall(run)
+            words += [part for part in parts if re.search(r"[^\W_]", part)]
+        return words
 
     def _kept(self, token: str) -> bool:
         if len(token) < self.min_length or token in self._stopped:  # type: ignore[attr-defined]
@@ -171,13 +220,13 @@ class Analyzer:
 
     def to_dict(self) -> dict[str, Any]:
         """The settings, for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("lemmas", None)}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
         """Make the analyzer of some settings; ValueError for other objects."""
         known = {field.name for field in fields(cls)}
-        if not isinstance(settings, Mapping) or set(settings) != known:
+        if not isinstance(settings, Mapping) or set(settings) | {"lemmas"} != known:
             raise ValueError(f"analyzer: expected settings named {', '.join(sorted(known))}")
         return cls(**{**settings, "stop_words": tuple(settings["stop_words"])})
 
@@ -187,7 +236,7 @@ def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
     to its tokens, such as scikit-learn's ``CountVectorizer(...).build_analyzer()``. Raises ValueError for others.
     """
     if analyzer is None or isinstance(analyzer, str):
-        check_choice("analyzer", analyzer, (None, "unicode", "paper"))
+        check_choice("analyzer", analyzer, (None, "unicode", "paper", *SEGMENTERS))
         return Analyzer(words=analyzer or "unicode")
     if not callable(analyzer):
         raise ValueError(f"analyzer of type {type(analyzer).__name__}: expected 'unicode', 'paper' or a function")
@@ -247,7 +296,7 @@ class TokenIndex:
         self.analyzer = as_analyzer(analyzer)
         self.columns: dict[str, int] = {} if columns is None else dict(columns)
         self._fixed = columns is not None
-        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1
+        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1 and not self.analyzer.lemmas
         self._forget()
 
     def _forget(self) -> None:

@@ -30,6 +30,7 @@ from ..data import (
     stop_words,
 )
 from ..data.groups import group_codes
+from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
@@ -68,8 +69,11 @@ class TextFile:
         Most words; share of epsilon for a purchase. None is planned.
     max_share : float
         A purchase leaves out words that more than this share of the persons use.
-    analyzer, stop_words, min_length, numbers, ngrams
-        How texts become words; see `vips_fast.data.Analyzer`.
+    language : str or None
+        Language of the stop words and the segmenter; None is the prior's language, or English.
+    analyzer, stop_words, min_length, numbers, ngrams, lemmas
+        How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
+        if it has one, and else "unicode".
     format, features, encoding
         Of the file, if it does not say so itself.
     invalid : {"raise", "drop"}
@@ -96,11 +100,13 @@ class TextFile:
     vocab_size: int | None = None
     vocab_share: float | None = None
     max_share: float = 0.3
-    analyzer: str = "unicode"
+    language: str | None = None
+    analyzer: str | None = None
     stop_words: str | None = None
     min_length: int = 1
     numbers: str | None = None
     ngrams: int = 1
+    lemmas: str | None = None
     format: str | None = None
     features: int | None = None
     encoding: str = "utf-8"
@@ -148,12 +154,13 @@ class TextFile:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, numbers = self.stop_words, self.numbers
         if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
-            language = "en" if self.prior is None else self.prior.language
+            language = self.language or ("en" if self.prior is None else self.prior.language)
             usual = f"{PUBLIC}{language}" if language else NONE
-            listed = listed or (self.vocab if self.vocab not in (None, PRIVATE) else usual)
+            listed = listed or (usual if self.vocab in (None, PRIVATE) or self.language else self.vocab)
             numbers = numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(str(listed))
-        return Analyzer(self.analyzer, self.min_length, numbers or "keep", self.ngrams, left_out)
+        words = self.analyzer or segmenter_of(self.language) or "unicode"
+        return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out, self.lemmas)
 
     def public_words(self) -> tuple[str, ...] | None:
         """Load the words of a public vocabulary or prior."""

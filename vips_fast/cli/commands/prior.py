@@ -15,6 +15,7 @@ from ..messages import width
 
 def build(args: Namespace) -> int:
     """Write a public prior, made from documents, or else from word vectors."""
+    args.language = args.language or "en"
     out = prior_file(args.language) if args.out is None else Path(args.out)
     if out.is_dir():
         raise ValueError(f"--out {out}: is a folder; expected a file")

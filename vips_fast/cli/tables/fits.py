@@ -44,14 +44,14 @@ ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, exp
 _MODEL = (
     folder("--out", "folder to write", required=True),
     FORCE,
-    folder("--transcript", "new folder for the releases, for `vips-fast verify`", searched=False),
+    folder("--transcript", "new folder for the releases (noised sums), for `vips-fast verify`", searched=False),
     switch("--report", "also write report.html, a page for the person who approves the release", searched=False),
     switch("--paper", "the paper's own algorithm and constants, to compare with", searched=False),
 )
 _PRIVACY = (
     OneOf(
-        setting("--epsilon", "target epsilon", POSITIVE, dest="epsilon"),
-        setting("--noise-multiplier", "instead of a target", POSITIVE),
+        setting("--epsilon", "privacy loss of one person (or record), such as 1 or 2", POSITIVE, dest="epsilon"),
+        setting("--noise-multiplier", "instead of epsilon: noise over the most that one unit changes", POSITIVE),
         setting("--non-private", "no noise, no guarantee", dest="private", const=False),
     ),
     setting("--delta", DELTA, PROBABILITY, dest="delta"),
@@ -60,7 +60,7 @@ _PRIVACY = (
     setting("--records", "public number of records", WHOLE, dest="n_records"),
     source("--groups", f"{LABELS}; protects persons with all their records"),
     Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
-    Option("--unit", "the privacy unit's name in the statement, default person", metavar="NAME"),
+    Option("--unit", "the name of such a person (the privacy unit) in the statement, default person", metavar="NAME"),
     setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
@@ -118,7 +118,9 @@ LDA = _fit(
     *documents(learns=True),
     model=(
         OneOf(
-            setting("--topics", "number of topics", WHOLE, dest="n_components"),
+            setting(
+                "--topics", "number of topics; more leave fewer readable words for each", WHOLE, dest="n_components"
+            ),
             source(
                 "--public-prior",
                 "topics and word frequencies of PUBLIC sources by vips-fast prior build: FILE, or public:LANGUAGE",

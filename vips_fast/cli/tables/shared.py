@@ -71,13 +71,13 @@ _WORDS = Group(
     Option("--max-share", "private: drop words of more than this share of persons, default 0.3", SHARE, default=0.3),
     Option(
         "--analyzer",
-        "unicode (default), or paper: only letters a to z",
-        choices=("unicode", "paper"),
-        default="unicode",
+        "unicode (default), jieba, sudachi or pythainlp (default for --language zh, ja, th), or paper: only a to z",
+        choices=("unicode", "paper", "jieba", "sudachi", "pythainlp"),
     ),
+    Option("--language", "of the texts, for stop words and segmenter, such as de; default en"),
     source(
         "--stop-words",
-        "words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else LANGUAGE or public:en)",
+        "words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)",
         words=("none", "public:"),
     ),
     Option("--min-length", "fewest characters of a word, default 1", WHOLE, default=1),
@@ -115,5 +115,6 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
         Option("--features", "number of words, if no file says it", WHOLE),
         Option("--text", columns, metavar="COLUMN", nargs="+"),
         Option("--encoding", "of text files, default utf-8", default="utf-8"),
+        Option("--lemmas", "a public function from a word to its base form", metavar="MODULE:FUNCTION"),
     )
     return (*where, _WORDS) if learns else where

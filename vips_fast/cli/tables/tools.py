@@ -192,7 +192,6 @@ PRIOR = command(
                 ),
             ),
             Option("--topics", "number of topics, default 100", WHOLE, default=100),
-            Option("--language", "of the words, default en", default="en"),
             Option("--name", "the source's name in the statement, default the file's", metavar="NAME"),
             file("--out", "file to write; default: the user's cache, for --public-prior public:LANGUAGE"),
             Option("--seed", "seed, default 0", SEED, default=0),
