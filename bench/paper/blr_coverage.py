@@ -28,7 +28,7 @@ from scipy.special import expit
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import gaussian_noise_multiplier
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.spectrum import second_moment
+from vips_fast.models.logistic.posterior import second_moment
 
 TITLE = "Logistic regression: coverage of intervals and credible regions"
 NEEDS = ()

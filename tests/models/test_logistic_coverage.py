@@ -1,12 +1,12 @@
-"""Coverage of the logistic regression's intervals over sizes, noise, correlations and bounds: bench/coverage.py."""
+"""Coverage of the logistic regression's intervals over sizes, noise, correlations and bounds: bench/intervals.py."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).resolve().parents[2] / "bench" / "coverage.py"
-spec = importlib.util.spec_from_file_location("bench_coverage", PATH)
+PATH = Path(__file__).resolve().parents[2] / "bench" / "intervals.py"
+spec = importlib.util.spec_from_file_location("bench_intervals", PATH)
 coverage = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(coverage)
 

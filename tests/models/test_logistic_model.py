@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import ArpackNoConvergence
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
@@ -244,20 +243,18 @@ def wigner(rng, d, sd):
     return noise + np.triu(noise, 1).T
 
 
-def spectrum_of(matrix, sd):
-    return Spectrum(matrix, sd, math.sqrt(2) * sd, False)
-
-
-def test_spectrum_follows_the_law_of_the_noise(monkeypatch):
+@pytest.mark.parametrize("large", [False, True])
+def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
     """Three eigenvalues above what the noise can hide: size and overlap as the theory says."""
-    monkeypatch.setattr(module, "LARGE", 10)
+    if large:
+        monkeypatch.setattr(module, "LARGE", 10)
     d, sd = 400, 0.5
     rng = np.random.default_rng(0)
     hidden = sd * math.sqrt(d)
     vectors = np.linalg.qr(rng.normal(size=(d, 3)))[0]
     true = np.array([1.5, 3.0, 10.0]) * hidden
-    spectrum = spectrum_of((vectors * true) @ vectors.T + 0.1 * np.eye(d) + wigner(rng, d, sd), sd)
-    assert spectrum.vectors.shape == (d, 3) and spectrum.bulk_upper == pytest.approx(hidden + 0.1, abs=0.6)
+    spectrum = Spectrum((vectors * true) @ vectors.T + 0.1 * np.eye(d) + wigner(rng, d, sd), sd)
+    assert spectrum.vectors.shape == (d, 3) and spectrum.bulk_upper == hidden
     # Fluctuations are of the order of sd = hidden / 20.
     np.testing.assert_allclose(spectrum.upper, true + 0.1, atol=4 * sd)
     overlap = (np.abs(vectors.T @ spectrum.vectors) ** 2).max(axis=0)
@@ -265,27 +262,23 @@ def test_spectrum_follows_the_law_of_the_noise(monkeypatch):
     assert spectrum.bulk_likely == pytest.approx(0.1, abs=0.1)
     np.testing.assert_allclose(spectrum.likely, spectrum.upper * overlap, atol=0.08 * true.max())
     # Nothing but noise: nothing shows (the edge's fluctuations are of the order of d^(-2/3)).
-    assert spectrum_of(0.9 * wigner(rng, d, sd), sd).vectors.shape == (d, 0)
+    assert Spectrum(0.9 * wigner(rng, d, sd), sd).vectors.shape == (d, 0)
     v = rng.normal(size=d)
     np.testing.assert_allclose(spectrum.matrix(spectrum.upper, 0.3) @ v, spectrum.apply(spectrum.upper, 0.3, v))
 
 
-def test_lanczos_agrees_with_the_direct_method(monkeypatch):
+def test_lanczos_agrees_with_the_full_decomposition(monkeypatch):
     rng = np.random.default_rng(1)
     A = rng.normal(size=(300, 12)) * 4
     matrix = A @ A.T + wigner(rng, 300, 1.0)
+    full = Spectrum(matrix, 1.0)
     monkeypatch.setattr(module, "LARGE", 10)
-    few = spectrum_of(matrix, 1.0)
-    with monkeypatch.context() as without:
-        without.setattr(
-            module, "eigsh", lambda *args, **options: (_ for _ in ()).throw(ArpackNoConvergence("", [], []))
-        )
-        full = spectrum_of(matrix, 1.0)
+    few = Spectrum(matrix, 1.0)
     np.testing.assert_allclose(np.sort(few.upper), np.sort(full.upper), rtol=1e-4)
     np.testing.assert_allclose(few.matrix(few.upper, 0.0), full.matrix(full.upper, 0.0), atol=1e-2 * full.upper.max())
     # Many shown eigenvalues: falls back on the direct method.
-    many = spectrum_of(np.diag(np.arange(300.0)) + wigner(rng, 300, 0.1), 0.1)
-    assert len(many.upper) > 120
+    many = Spectrum(np.diag(np.arange(300.0)) + wigner(rng, 300, 0.1), 0.1)
+    assert len(many.upper) > 250
 
 
 @pytest.mark.parametrize("d", [25, 60])
@@ -299,10 +292,10 @@ def test_no_step_is_longer_than_twice_newtons(monkeypatch, d, level):
             if large:
                 monkeypatch.setattr(module, "LARGE", 10)
             noise = wigner(rng, d, 1.0)
-            found = spectrum_of(S + noise, 1.0)
+            found = Spectrum(S + noise, 1.0)
             upper = found.matrix(found.upper, found.bulk_upper) + 1e-9 * np.eye(d)
             longest = np.linalg.eigvals(np.linalg.solve(upper, S)).real.max()
-            assert longest < 1.6, (correlation, large, longest)
+            assert longest < 2, (correlation, large, longest)
         monkeypatch.undo()
 
 
@@ -370,8 +363,7 @@ def test_nonnegative_mean():
     assert (nonnegative_mean(np.linspace(-1e4, 1e4, 999), 1.0, 1.0) > 0).all()
 
 
-def test_likely_matrix_keeps_what_shows_and_the_diagonal(monkeypatch):
-    monkeypatch.setattr(module, "LARGE", 10)
+def test_likely_matrix_keeps_what_shows_and_the_diagonal():
     rng = np.random.default_rng(0)
     d, sd = 120, 1.0
     vector = rng.normal(size=d)
@@ -380,7 +372,7 @@ def test_likely_matrix_keeps_what_shows_and_the_diagonal(monkeypatch):
     noise = np.triu(rng.normal(size=(d, d)), 1)
     noise = sd * (noise + noise.T + np.diag(rng.normal(size=d)) * math.sqrt(2))
     truth = 500 * np.outer(vector, vector) + np.diag(small)
-    spectrum = spectrum_of(truth + noise, sd)
+    spectrum = Spectrum(truth + noise, sd)
     assert len(spectrum.upper) < 9 and spectrum.upper.max() == pytest.approx(500, rel=0.1)
     likely = spectrum.likely_matrix(truth + noise, math.sqrt(2) * sd)
     assert np.linalg.eigvalsh(likely).min() > -1e-9

@@ -16,8 +16,9 @@ from vips_fast.models.logistic.posterior import (
     along_logits,
     covariance_given,
     mean_given,
+    positive_moments,
+    second_moment,
 )
-from vips_fast.models.logistic.spectrum import positive_moments, second_moment
 
 #: No record is scaled down, and all steps were around the last centre.
 FREE = Weighting(1.0, 1.0, math.inf, 1.0, 0.0)

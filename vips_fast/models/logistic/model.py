@@ -8,8 +8,9 @@ import numpy as np
 from scipy import linalg
 
 from ...engine.model import Release, array_of
-from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given
-from .spectrum import LARGE, Spectrum, curvature_ratio, inverse, second_moment
+from ...kernels.psd import one_blas_thread
+from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
+from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
 
 
@@ -134,17 +135,14 @@ class LogisticModel(LogisticStatistics):
         if renewed or total > 1.1 * self._seen:
             # Above that dimension only when the noise has fallen by 5 %.
             self._seen = total
-            self._spectrum = None
+            self._spectrum = Spectrum(self._matrix, self._noise_of(total))
 
     @staticmethod
     def _noise_of(precision: float) -> float:
         return 0.0 if precision == 0 else precision**-0.5
 
     def _known(self) -> Spectrum:
-        if self._spectrum is None:
-            assert self._matrix is not None  # made in the first step
-            sd = self._noise_of(self._precision)
-            self._spectrum = Spectrum(self._matrix, sd, sd * self._ratio, self._constant > 0)
+        assert self._spectrum is not None  # made in the first step
         return self._spectrum
 
     def _last(self) -> bool:
@@ -239,4 +237,5 @@ class LogisticModel(LogisticStatistics):
         self._matrix = self._spectrum = None
         if matrix.size:
             self._matrix = matrix
-            self._spectrum = spectrum if d > LARGE else None
+            with one_blas_thread(d):
+                self._spectrum = spectrum if d > LARGE else Spectrum(matrix, self._noise_of(self._precision))

@@ -9,7 +9,7 @@ released and follow from what is:
 
 - H = sum of w p (1 - p) x x^T, the curvature of the weighted likelihood, and J = sum of w^2 p (1 - p) x x^T, the
   variance of the labels in the gradient (the "sandwich" of Huber 1967): `Curvature`.
-- S itself, of which the noise hides a part: `vips_fast.models.logistic.spectrum.second_moment`.
+- S itself, of which the noise hides a part: `second_moment`.
 - alpha, the precision of the prior, whose q(alpha) is a Gamma distribution.
 
 `covariance_given` integrates over what it does not know of alpha and H, as Bernstein & Sheldon (2019) do by sampling
@@ -36,6 +36,78 @@ _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
 #: Square of the posterior's spread over the logits' beyond which the mean does not trust the curvature.
 _FAR = 0.05
+
+
+def second_moment(
+    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate of S, (d, d), positive definite, and how uncertain it is, (d,): variances in its own units.
+
+    ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
+    column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
+    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
+    noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r
+    + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing.
+    The second result is, for each j, the sum over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
+    """
+    d = len(matrix)
+    if noise_sd == 0:
+        return matrix.copy(), np.zeros(d)
+    k = d - 1 if constant and d > 1 else d
+    seen = np.diag(matrix)
+    diagonal, uncertain = np.maximum(seen, noise_sd), np.zeros(d)
+    diagonal[:k], uncertain[:k] = positive_moments(seen[:k], diagonal_sd)
+    scale = np.sqrt(np.outer(diagonal, diagonal))
+    seen, noise = matrix / scale, (noise_sd / scale) ** 2
+    r, variance_of_r = np.eye(d), np.zeros((d, d))
+    if k < d:
+        r[:k, k], variance_of_r[:k, k] = _shrink(seen[:k, k], noise[:k, k])
+        r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
+    pairs = np.triu_indices(k, 1)
+    if len(pairs[0]):
+        center = np.outer(r[:k, -1], r[:k, -1])[pairs] if about_means and k < d else 0.0
+        found, variance_of_r[pairs] = _shrink(seen[pairs] - center, noise[pairs], common=True)
+        r[pairs] = found + center
+        r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
+    spread = variance_of_r.sum(axis=1) + uncertain / diagonal**2
+    values, vectors = np.linalg.eigh(r)
+    # What the noise can hide, and no more, keeps the matrix from being singular.
+    values = np.maximum(values, max(min(0.1, float(spread.mean())), 1e-9 * values[-1]))
+    r = (vectors * values) @ vectors.T
+    return (r + r.T) * (0.5 * scale), spread
+
+
+def _shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means and variances of r ~ N(m, t) seen with noise of these variances, t and a ``common`` m by EM."""
+    weight = (noise + np.median(noise)) ** -2.0
+    mean = float(np.average(seen, weights=1 / noise)) if common else 0.0
+    t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
+    for _ in range(30):
+        if common:
+            mean = float(np.average(seen, weights=1 / (t + noise)))
+        trust = t / (t + noise)
+        t = float(np.mean((trust * (seen - mean)) ** 2 + trust * noise))
+    trust = t / (t + noise)
+    return mean + trust * (seen - mean), trust * noise
+
+
+def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means and variances, (d,), of positive values that are seen with normal noise of ``noise_sd`` > 0.
+
+    Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
+    (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
+    """
+    points = np.geomspace(0.02 * noise_sd, 1.1 * max(float(seen.max()), 5 * noise_sd), 60)
+    log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
+    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
+    weight = np.full(len(points), 1 / len(points))
+    for _ in range(40):
+        shares = likelihood * weight
+        weight = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0) + 1e-12
+    shares = likelihood * weight
+    shares /= shares.sum(axis=1, keepdims=True)
+    mean = shares @ points
+    return mean, np.maximum(shares @ points**2 - mean**2, 0.0)
 
 
 @dataclass(frozen=True)

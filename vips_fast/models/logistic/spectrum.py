@@ -26,48 +26,44 @@ LEAST_CURVATURE = 0.55
 class Spectrum:
     """What the known law of its noise says about the eigenvalues of a noised symmetric matrix S + noise.
 
-    Up to the dimension LARGE, ``moment`` is `second_moment`'s estimate, and ``upper`` are the eigenvalues of that plus
-    a diagonal for what may be hidden. In units of the estimate's diagonal the error of each row has the sum of
-    variances ``spread``, so that its eigenvalues are at most twice the root of that. Half of them is added: a step that
-    divides by the result is then at most twice as long as a Newton step, which is stable.
+    The noise is symmetric with independent normal entries of standard deviation s off the diagonal: its eigenvalues
+    fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). S is of low rank, or that plus c I. An eigenvalue c + L with L > s
+    sqrt(d) shows as v = c + L + s^2 d / L > c + 2 s sqrt(d), and its eigenvector as one with squared overlap 1 - s^2 d
+    / L^2 with the true one; a smaller L does not show (Benaych-Georges & Nadakuditi 2011). So the eigenvalues above the
+    edge are de-biased, L = (v - c + sqrt((v - c)^2 - 4 s^2 d))/2, and all others could be up to s sqrt(d) or c, with
+    the mean that the trace leaves.
 
-    Above LARGE, S less the median c of its diagonal is taken to be of low rank, and c is 0 here. The noise is
-    symmetric with independent normal entries of standard deviation s off the diagonal: its eigenvalues fill [-2 s
-    sqrt(d), 2 s sqrt(d)] (Wigner). An eigenvalue L > s sqrt(d) of S shows as v = L + s^2 d / L > 2 s sqrt(d), and its
-    eigenvector as one with squared overlap 1 - s^2 d / L^2 with the true one; a smaller L does not show
-    (Benaych-Georges & Nadakuditi 2011). So the eigenvalues above the edge are de-biased, L = (v + sqrt(v^2 - 4 s^2
-    d))/2, and all others could be up to s sqrt(d), with the mean that the trace leaves.
+    A c below s sqrt(d) is hidden, and one above 6 s sqrt(d) shows as it is: both are taken for 0. Between them noise
+    lowers eigenvalues c to near or under the edge, and with c = 0 steps along them would be up to three times as long
+    as they should be, where twice is unstable. c is the median eigenvalue; above LARGE it is the median of those that
+    show if most do, or else the mean of the others.
 
     ``vectors``, (d, k), are the eigenvectors of what shows; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
     there could be, along them and elsewhere: what a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
     estimate of v^T S v along them and elsewhere.
     """
 
-    #: The estimate of S up to the dimension LARGE.
-    moment: np.ndarray | None = None
-
-    def __init__(self, matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool):
+    def __init__(self, matrix: np.ndarray, noise_sd: float):
         d = len(matrix)
-        if d <= LARGE or noise_sd == 0:
-            self.moment, spread = second_moment(matrix, noise_sd, diagonal_sd, constant)
-            cautious = self.moment.copy()
-            cautious.flat[:: d + 1] += np.sqrt(spread) * np.diag(self.moment)
-            values, vectors = np.linalg.eigh(cautious)
+        if noise_sd == 0:
+            values, vectors = np.linalg.eigh(matrix)
             self.vectors = np.ascontiguousarray(vectors)
             self.upper = self.likely = np.maximum(values, 0.0)
-            if noise_sd > 0:
-                self.likely = np.einsum("ij,ij->j", vectors, self.moment @ vectors)
             self.bulk_upper = self.bulk_likely = 0.0
             return
         hidden = noise_sd * math.sqrt(d)
         edge = 2 * hidden
-        usual = max(float(np.median(np.diag(matrix))), 0.0)
-        shifted = matrix.copy()
-        shifted.flat[:: d + 1] -= usual
-        values, vectors = _above(shifted, edge)
-        self.vectors = np.ascontiguousarray(vectors)
-        excess = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
-        self.upper, self.bulk_upper = usual + excess, usual + hidden
+        if d <= LARGE:
+            values, vectors = np.linalg.eigh(matrix)
+            usual = _usual(float(np.median(values)), hidden)
+        else:
+            values, vectors = _above(matrix, edge)
+            rest = (np.trace(matrix) - values.sum()) / max(d - len(values), 1)
+            usual = _usual(float(np.median(values) if 2 * len(values) > d else rest), hidden)
+        shown = values > usual + edge
+        values, self.vectors = values[shown], np.ascontiguousarray(vectors[:, shown])
+        excess = (values - usual + np.sqrt((values - usual) ** 2 - edge**2)) / 2
+        self.upper, self.bulk_upper = usual + excess, max(hidden, usual)
         left = float(np.trace(matrix) - self.upper.sum()) / max(d - len(values), 1)
         self.bulk_likely = min(max(left, 0.0), self.bulk_upper) if len(values) < d else 0.0
         overlap = 1 - (hidden / excess) ** 2
@@ -98,13 +94,11 @@ class Spectrum:
         return product
 
     def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
-        """Estimate of S: `second_moment`'s, or ``likely`` along the vectors and diagonal elsewhere.
+        """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
 
         An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the edge of the spectrum. Its estimate
         is the posterior mean under an exponential prior with the mean ``bulk_likely``.
         """
-        if self.moment is not None:
-            return self.moment.copy()
         shown: np.ndarray = (self.vectors * self.likely) @ self.vectors.T
         rest = nonnegative_mean(np.diag(matrix), diagonal_sd, max(self.bulk_likely, 1e-3 * diagonal_sd))
         rest = np.maximum(rest - np.diag(shown), 0.0)
@@ -159,6 +153,11 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(upper + np.triu(upper, 1).T)
 
 
+def _usual(value: float, hidden: float) -> float:
+    """Take the eigenvalue that most directions share if steps need it, or else 0; see `Spectrum`."""
+    return value if hidden < value < 6 * hidden else 0.0
+
+
 def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues above ``edge`` with their vectors, by Lanczos: few are there where the dimension is large."""
     d, k = len(matrix), 4
@@ -199,75 +198,3 @@ def curvature_ratio(moment: float, n_trials: float) -> float:
     a = c * np.abs(NODES)
     p = expit(a)
     return max(LEAST_CURVATURE, float(WEIGHTS @ (p * (1 - p)) / (WEIGHTS @ pg_mean(a))))
-
-
-def second_moment(
-    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate of S, (d, d), positive definite, and how uncertain it is, (d,): variances in its own units.
-
-    ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
-    column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
-    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
-    noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r
-    + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing.
-    The second result is, for each j, the sum over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
-    """
-    d = len(matrix)
-    if noise_sd == 0:
-        return matrix.copy(), np.zeros(d)
-    k = d - 1 if constant and d > 1 else d
-    seen = np.diag(matrix)
-    diagonal, uncertain = np.maximum(seen, noise_sd), np.zeros(d)
-    diagonal[:k], uncertain[:k] = positive_moments(seen[:k], diagonal_sd)
-    scale = np.sqrt(np.outer(diagonal, diagonal))
-    seen, noise = matrix / scale, (noise_sd / scale) ** 2
-    r, variance_of_r = np.eye(d), np.zeros((d, d))
-    if k < d:
-        r[:k, k], variance_of_r[:k, k] = _shrink(seen[:k, k], noise[:k, k])
-        r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
-    pairs = np.triu_indices(k, 1)
-    if len(pairs[0]):
-        center = np.outer(r[:k, -1], r[:k, -1])[pairs] if about_means and k < d else 0.0
-        found, variance_of_r[pairs] = _shrink(seen[pairs] - center, noise[pairs], common=True)
-        r[pairs] = found + center
-        r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
-    spread = variance_of_r.sum(axis=1) + uncertain / diagonal**2
-    values, vectors = np.linalg.eigh(r)
-    # What the noise can hide, and no more, keeps the matrix from being singular.
-    values = np.maximum(values, max(min(0.1, float(spread.mean())), 1e-9 * values[-1]))
-    r = (vectors * values) @ vectors.T
-    return (r + r.T) * (0.5 * scale), spread
-
-
-def _shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances of r ~ N(m, t) seen with noise of these variances, t and a ``common`` m by EM."""
-    weight = (noise + np.median(noise)) ** -2.0
-    mean = float(np.average(seen, weights=1 / noise)) if common else 0.0
-    t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
-    for _ in range(30):
-        if common:
-            mean = float(np.average(seen, weights=1 / (t + noise)))
-        trust = t / (t + noise)
-        t = float(np.mean((trust * (seen - mean)) ** 2 + trust * noise))
-    trust = t / (t + noise)
-    return mean + trust * (seen - mean), trust * noise
-
-
-def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances, (d,), of positive values that are seen with normal noise of ``noise_sd`` > 0.
-
-    Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
-    (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
-    """
-    points = np.geomspace(0.02 * noise_sd, 1.1 * max(float(seen.max()), 5 * noise_sd), 60)
-    log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
-    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
-    weight = np.full(len(points), 1 / len(points))
-    for _ in range(40):
-        shares = likelihood * weight
-        weight = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0) + 1e-12
-    shares = likelihood * weight
-    shares /= shares.sum(axis=1, keepdims=True)
-    mean = shares @ points
-    return mean, np.maximum(shares @ points**2 - mean**2, 0.0)

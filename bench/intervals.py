@@ -1,7 +1,7 @@
 """Sweep the coverage of the logistic regression's 90 % intervals, and the slope of the truth on its estimates.
 
-    python bench/coverage.py                      # every cell, 100 runs: hours of one core
-    python bench/coverage.py --runs 20 --n 10000 --epsilon 1 3 --rho 0.3 --out sweep.csv
+    python bench/intervals.py                      # every cell, 100 runs: hours of one core
+    python bench/intervals.py --runs 20 --n 10000 --epsilon 1 3 --rho 0.3 --out sweep.csv
 
 Rows are normal columns with a common correlation rho over the root of their number, scaled down to the ball of
 ``row_norm``, weights N(0, 1.5^2), the intercept 0.5; delta = 10^-6, adding or removing a record. Each run is another
