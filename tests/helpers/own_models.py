@@ -7,11 +7,12 @@ from vips_fast.models.examples import (
     BernoulliMixture,
     BinomialRegression,
     GaussianMixture,
+    LinearRegression,
     ProbabilisticPCA,
     VectorMixture,
 )
 
-EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression, VectorMixture]
+EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression, VectorMixture, LinearRegression]
 # On both sides of the unit ball, and beyond it.
 POINTS = np.vstack([np.eye(3), -np.eye(3), 30 * np.ones((1, 3)), np.random.default_rng(0).normal(size=(30, 3))])
 
@@ -23,6 +24,8 @@ def adapter_of(kind, **settings):
     if kind is BinomialRegression:
         y = np.column_stack([np.arange(len(POINTS)) % 4, np.full(len(POINTS), 3)])
         return conjugate_adapter(kind(n_trials=3, **settings), POINTS, y)
+    if kind is LinearRegression:
+        return conjugate_adapter(kind(**settings), POINTS, np.linspace(-3, 3, len(POINTS)))
     if kind is VectorMixture:
         estimator = kind(3, projection=2, vocabulary=["a", "b", "c"], max_words=2, **settings)
         return conjugate_adapter(estimator, POINTS, (np.roll(POINTS, 1, axis=0) > 0).astype(float))

@@ -70,7 +70,11 @@ PURCHASE = "words.json"
 OWN = Family(
     name="own",
     title="A model of one's own",
-    variants=("models.examples:BinomialRegression", "models.examples:ProbabilisticPCA"),
+    variants=(
+        "models.examples:BinomialRegression",
+        "models.examples:LinearRegression",
+        "models.examples:ProbabilisticPCA",
+    ),
     inputs=(VOCABULARY, READING, SCHEMA, COLUMNS),
 )
 

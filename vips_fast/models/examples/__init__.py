@@ -3,6 +3,7 @@
 from .bernoulli_mixture import BernoulliMixture
 from .binomial_regression import BinomialRegression
 from .gaussian_mixture import GaussianMixture, GaussianMixtureOptions
+from .linear_regression import LinearRegression
 from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from .vector_mixture import VectorMixture
 
@@ -11,6 +12,7 @@ __all__ = [
     "BinomialRegression",
     "GaussianMixture",
     "GaussianMixtureOptions",
+    "LinearRegression",
     "ProbabilisticPCA",
     "ProbabilisticPCAOptions",
     "VectorMixture",

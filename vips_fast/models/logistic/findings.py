@@ -9,12 +9,15 @@ post-processing of releases: it costs no privacy.
 import math
 from typing import Any
 
+import numpy as np
+
 #: How much longer than the bound rows are told of; the logit of a rare class; the spread of logits of separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
 
 
+@np.errstate(all="ignore")
 def findings(model: Any) -> list[str]:
     """List the problems that releases show, each with its remedy; none if the noise hides them."""
     state, constant = model._fitted().state, model._as_fitted()._constant

@@ -40,7 +40,7 @@ def half_width(n_records: float, noise: float, moment: float) -> float:
     ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
     """
     curvature = n_records * _SLOPE * moment
-    return _REACH * math.sqrt(moment * (noise**2 + curvature)) / curvature
+    return _REACH * math.sqrt(moment) * math.hypot(noise, math.sqrt(curvature)) / curvature
 
 
 def forecast(n_records: float, d: int, row_norm: float, noise: float) -> RunForecast:
