@@ -54,6 +54,7 @@ def test_few_records_vote_only():
     X, y, _ = documents(60)
     model = fitted(X, y, epsilon=0.5)
     known = knowledge().prototypes @ knowledge().projection
+    assert all(model.keywords(1))
     # Each center is the mean of prototypes.
     assert ((model.means_ <= known.max() + 1e-12) & (model.means_ >= 0)).all()
     assert ClusterSteps.planned(12, 60, 30.0, 2, True) == ClusterSteps(9, 0, 3)
