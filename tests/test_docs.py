@@ -33,6 +33,7 @@ NAMES = (
     "report",
     "shards",
     "tables",
+    "clusters",
     "topics",
     "vocabulary",
     "howto/epsilon",

@@ -35,6 +35,7 @@ FIGURES = (
     "lda_table",
     "lda_vectors",
     "public_prior",
+    "public_clusters",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import DocumentClusters, PublicVectors, public_vectors
+from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, public_vectors
 from vips_fast.models.clusters.knowledge import GRID, weighted_centers
 from vips_fast.models.clusters.model import ClusterSteps
 from vips_fast.report import html_report
@@ -54,6 +54,7 @@ def test_few_records_vote_only():
     X, y, _ = documents(60)
     model = fitted(X, y, epsilon=0.5)
     known = knowledge().prototypes @ knowledge().projection
+    assert all(model.keywords(1))
     # Each center is the mean of prototypes.
     assert ((model.means_ <= known.max() + 1e-12) & (model.means_ >= 0)).all()
     assert ClusterSteps.planned(12, 60, 30.0, 2, True) == ClusterSteps(9, 0, 3)
@@ -174,3 +175,24 @@ def test_centers_of_weighted_rows():
     centers, nearest = weighted_centers(rows, np.array([3.0, 1.0, 1.0]), 2, np.random.default_rng(0))
     np.testing.assert_allclose(np.sort(centers[:, 0]), [0.25, 10.0])
     assert nearest[0] == nearest[1] != nearest[2]
+
+
+def test_topics_after_clusters_have_one_statement():
+    X, y, _ = documents(2000)
+    clusters = fitted(X, epsilon=1.0)
+    topics = LatentDirichletAllocation(2, doc_length=20, epsilon=2.0, delta=1e-5, n_steps=3)
+    privacy = topics.fit(y, after=clusters).privacy_
+    assert 1.9 < privacy.epsilon <= 2.0 and not privacy.vocabulary and privacy.earlier_fit
+    alone = LatentDirichletAllocation(2, noise_multiplier=topics.privacy_.noise_multiplier, delta=1e-5, n_steps=3)
+    assert alone.fit(y).privacy_.epsilon < privacy.epsilon
+    # Nobody bought the words: they are still assumed to be public.
+    assert "the vocabulary or the columns" in privacy.statement()
+    assert "The releases of an earlier fit" in privacy.statement() and "The vocabulary is included" not in str(privacy)
+
+
+def test_clusters_after_another_relation_are_refused():
+    X, y, _ = documents(200)
+    clusters = fitted(X, noise_multiplier=5.0, epsilon=None, relation="replace_one")
+    topics = LatentDirichletAllocation(2, doc_length=20, epsilon=9.0, n_steps=3)
+    with pytest.raises(ValueError, match="events of different"):
+        topics.fit(y, after=clusters)

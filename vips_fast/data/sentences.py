@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erf
 
 from ..checks import check_number
+from ..kernels.psd import one_blas_thread
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary
@@ -72,7 +73,8 @@ class SentenceEncoder:
 
     def __call__(self, texts: Iterable[str | None]) -> Cells:
         """Compute the vectors of texts; None is an empty text."""
-        rows = [self._network.vector(self._tokens(text or "")) for text in texts]
+        with one_blas_thread(0, scipy=False):  # a text is too small for more, and bits hang on their number
+            rows = [self._network.vector(self._tokens(text or "")) for text in texts]
         return np.array(rows, np.float32).reshape(len(rows), self._network.width)
 
     def _tokens(self, text: str) -> list[int]:

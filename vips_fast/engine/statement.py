@@ -124,6 +124,8 @@ class Privacy:
         (`vips_fast.engine.filters`). "" for one planned run.
     vocabulary : bool
         Whether a vocabulary purchase from the same records is included.
+    earlier_fit : bool
+        Whether another fit to the same records is included, which chose no columns.
 
     Examples
     --------
@@ -156,6 +158,7 @@ class Privacy:
     share: float = 1.0
     calls: str = ""
     vocabulary: bool = False
+    earlier_fit: bool = False
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
@@ -178,6 +181,8 @@ class Privacy:
         if event is not None and event.relation != relation:
             raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
         spent = ledger.epsilon(delta) if ledger.private else math.inf
+        before = [purchase for plan in ledger.plans if (purchase := purchase_of(plan)) is not None]
+        purchases = any(plan["sampling"] == "vocabulary" for plan in ledger.plans)
         return cls(
             epsilon=spent,
             delta=delta,
@@ -193,7 +198,8 @@ class Privacy:
             event=event,
             share=share,
             calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
-            vocabulary=any(plan["sampling"] == "vocabulary" or purchase_of(plan) is not None for plan in ledger.plans),
+            vocabulary=purchases or any("fit" not in purchase for purchase in before),
+            earlier_fit=any("fit" in purchase for purchase in before),
         )
 
     @property
@@ -303,6 +309,8 @@ class Privacy:
         columns, included = (
             ("", " The vocabulary is included.") if self.vocabulary else (", the vocabulary or the columns,", "")
         )
+        if self.earlier_fit:
+            included += " The releases of an earlier fit, of another model, are included."
         released = f"{self.steps} releases"
         for selection in self.selections:
             runs = sum(selection.event.leaves().values())

@@ -1,4 +1,4 @@
-"""Private clusters of texts: the source of a job, and the short way to one."""
+"""Private clusters of texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from .text import reading_file
 
 
 class ClusterRow(NamedTuple):
-    """A cluster: its number, from 1, its share of the records and its words, best first."""
+    """A cluster.
+
+    ``number`` counts from 1, ``share`` is of the records, ``words`` are the best first.
+    """
 
     number: int
     share: float
@@ -100,9 +103,9 @@ def shown(model: DocumentClusters) -> str:
 
 
 class PrivateClusters:
-    """Clusters of texts by their sentence vectors, made with public knowledge of the language.
+    """Clusters of texts by their sentence vectors.
 
-    The clusters may be published. It is a `Job` with `vips_fast.DocumentClusters`.
+    They may be published. It is a `Job` with `vips_fast.DocumentClusters` and public knowledge of the language.
 
     Parameters
     ----------
@@ -170,7 +173,7 @@ class PrivateClusters:
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Fit clusters to texts, and publish them if ``out`` is given; see `PrivateTopics.fit`.
+        """Fit clusters to texts, with the parameters of `PrivateTopics.fit`.
 
         Raises the errors of `Job.run`.
         """

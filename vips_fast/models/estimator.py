@@ -457,15 +457,17 @@ class PrivateEstimator(Fitted):
         return None if before is not None else carried
 
     def purchase(self) -> dict[str, object]:
-        """Describe this fit for a later one whose columns it chose.
+        """Describe this fit for a later one that includes it in its statement.
 
-        The answer is JSON-ready, and has no "event" if this fit is tainted.
+        The answer is JSON-ready, and has no "event" if this fit is tainted. A "fit" that chose no columns says so.
         """
         ledger = self._fitted().ledger
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
         said: dict[str, object] = {"head": ledger.head, "unit": plan.unit, "relation": plan.relation}
         if ledger.private:
             said["event"] = event.to_dict()
+        if family_of(self).name != "words":
+            said["fit"] = True
         payers = {run.budget for run in plan.runs}
         return said | ({"budget": payers.pop()} if len(payers) == 1 and None not in payers else {})
 

@@ -218,9 +218,9 @@ class Rows(TypedDict, total=False):
         (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-    after : fitted PrivateVocabulary, or None
-        The purchase of the columns, from the same persons. It is a part of this model's ledger and statement,
-        and a target is for both together.
+    after : fitted PrivateVocabulary, another fitted model, or None
+        The purchase of the columns, or clusters beside these topics, from the same persons. It is a part of this
+        model's ledger and statement, and a target is for both together.
     inputs : mapping of str to str, or None
         Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
         They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes those

@@ -22,6 +22,8 @@ from .records import VectorDocuments
 
 #: Steps of a fit.
 _STEPS = 12
+#: Excess of a word in a cluster, over its expected count, for each unit of cosine: about, before counts tell.
+_LIFT = 5.0
 #: Where settings have public knowledge: its source, and what it is made of.
 _SOURCE, _PUBLIC = "public_prior_source", "public_"
 
@@ -177,7 +179,9 @@ class DocumentClusters(PrivateEstimator):
         expected = shares / shares.sum() * totals
         scale = np.sqrt(sd**2 + expected / self._fitted().public.n_records)
         excess, predicted = (counts - expected) / scale, near * expected / scale
-        slope = max(float((excess * predicted).sum() / max((predicted * predicted).sum(), 1e-300)), 0.0)
+        slope = (excess * predicted).sum() + _LIFT**-1
+        # Where the noise hides all words, those near the centers are left.
+        slope = max(float(slope / ((predicted * predicted).sum() + _LIFT**-2)), _LIFT / 10)
         predicted = slope * predicted
         rest = max(float(((excess - predicted) ** 2).mean()) - 1.0, 0.0)
         return cast(Matrix, predicted + rest / (1.0 + rest) * (excess - predicted))

@@ -45,8 +45,9 @@ from ...engine.averaging import Schedule
 from ...engine.planner import Planner
 from ...engine.request import RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
+from ..forecast import HopelessWarning
 from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, HopelessWarning, advise, describe, effective, forecast, is_hopeless
+from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
