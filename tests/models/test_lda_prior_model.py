@@ -296,6 +296,11 @@ def test_a_terminal_has_the_topics_that_hold_most_words():
         assert rows[-1] == f"{n_topics - number} more topics hold {rest} of the words; `topics` shows all."
 
 
+def test_the_articles_form_takes_no_public_prior():
+    with pytest.raises(ValueError, match="public_prior: expected None; the article's algorithm has no public topics"):
+        LatentDirichletAllocation.paper(K, public_prior=prior_of(V), n_records=30).fit(documents(30, V))
+
+
 def test_few_steps_give_histograms_or_one_score():
     for n_steps, gain in ((1, None), (2, None), (3, True), (8, True)):
         model = fitted(n_steps=n_steps)

@@ -55,7 +55,8 @@ class PriorLdaModel(Model):
     topics; the halves, and whether a unit contributes at all, depend on the unit's own random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
-    among kinds of steps and among finished topics is a function of released scores; it changes no event.
+    among kinds of steps and among finished topics is a function of released scores; it changes no event. The correction
+    of masses is a function of earlier releases.
 
     *Lattice.* Contributions are truncated toward zero, which lowers no entry below 0 and raises no norm.
     """
