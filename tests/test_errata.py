@@ -46,7 +46,7 @@ def test_replacing_a_document():
 
 
 def test_one_factor_of_n():
-    """At a fixed point the posterior mean is where the lower bound's gradient vanishes."""
+    """Check that the lower bound's gradient vanishes at a fixed point."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2)) / 2
     y = (rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
@@ -106,7 +106,7 @@ def test_mean_of_c():
 
 
 def test_shrinkage_posterior():
-    """With xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi), both with rates: E[xi | zeta] by quadrature."""
+    """Compute E[xi | zeta] by quadrature, for xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi)."""
     zeta, phi = 0.7, 2.5
 
     def joint(xi):
@@ -121,7 +121,7 @@ def test_shrinkage_posterior():
 
 
 def test_seven_blocks():
-    """Blocks of unit norm each that replacing a record may move, and one that is the same for all data."""
+    """Count six blocks that replacing a record moves; the seventh is constant."""
     rng = np.random.default_rng(3)
     b_squared = rng.random(5)
     one, other = (pg_mean(np.sqrt(b_squared)) for _data in ("these records", "others"))
@@ -130,7 +130,7 @@ def test_seven_blocks():
 
 
 def test_log_moment():
-    """The log moment of a Gaussian that moves by Delta, with standard deviation Delta sigma."""
+    """Integrate the log moment of a Gaussian that moves by Delta."""
     order, sigma = 4, 2.0
     for sensitivity in (0.1, 1.0, 3.0):
         sd = sensitivity * sigma
@@ -170,7 +170,7 @@ def test_classical_gaussian():
 
 
 def test_printed_rate():
-    """The moments accountant, theorem 9 with the classical conversion."""
+    """Apply theorem 9 with the classical conversion."""
 
     def printed(rate, steps):
         orders = np.arange(2, 257)
@@ -194,7 +194,7 @@ def test_sampling_is_a_mixture():
 
 
 def test_replacing_does_not_imply_removing():
-    """The exact number of records is the same after a replacement, and differs after a removal."""
+    """Release the exact number of records."""
     records = ["a", "b", "c"]
     replaced, removed = ["a", "b", "d"], ["a", "b"]
     assert len(records) == len(replaced) and len(records) != len(removed)
@@ -207,7 +207,7 @@ def test_zcdp_of_a_gaussian():
 
 
 def test_zcdp_conversion():
-    """A Gaussian of that rho has a larger exact epsilon than the printed one."""
+    """Compare the printed epsilon with the exact one of a Gaussian."""
     rho, delta = 1e-3, 1e-6
     exact = epsilon(GaussianEvent(math.sqrt(1 / (2 * rho))), delta)
     assert rho + 4 * rho * math.log(1 / delta) < exact / 2
@@ -224,7 +224,7 @@ def test_rho_of_a_target():
 
 
 def test_noise_of_scenario_two():
-    """Divided by n, one record's gradient of norm B/2 moves the mean by B/n."""
+    """Compute the rho of a mean that a record moves by B/n."""
     steps, bound, n, rho = 10, 2.0, 100, 0.5
 
     def spent(variance):
@@ -259,7 +259,7 @@ def test_loss_of_scenario_one():
 
 
 def test_scenario_three():
-    """A mean over m of n records moves by B/m: the divergence between Gaussians, beside the printed one."""
+    """Integrate the divergence of a mean that moves by B/m."""
     alpha, bound, m, n, sigma = 3.0, 1.0, 20, 100, 0.1
     x = np.linspace(-5, 5, 400_001)
     p, q = norm.logpdf(x, bound / m, sigma), norm.logpdf(x, 0, sigma)

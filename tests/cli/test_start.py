@@ -22,7 +22,7 @@ SECRET = "zq7351"
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A stored prior of English, and notes of 600 patients as a spreadsheet on Windows writes them."""
+    """Write a prior and notes of 600 patients, as Windows spreadsheets do."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     ratios = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])

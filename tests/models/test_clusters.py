@@ -13,13 +13,13 @@ D, WORDS = 6, ["cough", "wheel", "rent", "music"]
 
 
 def knowledge(**change):
-    """Six prototypes, of which the first four have a word."""
+    """Make six prototypes; the first four have a word."""
     fields = dict(projection=np.eye(D, 4), prototypes=np.eye(D), weights=np.ones(D), words=WORDS)
     return PublicVectors(**{**fields, "word_vectors": np.eye(4, D), "name": "a test", **change})
 
 
 def documents(n=6000, seed=0):
-    """Vectors near two prototypes, a little aside, the word of each, and which of the two it is."""
+    """Draw vectors near two prototypes, with words and labels."""
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 2, n)
     X = np.eye(D)[z] + 0.5 * np.eye(D)[2] + 0.1 * rng.normal(size=(n, D))

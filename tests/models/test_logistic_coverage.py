@@ -22,7 +22,7 @@ spec.loader.exec_module(coverage)
     ],
 )
 def test_coverage_where_noise_is_of_the_curvatures_size(n, epsilon, columns, rho, row_norm, steps):
-    """Twelve data sets, 180 to 300 intervals: a standard error of at most .027; data and noise are fixed."""
+    """Count 180 to 300 intervals of twelve data sets, with fixed noise."""
     found = coverage.run_cell(12, n, epsilon, columns, rho, row_norm, steps)
     assert found["known"] == 1
     assert 0.82 < found["coverage"] < 0.98

@@ -34,7 +34,7 @@ def keyed(estimator):
 
 
 def test_measuring_changes_the_last_step_only(tmp_path):
-    """The noise and all releases but the last are those of a run that measures nothing."""
+    """Compare with a run that measures nothing: only the last release differs."""
     X = documents(N, V)
     on, off = (
         keyed(topics(m, epsilon=2.0, noise_multiplier=None)).fit(X, transcript=tmp_path / str(m)) for m in (None, False)
@@ -88,7 +88,7 @@ def test_persons_paper_and_public_knowledge():
 
 
 def test_the_gain_is_that_of_the_topics():
-    """Strong topics gain much; documents without topics nothing, and the interval says so."""
+    """Measure documents with strong topics, and without any."""
     strong = keyed(topics()).fit(documents(N, V)).found_gain_
     assert strong.low > 0.2
     flat = sp.csr_array(np.random.default_rng(0).multinomial(40, np.full(V, 1 / V), N).astype(np.int32))
@@ -97,7 +97,7 @@ def test_the_gain_is_that_of_the_topics():
 
 
 def truth(model, fresh):
-    """The gain on other documents of the same law, by the score itself, without noise."""
+    """Compute the gain on other documents of the same law."""
     restored = model._restored()
     restored.restore(model._fitted().state)
     score, rng = restored.gain_score(), np.random.default_rng(1)
@@ -129,7 +129,7 @@ def test_the_interval_covers_the_true_gain(settings, most):
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])
 def test_the_interval_of_a_score_covers(noise):
-    """2,000 scores of units that are drawn afresh: noise hardly matters, as much as the units, much more."""
+    """Score 2,000 draws of units, with little, equal and much noise."""
     rng, units, runs = np.random.default_rng(3), 500, 2000
     draw = lambda *shape: 2.0 + 4.0 * rng.standard_t(5, shape)  # noqa: E731
     score = Plain()

@@ -29,7 +29,7 @@ ALL = pytest.mark.parametrize("kind", [BernoulliMixture, GaussianMixture, Vector
 
 
 def known(kind):
-    """A start near the centers for the model that needs one."""
+    """Give a start near the centers, if the model needs one."""
     rng = np.random.default_rng(0)
     rng.integers(0, 3, N)
     centers = rng.standard_normal((3, 12))

@@ -268,7 +268,7 @@ class VectorMixture(ConjugateEstimator):
         return cast(Matrix, np.clip(shares, 0.0, 1.0))
 
     def keywords(self, n_words: int = 10) -> list[list[str]]:
-        """For each component, at most ``n_words`` words that its documents hold more often than others', best first.
+        """List at most ``n_words`` words that a component's documents hold more often.
 
         Words are ordered by how many standard deviations of the noise, and of the count itself, lie between what a
         component has of them and its share of what all have. Fewer than two are not taken: a component that is short of

@@ -37,7 +37,7 @@ def warn_of_documents(method: str) -> None:
 
 
 def first_words(components: np.ndarray, n_words: int) -> np.ndarray:
-    """Columns of the most probable words of each topic, the most probable first: (K, n_words) int64.
+    """Find the columns of each topic's most probable words, (K, n_words) int64.
 
     Words of equal weight are in the order of their columns. Raises ValueError unless 2 <= n_words <= V.
     """
@@ -147,7 +147,7 @@ def coherence(
 
 
 def topic_diversity(components: np.ndarray, n_words: int = 25) -> float:
-    """Share of different words among the first ``n_words`` of all topics, in (0, 1] (Dieng, Ruiz & Blei 2020)."""
+    """Compute the share of different words among topics' first ``n_words``, in (0, 1]."""
     topics = first_words(components, min(n_words, components.shape[1]) if n_words > 1 else n_words)
     return len(np.unique(topics)) / topics.size
 
@@ -155,7 +155,7 @@ def topic_diversity(components: np.ndarray, n_words: int = 25) -> float:
 def word_intrusion(
     components: np.ndarray, n_words: int = 5, random_state: int | np.random.Generator | None = 0
 ) -> list[tuple[list[int], int]]:
-    """For each topic its first words and one that does not belong, in a random order, and the intruder's place.
+    """Shuffle each topic's first words with an intruder, and give its place.
 
     Shown to people, they measure topics: the more find the intruder, the better (Chang et al. 2009). The intruder is
     drawn from the first words of the other topics that are in the less probable half of this one, the least probable

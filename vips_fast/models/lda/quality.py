@@ -125,17 +125,17 @@ class TopicQuality(Transformer):
         return coherence(components, X_public, measure, n_words, window, vocabulary)
 
     def topic_diversity(self, n_words: int = 25) -> float:
-        """Share of different words among the first words of all topics, in (0, 1]; needs no documents."""
+        """Compute the share of different words among topics' first words."""
         return topic_diversity(self.components_, n_words)
 
     def word_intrusion(
         self, n_words: int = 5, random_state: int | np.random.Generator | None = 0
     ) -> list[tuple[list[int], int]]:
-        """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
+        """Shuffle each topic's first words with an intruder, and give its place."""
         return word_intrusion(self.components_, n_words, random_state)
 
     def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
-        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
+        """Draw each topic's first words with one standard error.
 
         Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
         not a word for each column.

@@ -68,7 +68,7 @@ class EntryScales:
         self.weight = 1.0 / self._word
 
     def rows(self, first: int, last: int) -> np.ndarray:
-        """The scales of words first..last, (last - first, K) float64."""
+        """Compute the scales of words first..last, (last - first, K) float64."""
         return np.asarray(np.sqrt(self._table[first:last] + self.floor) * self._word[first:last, None])
 
 

@@ -261,7 +261,7 @@ class ProductShrinkage:
         self._predicted = own[0]
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
-        """The words' and topics' shares, p_v w_k, in units of the entries' noise: (last - first, K)."""
+        """Compute shares p_v w_k in units of the entries' noise, (last - first, K)."""
         shares = np.multiply.outer(self.mass[first:last], self.weight)
         shares /= self._sd[first:last]
         return np.asarray(shares)
@@ -312,7 +312,7 @@ class ProductShrinkage:
         return np.asarray((high - low) / (2.0 * step))
 
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Posterior quantiles of the statistics of words first..last at ``levels``, shape (last - first, K, levels).
+        """Compute posterior quantiles at ``levels``, (last - first, K, levels).
 
         The posterior is that of `means`, a mixture of normals and of a point at 0, and of those for masses of the word
         that are as likely as its own, which has a posterior too (taken to be a Gamma distribution, at three quantiles);
