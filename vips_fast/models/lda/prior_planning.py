@@ -5,7 +5,7 @@
   found by the first score. What topics of one's own will be worth is forecast, and may be missed by 15 points: so they
   are left out or fitted without more ado only where the forecast is clear. Else they are tried for `TRIED` steps and
   compared by a score. From there to the end own topics gained .06 (7 topics) to .15 nats a word in nine runs on three
-  corpora; the rule takes a third of the forecast's ceiling (`_OWN_GROWS`).
+  corpora; the rule takes .05 for each e-fold of their number (`_OWN_GROWS`).
 - *Masses.* With more histograms public topics gain too, by the nats that masses then lose less: 2.5 times what their
   posterior says (`_LOSS`; .7 to 4 in these runs).
 - *Distinct words.* The forecast of topics of one's own depends on the distinct words of a document, which the score
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ...engine.measured import MEASURED
 from ...engine.request import RunForecast
-from .forecast import CEILING, Forecast, forecast
+from .forecast import Forecast, forecast
 from .masses import clear_words
 from .planning import Minibatches, TopicCase, averaged_noise
 from .prior import PublicPrior
@@ -29,9 +29,9 @@ from .prior import PublicPrior
 ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
 #: Topics of one's own for each unit of the signal; the fewest and the most.
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
-#: Nats that a forecast may miss; the gain of own topics after a trial, in ceilings of the forecast; the weight of a
-#: posterior's loss of masses.
-_MISS, _OWN_GROWS, _LOSS = 0.25, 1 / 3, 2.5
+#: Nats that a forecast may miss; nats that own topics gain after a trial, for each e-fold of their number; the weight of
+#: a posterior's loss of masses.
+_MISS, _OWN_GROWS, _LOSS = 0.25, 0.05, 2.5
 #: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
 _DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
 #: Share of public topics beside topics of one's own, in the prior of a document's proportions.
@@ -116,4 +116,4 @@ def own_are_better(n_topics: int, own_nats: float, public_nats: float, loss: flo
 
     Nats a word that the topics gain, and nats that the masses of public ones lose, now and at the end.
     """
-    return own_nats + _OWN_GROWS * CEILING * math.log(n_topics) > public_nats + _LOSS * (loss - later_loss)
+    return own_nats + _OWN_GROWS * math.log(n_topics) > public_nats + _LOSS * (loss - later_loss)
