@@ -27,6 +27,9 @@ UNCALLED = {
     "set_unsafe": "is shown where the estimators inherit it",
     "records": "a user's model overrides it",
     "check_parameters": "a user's model overrides it",
+    "column_logs": "the measured gain calls it",
+    "component_weights": "the measured gain calls it",
+    "scored_columns": "the measured gain calls it",
 }
 #: What a model of one's own defines and the engine calls; the example of `ConjugateEstimator` shows it.
 ENGINE = {name: value for name, value in vars(vips_fast.ConjugateEstimator).items() if inspect.isfunction(value)}

@@ -25,7 +25,8 @@ class Watched:
         return self.running
 
     def perplexity_so_far(self, Y):
-        read_out = LatentDirichletAllocation(self.n_components, n_steps=1, **without_noise()).fit(Y[:2])
+        kind = type(self).__mro__[2]  # the estimator that is watched
+        read_out = kind(self.n_components, n_steps=1, **without_noise()).fit(Y[:2])
         arrays = {"components": self.running.result()["components"]}
         read_out._result = dataclasses.replace(read_out._result, arrays=arrays)
         return read_out.perplexity(Y)

@@ -80,6 +80,8 @@ OWN = {
         "vocab_size": 9,
         "analyzer": "paper",
         "stop-words": "public:en",
+        "language": "de",
+        "lemmas": "own:lemma",
         "vocab_share": 0.2,
         "max_share": 0.1,
         "min_length": 2,
@@ -108,6 +110,7 @@ OWN = {
         "trials": 3,
         "no_intercept": True,
         "covariance": "spherical",
+        "anyway": True,
     },
     "fit mixture": {
         "input": "/x.npy",

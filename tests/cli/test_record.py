@@ -88,7 +88,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
         "paths": {"model": str(out), "transcript": None, "log": str(log)},
         "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
     }
-    expected = ["charge", *["forecast"] * (family == "lda"), "plan", "start", "done", "checkpoint", "charge", "written"]
+    expected = ["charge", *["forecast"] * (family != "sbn"), "plan", "start", "done", "checkpoint", "charge", "written"]
     assert budget.spent > 0 and words(log) == [*expected, "exit 0"]
 
 

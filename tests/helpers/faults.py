@@ -299,58 +299,66 @@ class WarmStart(Part):
         self.seen += len(words)
 
 
-class WeighsAfterTheClip(Part):
+class OfTopics(Part):
+    """A wrong part around a topic model, which may measure itself in its last step."""
+
+    @property
+    def topics(self):
+        return getattr(self.inner, "model", self.inner)
+
+
+class WeighsAfterTheClip(OfTopics):
     """Words are weighed by their scales when the contribution has been clipped."""
 
     def contribute(self, block, words, out, scratch):
-        weight, self.inner._weight = self.inner._weight, None
+        weight, self.topics._weight = self.topics._weight, None
         clipped = np.zeros_like(out)
         self.inner.contribute(block, words, clipped, scratch)
-        self.inner._weight = weight
+        self.topics._weight = weight
         out += np.trunc(clipped * (1.0 if weight is None else weight[:, None])).astype(np.int64)
 
 
-class DividesAfterTheClip(Part):
+class DividesAfterTheClip(OfTopics):
     """Topics' entries are divided by their scales when the contribution has been clipped."""
 
     def contribute(self, block, words, out, scratch):
-        floor, self.inner._floor = self.inner._floor, 0.0
+        floor, self.topics._floor = self.topics._floor, 0.0
         clipped = np.zeros_like(out)
         self.inner.contribute(block, words, clipped, scratch)
-        self.inner._floor = floor
-        share = self.inner._table[:, : out.shape[1]]
+        self.topics._floor = floor
+        share = self.topics._table[:, : out.shape[1]]
         out += np.trunc(clipped / np.sqrt(share + floor) if floor else clipped).astype(np.int64)
 
 
-class DividesByTheMinibatch(Part):
+class DividesByTheMinibatch(OfTopics):
     """What a topic's scale has beside its share follows the documents at hand."""
 
     def contribute(self, block, words, out, scratch):
-        floor = self.inner._floor
-        self.inner._floor = 1.0 / (1 + len(words))
+        floor = self.topics._floor
+        self.topics._floor = 1.0 / (1 + len(words))
         self.inner.contribute(block, words, out, scratch)
-        self.inner._floor = floor
+        self.topics._floor = floor
 
 
-class WeighsByTheMinibatch(Part):
+class WeighsByTheMinibatch(OfTopics):
     """The scales of words come from the documents at hand instead of from earlier releases."""
 
     def contribute(self, block, words, out, scratch):
         (corpus, rows), _, _ = unpack_block(block, words)
         rows, offsets, columns, _ = corpus.arrays(rows)
         seen = np.concatenate([columns[offsets[r] : offsets[r + 1]] for r in rows])
-        self.inner._weight = 1 / word_scales(1.0 + np.bincount(seen, minlength=len(out)), 0.25)
+        self.topics._weight = 1 / word_scales(1.0 + np.bincount(seen, minlength=len(out)), 0.25)
         self.inner.contribute(block, words, out, scratch)
 
 
-class OpensTopicsByTheMinibatch(Part):
+class OpensTopicsByTheMinibatch(OfTopics):
     """How many topics take part follows the documents at hand instead of the number of the step."""
 
     def contribute(self, block, words, out, scratch):
-        table = self.inner._table.copy()
-        self.inner._table[:, 1 + len(words) // 2 :] = 0
+        table = self.topics._table.copy()
+        self.topics._table[:, 1 + len(words) // 2 :] = 0
         self.inner.contribute(block, words, out, scratch)
-        self.inner._table[:] = table
+        self.topics._table[:] = table
 
 
 class AfterPoison(Part):

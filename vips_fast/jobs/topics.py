@@ -104,7 +104,7 @@ class PrivateTopics:
     >>> notes = {"note": ["cough and fever, rash", "rent and debt"] * 500, "patient": np.arange(1000) // 2}
     >>> found = PrivateTopics(2.0, 1e-6, public_prior=prior, random_state=0).fit(notes, text="note", person="patient")
     >>> print(found)
-    Found in a release: ...
+    Verdict: ...
     >>> len(found.topics(3))
     6
     >>> found.transform(["fever", "rent"]).shape

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...accounting.printing import rounded_up
 from ...data import column_names, public_vocabulary, stop_words
 from ...data.frames import names_persons
 from ...data.header import missing_column
@@ -71,7 +72,7 @@ def start(args: Namespace) -> int:
     options = _table(args, ask)
     print("\nThe guarantee is about one person, or about one row without persons. Somebody knows everything else, and")
     print("guesses whether that person is in the table. A coin is right in 50 % of all cases, such a guess at most in")
-    print("; ".join(f"{_guesses(epsilon)} at epsilon {epsilon:g}" for epsilon in _EPSILONS) + ".")
+    print("; ".join(f"{_guesses(epsilon)} at epsilon {rounded_up(epsilon)}" for epsilon in _EPSILONS) + ".")
     options["epsilon"] = ask("epsilon", "Epsilon", 2.0, POSITIVE.value)
     length = ask("note_length", "About how many words has a text? 0: not known", 0, _whole)
     if length:
@@ -184,5 +185,5 @@ def _confirm(ask: Callable[..., Any], epsilon: float, path: Path) -> None:
             raise ValueError(f"{text!r}: expected yes or no")
         return short == "y"
 
-    if not ask("go", f"Spend epsilon = {epsilon:g} of these persons' privacy on that", "yes", answer):
+    if not ask("go", f"Spend epsilon = {rounded_up(epsilon)} of these persons' privacy on that", "yes", answer):
         raise ValueError(f"nothing was spent; {path} keeps the answers")

@@ -475,7 +475,7 @@ def plan(
     How many topics are worth while, at a small epsilon:
 
     >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
-    11
+    12
     """
     for name, value in (
         ("n_records", n_records),
