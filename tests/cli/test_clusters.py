@@ -16,7 +16,7 @@ WORDS = "cough fever rent debt".split()
 class Encoder:
     """Vectors that say which words a text has."""
 
-    def __init__(self, model=None):
+    def __init__(self, model=None, n_jobs=None):
         self.name = "an invention"
 
     def __call__(self, texts):
@@ -51,6 +51,14 @@ def test_a_table_gives_clusters_that_verify(notes, capsys):
     assert "nothing was spent" in capsys.readouterr().out
     (notes / "out" / "components.csv").write_text("component,weight,keywords\n1,1,money\n")
     assert main(["verify", "out", "--transcript", "releases"]) == 1
+
+
+def test_lines_count_the_texts(notes, capsys, monkeypatch):
+    ticks = iter(np.arange(1000.0))
+    monkeypatch.setattr("vips_fast.jobs.progress.time.perf_counter", lambda: next(ticks))
+    assert main([one for one in FIT.split() if one != "--quiet"]) == 0
+    printed = capsys.readouterr()
+    assert "read: 128 texts, 1.0 s" in printed.err and printed.out.startswith("Verdict: useful.")
 
 
 def test_one_object(notes, capsys):

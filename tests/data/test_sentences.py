@@ -117,6 +117,22 @@ def test_others_do_not_move_a_vector(tmp_path):
     np.testing.assert_array_equal(among[2], encode(["好 cat", "dog"])[0])
 
 
+def test_threads_move_no_bit(tmp_path):
+    texts = ["dog dog dog!", "cats dog", "好 cat", None] * 20
+    model = write_model(tmp_path, tensors())
+    np.testing.assert_array_equal(SentenceEncoder(model, n_jobs=4)(texts), SentenceEncoder(model)(texts))
+
+
+def test_batches_of_public_texts_have_the_same_vectors(tmp_path, monkeypatch):
+    monkeypatch.setattr("vips_fast.data.sentences._BATCH", 8)
+    encode = SentenceEncoder(write_model(tmp_path, tensors()))
+    texts, done = ["dog", "cats dog", "好", "dog cat bird!", "", "bird", "cat"], []
+    found = encode.of_public(texts, lambda *numbers: done.append(numbers))
+    np.testing.assert_allclose(found, encode(texts), atol=1e-6)
+    assert done[-1] == (7, 7) and len(done) > 3
+    assert encode.of_public([]).shape == (0, WIDTH)
+
+
 @pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"num_attention_heads": 4}, {"hidden_size": "six"}])
 def test_other_networks_are_refused(tmp_path, change):
     write_model(tmp_path, tensors(), {**CONFIG, **change})

@@ -33,8 +33,8 @@ PERSONS = np.random.default_rng(3).integers(0, 60, 200)
 #: Read-outs whose arrays are digested by name, where a model has them.
 READ = (
     "average_ class_prior_ classes_ coef_ components_ components_sd_ covariance_ hidden_bias_ intercept_ loadings_ "
-    "mean_image_ means_ noise_sd_ noise_variance_ prior_precision_ prior_rate_ prior_shape_ probabilities_ shares_ "
-    "variance_ variances_ visible_bias_ weights_ word_counts_"
+    "mean_image_ means_ noise_sd_ noise_variance_ prior_precision_ prior_rate_ prior_shape_ probabilities_ "
+    "prototype_weights_ shares_ variance_ variances_ visible_bias_ weights_ word_counts_"
 ).split()
 
 
@@ -388,6 +388,20 @@ def _binomial(folder):
     return _unsafe(BinomialRegression(n_trials=3, **COMMON)).fit(X, np.column_stack([y * 3, np.full(200, 3)]))
 
 
+def _clusters(n=400, **settings):
+    """Clusters of documents by vectors, with their words."""
+
+    def path(folder):
+        rng = np.random.default_rng(0)
+        z = rng.integers(0, 2, n)
+        X, y = np.eye(6)[z] + 0.1 * rng.normal(size=(n, 6)), sp.csr_array(rng.poisson(0.2 + np.eye(2, 6)[z]))
+        known = vips_fast.PublicVectors(np.eye(6, 4), np.eye(6), np.ones(6), list("abcdef"), np.eye(6), "a test")
+        made = vips_fast.DocumentClusters(2, public=known, delta=1e-5, random_state=0, **settings)
+        return _unsafe(made).fit(X, y, groups=np.arange(n) // 2)
+
+    return path
+
+
 def _search(score="private"):
     def path(folder):
         X, y = labelled()
@@ -426,6 +440,9 @@ OTHERS = {
     "classes-not-private": _classes(noise_multiplier=None, private=False),
     "logistic-trials": _trials,
     "binomial-trials": _binomial,
+    "clusters": _clusters(epsilon=8.0),
+    "clusters-votes": _clusters(epsilon=0.5),
+    "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
     "search-private": _search(),
     "search-public": _search("public"),
 }

@@ -78,19 +78,23 @@ def test_public_vectors_of_packages_are_stored(monkeypatch, tmp_path):
     class Encoder:
         name = "a small model"
 
-        def __call__(self, texts):
+        def of_public(self, texts, progress):
             calls.append(len(texts))
+            if progress is not None:
+                progress(len(texts), len(texts))
             return np.array([[len(text), text.count("1") + 1.0, text.count("2")] for text in texts])
 
     monkeypatch.setattr(packaged, "SentenceEncoder", Encoder)
     monkeypatch.setattr(packaged, "load_prior", lambda source: prior)
     monkeypatch.setattr(packaged, "public_vocabulary", lambda name, analyzer, size: tuple(prior.words))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made, again = packaged.packaged_vectors(), packaged.packaged_vectors()
-    assert calls == [1000, 40] and made == again and made.words == tuple(prior.words)
+    done = []
+    made = packaged.packaged_vectors(progress=lambda *numbers: done.append(numbers))
+    again = packaged.packaged_vectors()
+    assert calls == [1040] and done == [(1040, 1040)] and made == again and made.words == tuple(prior.words)
     assert made.name.startswith("a small model, of invented documents by a test")
     own = packaged.packaged_vectors(Encoder(), name="mine")
-    assert own.name == "mine" and len(calls) == 4
+    assert own.name == "mine" and len(calls) == 2
     with pytest.raises(ValueError, match="has no array"):
         np.savez(tmp_path / "other.npz", words=np.array(WORDS))
         Vectors.load(tmp_path / "other.npz")

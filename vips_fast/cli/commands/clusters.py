@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...jobs.clusters import VectorTexts, encoder_and_knowledge
+from ...jobs.clusters import VectorTexts, encoder_and_knowledge, text_lines
 from ...models.clusters import DocumentClusters, PublicVectors
 from .fit import run_fit
 
@@ -14,8 +14,9 @@ def fit(args: Namespace) -> int:
     if args.paper:
         raise ValueError("--paper: leave it out; clusters have no form of the paper's own")
     given = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)
-    encode, args.public = encoder_and_knowledge(args.vectors, given)
-    texts = dict(text=args.text, person=args.person, format=args.format, encoding=args.encoding)
+    lines = text_lines(not args.quiet)
+    encode, args.public = encoder_and_knowledge(args.vectors, given, args.n_jobs, lines)
+    texts = dict(text=args.text, person=args.person, format=args.format, encoding=args.encoding, progress=lines)
     invalid = args.invalid or "raise"
     return run_fit(
         args, DocumentClusters, lambda: VectorTexts(args.input, args.public, encode, invalid=invalid, **texts)

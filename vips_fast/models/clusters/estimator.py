@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, Unpack, cast
 
@@ -16,6 +16,7 @@ from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping
 from ..readouts import Published, kept
+from ..verdict import Verdict
 from .knowledge import GRID, PublicVectors
 from .model import ClusterModel, ClusterSteps
 from .records import VectorDocuments
@@ -24,6 +25,12 @@ from .records import VectorDocuments
 _STEPS = 12
 #: Excess of a word in a cluster, over its expected count, for each unit of cosine: about, before counts tell.
 _LIFT = 5.0
+#: Standard errors of chance that the words' deviations have to exceed.
+_CHANCE = 3.0
+#: Noise in a share over the mean share, from which shares say little.
+_MOST_NOISE = 1.0
+#: Cosine of two words with the same first letters, from which they are forms of one, and how many letters.
+_FORMS, _LETTERS = 0.7, 3
 #: Where settings have public knowledge: its source, and what it is made of.
 _SOURCE, _PUBLIC = "public_prior_source", "public_"
 
@@ -149,11 +156,33 @@ class DocumentClusters(PrivateEstimator):
 
         They describe X: publish them only if X may be published.
         """
-        result, known = self._fitted(), self._as_fitted()._known
+        documents = VectorDocuments(X, None, self._as_fitted()._known, "raise", type(self).__name__)
+        return cast(Labels, self._released().clusters(documents.coordinates.astype(np.float64)))
+
+    def _released(self) -> ClusterModel:
+        result = self._fitted()
         model = self._as_fitted()._model(result.public)
         model.restore(result.state)
-        documents = VectorDocuments(X, None, known, "raise", type(self).__name__)
-        return cast(Labels, model.clusters(documents.coordinates.astype(np.float64)))
+        return model
+
+    @property
+    def verdict_(self) -> Verdict:
+        """The worth of the clusters in words, from releases only.
+
+        Without releases of vectors they are clusters of public documents, and only their shares are private.
+        """
+        moved, noise = self._released().worth
+        if not noise:
+            return Verdict("", None, None, "")
+        error = f"Noise in a share: about {noise:.1%} (one standard deviation)."
+        if moved:
+            return Verdict("useful", None, None, f"Verdict: useful. Releases moved the clusters. {error}")
+        unit = self._fitted().privacy.unit
+        remedy = f"more {unit}s, a larger epsilon or fewer clusters would let releases move the clusters"
+        text = f"The clusters are those of public documents; only their shares are from releases. {error}"
+        if noise * self.n_components > _MOST_NOISE:
+            return Verdict("noise", None, None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")
+        return Verdict("weak", None, None, f"Verdict: weak. {text} To improve: {remedy}.")
 
     @kept
     def _word_scores(self) -> Matrix:
@@ -183,16 +212,29 @@ class DocumentClusters(PrivateEstimator):
         # Where the noise hides all words, those near the centers are left.
         slope = max(float(slope / ((predicted * predicted).sum() + _LIFT**-2)), _LIFT / 10)
         predicted = slope * predicted
-        rest = max(float(((excess - predicted) ** 2).mean()) - 1.0, 0.0)
+        # By chance alone the mean of squares of noise is above 1 too.
+        rest = max(float(((excess - predicted) ** 2).mean()) - 1.0 - _CHANCE * (2.0 / excess.size) ** 0.5, 0.0)
         return cast(Matrix, predicted + rest / (1.0 + rest) * (excess - predicted))
 
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List the public words of each cluster, at most ``n_words``, best first.
 
         They are the words that its documents have more often than others', as far as the releases show it, and as far
-        as they do not, words with vectors near its center.
+        as they do not, words with vectors near its center. Of several forms of a word the best is listed.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         scores, words = self._word_scores(), self._as_fitted().vocabulary
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
-        return [[words[v] for v in row if scores[k, v] > 0] for k, row in enumerate(best.tolist())]
+        order = np.argsort(-scores, axis=1, kind="stable").tolist()
+        found = [self._forms_once((v for v in row if scores[k, v] > 0), n_words) for k, row in enumerate(order)]
+        return [[words[v] for v in row] for row in found]
+
+    def _forms_once(self, best: Iterable[int], n_words: int) -> list[int]:
+        """Take words in order, and leave out forms of those before."""
+        known, taken = self._as_fitted()._known, list[int]()
+        for v in best:
+            same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]
+            if not same or (known.word_vectors[same] * known.word_vectors[v]).sum(axis=1).max() < _FORMS:
+                taken.append(v)
+            if len(taken) == n_words:
+                break
+        return taken

@@ -23,21 +23,25 @@ Encode = Callable[[Sequence[str]], Cells]
 _WORDS, _DOCUMENTS, _LENGTH, _FIRST = 5000, 1000, 25, 0.8
 
 
-def packaged_vectors(encode: Encode | None = None, *, name: str | None = None) -> PublicVectors:
+def packaged_vectors(
+    encode: Encode | None = None, *, name: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> PublicVectors:
     """Make or load public vectors of English from installed packages only.
 
     Public documents are invented: 25 words of one or two topics of `vips_fast.load_prior` ("public:en"). ``encode``
     gives the vectors of texts, and None is `vips_fast.data.SentenceEncoder`, for which they are stored in the folder of
-    the prior; making them takes some minutes. Raises ImportError if a package is missing.
+    the prior; making them takes about half a minute, in which ``progress`` is called with the numbers of finished and
+    of all texts. Raises ImportError if a package is missing.
     """
     if encode is not None:
-        return _made(encode, load_prior("public:en"), name or "a given encoder, of invented documents")
+        prior = load_prior("public:en")
+        return _made(encode, prior, name or "a given encoder, of invented documents", progress)
     encoder, prior = SentenceEncoder(), load_prior("public:en")
     path = prior_file("en").with_name("vectors-en.npz")
     source = f"{encoder.name}, of invented documents by {prior.source}"
     if path.exists() and (known := PublicVectors.load(path)).name == source:
         return known
-    known = _made(encoder, prior, source)
+    known = _made(encoder, prior, source, progress)
     path.parent.mkdir(parents=True, exist_ok=True)
     new = Path(f"{path}.{os.getpid()}")
     write_file(new, known.save, mode=0o644)
@@ -45,10 +49,12 @@ def packaged_vectors(encode: Encode | None = None, *, name: str | None = None) -
     return known
 
 
-def _made(encode: Encode, prior: PublicPrior, name: str) -> PublicVectors:
+def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:
     analyzer = Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
-    words = public_vocabulary("public:en", analyzer, size=_WORDS)
-    return public_vectors(encode(invented_documents(prior)), words, encode(words), name=name)
+    words, documents = public_vocabulary("public:en", analyzer, size=_WORDS), invented_documents(prior)
+    texts = [*documents, *words]
+    found = encode.of_public(texts, progress) if isinstance(encode, SentenceEncoder) else encode(texts)
+    return public_vectors(found[: len(documents)], words, found[len(documents) :], name=name)
 
 
 def invented_documents(prior: PublicPrior, n_documents: int = _DOCUMENTS, random_state: int = 0) -> list[str]:
