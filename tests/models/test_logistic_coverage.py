@@ -19,6 +19,7 @@ spec.loader.exec_module(coverage)
         (22_500, 0.3, 25, 0.3, 1.5, 0),
         (10_000, 1.0, 15, 0.8, 1.0, 0),
         (4_000, 10.0, 15, 0.0, 2.0, 10),
+        (2_000, 1.0, 25, 0.0, 1.0, 0),  # .99 if the first steps count as much as later ones
     ],
 )
 def test_coverage_where_noise_is_of_the_curvatures_size(n, epsilon, columns, rho, row_norm, steps):

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg
 
+from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
-from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
+from .posterior import Curvature, Weighting, along_logits, posterior_given, second_moment
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
 
@@ -36,6 +37,15 @@ class LogisticModel(LogisticStatistics):
         self._matrix: np.ndarray | None = None
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
+
+    def _averaging(self, offset: float, decay: float | None) -> Schedule:
+        if not self._is_by_law():
+            return super()._averaging(offset, decay)
+        # The first steps are on their way; the others' noise counts less the more alike their weights are.
+        return Schedule(offset - self._n_steps // 4, 0.7 if decay is None else float(decay))
+
+    def _is_by_law(self) -> bool:
+        return self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
 
     def _curvature(self, moment: float) -> float:
         """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
@@ -65,15 +75,14 @@ class LogisticModel(LogisticStatistics):
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
-        aware = self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
-        if aware and self._last() and self.step > 0:
+        if self._is_by_law() and self._last() and self.step > 0:
             mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
     def _final(
         self, mean: np.ndarray, linear: float, quadratic: float, noise: float, exact: bool, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """q(m) of the last step, from the law of the noise and of the logits: `vips_fast.models.logistic.posterior`.
+        """Compute q(m) of the last step from the laws of noise and logits: `vips_fast.models.logistic.posterior`.
 
         ``mean`` comes from `_read_out`; only its length changes.
         """
@@ -90,21 +99,21 @@ class LogisticModel(LogisticStatistics):
                 start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
             else:
                 start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
-        S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
+        S, _ = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
         kept = self.lattice.clip_norm if self.private else math.inf
-        weighting = Weighting(linear, quadratic, kept, self._b, start)
-        curvature = Curvature.of(S, self._mean, self._covariance, self._constant, self._n, weighting)
-        released = self._gradient, self._at, self._variance, self._sampling, self._alpha
-        mean = along_logits(curvature, mean, *released)
-        if sd == 0:
-            return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
-        # How wide the posterior is follows from the likeliest curvature at this mean, and not from a cautious one as
-        # the mean does; the distance that caution keeps the mean back is an error too, as far as the local curvature
-        # can tell.
-        S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
-        curvature = Curvature.of(S, mean, self._covariance, self._constant, self._n, weighting)
-        short = mean_given(curvature, *released) - mean
-        covariance = covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
+        law = self._constant, self._n, Weighting(linear, quadratic, kept, self._b, start)
+        released = self._gradient, self._at, self._variance, self._sampling
+        mean = along_logits(Curvature.of(S, self._mean, self._covariance, *law), mean, *released, self._alpha)
+        # The mean is cautious: it moves by the largest curvature there could be. The posterior takes the likeliest one
+        # at this mean, in two rounds since its own width enters. The distance that caution keeps is an error too, as
+        # far as the local curvature can tell.
+        S, hidden = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
+        middle, covariance, way = mean, self._covariance, mean - self._at
+        for _ in range(2):
+            curvature = Curvature.of(S, mean, covariance, *law)
+            error = np.outer(way, way) + covariance
+            middle, covariance = posterior_given(curvature, hidden, error, *released, self._prior)
+        short = middle - mean
         return mean, covariance + (1 - curvature.far) * np.outer(short, short)
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,8 +12,8 @@ released and follow from what is:
 - S itself, of which the noise hides a part: `second_moment`.
 - alpha, the precision of the prior, whose q(alpha) is a Gamma distribution.
 
-`covariance_given` integrates over what it does not know of alpha and H, as Bernstein & Sheldon (2019) do by sampling
-for linear regression, where H is the matrix itself.
+`posterior_given` integrates over alpha and the error of H, as Bernstein & Sheldon (2019) do by sampling for linear
+regression, where H is the matrix itself.
 """
 
 import math
@@ -27,10 +27,8 @@ from ...data.types import Vector
 from ...kernels.logistic import pg_mean
 from .spectrum import NODES, WEIGHTS
 
-#: Nodes of alpha's distribution, at quantiles, and of that of the hidden curvature.
-_ALPHA_NODES, _SPREAD_NODES = 7, 9
-#: How much of the variance of the relative curvature counts (see `covariance_given`), and the most of it that does.
-_SHARE_OF_SPREAD, _LARGEST_SPREAD = 0.75, 0.5
+#: Nodes of alpha's distribution, at quantiles.
+_ALPHA_NODES = 7
 #: Nodes and weights of the posterior's own spread of a logit.
 _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
@@ -41,18 +39,18 @@ _FAR = 0.05
 def second_moment(
     matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate of S, (d, d), positive definite, and how uncertain it is, (d,): variances in its own units.
+    """Estimate S, (d, d), positive definite, and how uncertain each entry is, (d, d): variances in its own units.
 
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
     column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
     is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
     noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r
     + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing.
-    The second result is, for each j, the sum over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
+    The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
-        return matrix.copy(), np.zeros(d)
+        return matrix.copy(), np.zeros((d, d))
     k = d - 1 if constant and d > 1 else d
     seen = np.diag(matrix)
     diagonal, uncertain = np.maximum(seen, noise_sd), np.zeros(d)
@@ -69,12 +67,12 @@ def second_moment(
         found, variance_of_r[pairs] = _shrink(seen[pairs] - center, noise[pairs], common=True)
         r[pairs] = found + center
         r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
-    spread = variance_of_r.sum(axis=1) + uncertain / diagonal**2
+    variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
     values, vectors = np.linalg.eigh(r)
     # What the noise can hide, and no more, keeps the matrix from being singular.
-    values = np.maximum(values, max(min(0.1, float(spread.mean())), 1e-9 * values[-1]))
+    values = np.maximum(values, max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * values[-1]))
     r = (vectors * values) @ vectors.T
-    return (r + r.T) * (0.5 * scale), spread
+    return (r + r.T) * (0.5 * scale), variance_of_r
 
 
 def _shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -229,7 +227,7 @@ def _fit_logits(
 def along_logits(
     curvature: Curvature, mean: Vector, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
 ) -> Vector:
-    """``mean``, (d,), times the factor that the averages and the prior give it, all directions but its own being fixed.
+    """Scale ``mean``, (d,), by the factor that the averages and the prior give it, all other directions being fixed.
 
     Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
     there it is known best. Where the posterior covers much of the logits' range (`Curvature.far`) the local curvature
@@ -245,18 +243,45 @@ def along_logits(
     return mean * (1 + (1 - curvature.far) * step / (trust * h + alpha * length))
 
 
-def mean_given(
-    curvature: Curvature, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
-) -> Vector:
-    """The mean, (d,), of m given a noised gradient, had the noise hidden nothing of the curvature.
+def posterior_given(
+    curvature: Curvature,
+    hidden: np.ndarray,
+    error: np.ndarray,
+    gradient: Vector,
+    at: Vector,
+    variance: float,
+    sampling: float,
+    alpha: tuple[float, float],
+) -> tuple[Vector, np.ndarray]:
+    """Compute mean, (d,), and covariance, (d, d), of m given a noised gradient.
 
-    With H the ``curvature``, and ``variance`` and ``sampling`` as for `covariance_given`, the gradient is H (m - at) +
-    N(0, N), N = v I + J + k H, and the precision of the posterior H N^-1 H + alpha I.
+    ``variance`` is the noise of an entry of the gradient. ``sampling`` times the curvature is the variance of drawing
+    records. ``hidden``, (d, d), is the second result of `second_moment`. ``error``, (d, d), is the expected (m - at)
+    (m - at)^T so far. ``alpha`` has the shape and rate of q(alpha).
+
+    Notes
+    -----
+    With H the curvature and D its error, the gradient is H (m - at) + D (m - at) + N(0, v I + J + k H). The entries of
+    D are independent, with the variances h_ij = H_ii H_jj ``hidden``_ij. So D (m - at) is further noise: its
+    covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij elsewhere, E being ``error``. The longer the way from
+    ``at``, the less the gradient says. Given alpha the posterior is normal, and alpha follows q(alpha).
     """
-    H = curvature.local
-    noise = variance * np.eye(len(H)) + curvature.labels + sampling * H
+    shape, rate = alpha
+    alphas = np.maximum(gammaincinv(shape, (np.arange(_ALPHA_NODES) + 0.5) / _ALPHA_NODES) / rate, 1e-300)
+    H, scale = curvature.local, np.diag(curvature.local)
+    law = scale[:, None] * scale * hidden
+    noise = law * error + curvature.labels + sampling * H
+    noise.flat[:: len(H) + 1] = law @ np.diag(error) + np.diag(curvature.labels) + sampling * scale + variance
     trusted = _solved(noise, H).T
-    return _solved(trusted @ H + alpha * np.eye(len(H)), trusted @ (gradient + H @ at))
+    precision = trusted @ H
+    values, vectors = np.linalg.eigh((precision + precision.T) / 2)
+    # (d, alphas): variances along the eigenvectors, and means.
+    given = 1 / (np.maximum(values, 0.0)[:, None] + alphas)
+    means = given * (vectors.T @ (trusted @ (gradient + H @ at)))[:, None]
+    mean = means.mean(axis=1)
+    apart = (means - mean[:, None]) / math.sqrt(_ALPHA_NODES)
+    covariance = vectors @ (np.diag(given.mean(axis=1)) + apart @ apart.T) @ vectors.T
+    return vectors @ mean, (covariance + covariance.T) / 2
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -268,41 +293,3 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
-
-
-def covariance_given(
-    curvature: Curvature, spread: np.ndarray, variance: float, sampling: float, alpha: tuple[float, float]
-) -> np.ndarray:
-    """Covariance, (d, d), of m given a noised gradient.
-
-    ``variance`` is that of the noise in an entry of the gradient, ``sampling`` times the curvature that of the drawing
-    of records; ``spread``, (d,), is the second result of `second_moment`, ``alpha`` the shape and rate of q(alpha).
-
-    Notes
-    -----
-    In an eigenvector of H with eigenvalue h the gradient says (m - at) h with a variance of v + j + k h: a normal
-    posterior of precision alpha + h^2 / (v + j + k h) given alpha and h. What the noise hides of H is a matrix with
-    independent entries, which a Wishart matrix has too: in units of h its eigenvalues follow the law of Marchenko &
-    Pastur with mean 1, and with 3/4 of the variance that ``spread`` has along the vector (not all, because the mean
-    moves by the largest curvature there could be, so that where there is little its error is less than the inverse
-    says; the factor is from simulations). alpha follows q(alpha). The variance is the mean over both.
-    """
-    shape, rate = alpha
-    alphas = np.maximum(gammaincinv(shape, (np.arange(_ALPHA_NODES) + 0.5) / _ALPHA_NODES) / rate, 1e-300)
-    values, vectors = np.linalg.eigh(curvature.local)
-    values = np.maximum(values, max(1e-12 * values[-1], 1e-300))
-    labels = np.einsum("ji,jk,ki->i", vectors, curvature.labels, vectors, optimize=True)
-    # No weight is above 1, so that J is below H; where there is nothing but rounding, neither says anything.
-    share = np.clip(labels / values, 0.01, 1.0) + sampling
-    c = np.minimum(_SHARE_OF_SPREAD * (vectors * vectors).T @ spread, _LARGEST_SPREAD)[:, None]
-    # Gauss's nodes of the semicircle; Marchenko and Pastur's density is that over x.
-    angle = np.arange(1, _SPREAD_NODES + 1) * (math.pi / (_SPREAD_NODES + 1))
-    x = 1 + c + 2 * np.sqrt(c) * np.cos(angle)
-    weight = np.sin(angle) ** 2 / x
-    weight /= weight.sum(axis=1, keepdims=True)
-    h = values[:, None] * x
-    precision = h * (h / (variance + share[:, None] * h))
-    given = (weight / (alphas[:, None, None] + precision)).sum(axis=2)
-    covariance = (vectors * given.mean(axis=0)) @ vectors.T
-    symmetric: np.ndarray = (covariance + covariance.T) / 2
-    return symmetric

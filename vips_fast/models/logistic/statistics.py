@@ -77,13 +77,16 @@ class LogisticStatistics(Model):
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
         self._grid = factor_spacing(self.clip)
-        self._rate = Schedule(float(options.learning_offset), float(options.learning_decay))
+        self._rate = self._averaging(float(options.learning_offset), options.learning_decay)
         self.step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
         #: <m m^T> of q(m) around the centre, (d, d); None before the first step, when <xi> = b/4.
         self.moment: np.ndarray | None = None
+
+    def _averaging(self, offset: float, decay: float | None) -> Schedule:
+        return Schedule(offset, 0.5 if decay is None else float(decay))
 
     def _private_clip(self) -> float:
         return 1.0
