@@ -115,6 +115,19 @@ def test_the_forecast_is_the_error_of_even_groups():
     np.testing.assert_allclose(said, measured, rtol=0.15)
 
 
+def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
+    n, k, shares = 6000, 4, {"north": 0.7, "south": 0.2, "west": 0.1}
+    wards, told, errors = np.repeat(WARDS, [4200, 1200, 600]), [], []
+    for seed in range(40):
+        model = TopicTables({"ward": shares}, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(np.full((n, k), 1 / k), wards, on_forecast=told.append)
+        errors.append(np.abs(model.table().shares - 1 / k))
+    said = float(told[0].text.rstrip(".").rpartition(" ")[2])
+    assert abs(said / (100 * np.median(errors)) - 1) < 0.15
+    model.save(tmp_path / "model")
+    assert TopicTables.load(tmp_path / "model").by == {"ward": shares}
+
+
 def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     X, y, person = documents()
     model = fitted(X, y, person, epsilon=1.0)
@@ -155,7 +168,7 @@ def test_threads_and_files_and_transcripts_keep_every_bit(tmp_path):
     assert verify(tmp_path / "model", tmp_path / "transcript2").ok
 
 
-def test_an_epsilon_with_a_model_before_is_for_both():
+def test_an_epsilon_with_a_model_before_is_for_both(tmp_path):
     counts = np.random.default_rng(0).poisson(0.6, (400, 12))
     topics = LatentDirichletAllocation(
         3, doc_length=10, epsilon=4.0, delta=1e-6, n_steps=3, options=LdaOptions(measure_gain=False)
@@ -181,6 +194,7 @@ def test_a_run_whose_noise_hides_every_topic_is_warned_of():
         ({}, np.eye(2), ["a", "b"], "by={}: expected public values by column"),
         ({"w": "ab"}, np.eye(2), ["a", "b"], "by: 'w' has 'ab'; expected different texts"),
         ({"w": ["a", "a"]}, np.eye(2), ["a", "b"], "expected different texts"),
+        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares above 0, for the forecast"),
         ({"w": [*range(3000)]}, np.eye(2), ["a", "b"], "by: 3000 groups; expected at most 2048"),
         ({"w": ["a"]}, np.eye(2), None, "y=None: expected the values of w"),
         ({"w": ["a"]}, np.eye(2), {"v": ["a", "b"]}, "y: has no column 'w'; expected the columns w"),

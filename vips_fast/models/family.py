@@ -158,6 +158,7 @@ FAMILIES = (
         name="tables",
         title="Tables of topics",
         classes=("models.tables:TopicTables",),
+        text="tables.csv",
         part="report.parts.tables:Tables",
         adapter="audit.adapters:TablesAdapter",
     ),

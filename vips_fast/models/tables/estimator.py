@@ -25,6 +25,8 @@ from .records import GroupedDocuments
 
 #: Groups of all columns together, of which the estimate has a square matrix.
 _MOST_GROUPS = 2048
+#: Width of an interval from which a cell cannot be read; the median error of one so wide at 90 %.
+_WIDEST, _MOST_ERROR = 0.2, 0.041
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -33,9 +35,10 @@ class TopicTables(PrivateEstimator):
 
     Parameters
     ----------
-    by : mapping of str to sequence of str or int
+    by : mapping of str to sequence of str or int, or to mapping of these to float
         The columns, and the values that each may have. They are **public**: never take them from the records. A record
-        with another value contributes nothing.
+        with another value contributes nothing. A mapping also says each value's public share of the persons, about,
+        which only the forecast uses.
     n_steps : int or None
         Releases; None is 1.
     **common
@@ -64,7 +67,7 @@ class TopicTables(PrivateEstimator):
     True
     """
 
-    by: Mapping[str, Sequence[str | int]] = field(default_factory=dict, kw_only=False)
+    by: Mapping[str, Sequence[str | int] | Mapping[str | int, float]] = field(default_factory=dict, kw_only=False)
     sampling: str | None = "full"
 
     def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
@@ -83,6 +86,9 @@ class TopicTables(PrivateEstimator):
             raise ValueError(f"by={self.by!r}: expected public values by column, such as {{'ward': ['n', 's']}}")
         for name, values in self.by.items():
             plain = not isinstance(values, str) and all(isinstance(value, (str, int, np.integer)) for value in values)
+            shares = [*values.values()] if isinstance(values, Mapping) else ()
+            if not all(isinstance(share, (int, float)) and 0 < share < math.inf for share in shares):
+                raise ValueError(f"by: {name!r} has {values!r}; expected shares above 0, for the forecast")
             if not isinstance(name, str) or not plain or not len(values) or len(set(values)) != len(values):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
@@ -95,14 +101,19 @@ class TopicTables(PrivateEstimator):
 
     def _settings(self) -> dict[str, Any]:
         # Pairs keep their order in files.
-        def plain(value: str | int) -> str | int:
-            return value if isinstance(value, str) else int(value)
-
-        return {**super()._settings(), "by": [[name, [*map(plain, values)]] for name, values in self.by.items()]}
+        by = []
+        for name, values in self.by.items():
+            plain = [value if isinstance(value, str) else int(value) for value in values]
+            by.append([name, plain, [*map(float, values.values())] if isinstance(values, Mapping) else None])
+        return {**super()._settings(), "by": by}
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        return super()._from_settings({**settings, "by": {name: list(values) for name, values in settings["by"]}})
+        by = {
+            name: list(values) if shares is None else dict(zip(values, shares, strict=True))
+            for name, values, shares in settings["by"]
+        }
+        return super()._from_settings({**settings, "by": by})
 
     def _read(self, X: Any, y: Any = None) -> tuple[GroupedDocuments, dict[str, Any]]:
         if y is None:
@@ -125,14 +136,20 @@ class TopicTables(PrivateEstimator):
         sd = public.n_records * schedule.noise_multiplier * model.sensitivity(relation) / scale
         estimate = Estimate(self._sizes, np.zeros(model.shape), sd)
         names, said, least = list(self.by), [], 1.0
+        totals = np.ones(1)
+        for values in self.by.values():
+            shares = np.array([*values.values()] if isinstance(values, Mapping) else np.ones(len(values)))
+            totals = np.outer(totals, shares / shares.sum()).reshape(-1)
+        even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
         every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
         for columns in sorted(every, key=len):
-            error = estimate.error(columns, public.n_records, n_topics)
-            said.append(f"{' and '.join(names[c] for c in columns)} {100 * min(error, 1.0):.2g}")
+            error = estimate.error(columns, public.n_records * totals, n_topics)
+            shown = "hidden by the noise" if error > _MOST_ERROR else f"{100 * error:.2g}"
+            said.append(f"{' and '.join(names[c] for c in columns)} {shown}")
             least = min(least, error)
         text = (
-            f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points, if all groups have as many "
-            f"{public.unit}s: by {', '.join(said)}."
+            f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points{even}"
+            f"{f' {public.unit}s' if even else ''}: by {', '.join(said)}."
         )
         # The noise then hides which topics a group has at all.
         hopeless = least * n_topics > 1.0
@@ -148,7 +165,7 @@ class TopicTables(PrivateEstimator):
         known = self._as_fitted()._sizes
         return Estimate(known, result.arrays["sums"] * n_units, sd * n_units)
 
-    def table(self, *columns: str, level: float = 0.9, widest: float = 0.2) -> Table:
+    def table(self, *columns: str, level: float = 0.9, widest: float = _WIDEST) -> Table:
         """Make the table of some columns, or of all.
 
         A cell is readable if its interval of this ``level`` is no wider than ``widest``. All tables are from the same

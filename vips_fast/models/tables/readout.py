@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ...data.types import Matrix, Vector
 
@@ -148,11 +148,20 @@ class Estimate:
         estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
         return estimate, estimate - half, estimate + half
 
-    def error(self, columns: Sequence[int], n_units: float, n_topics: int) -> float:
-        """Median error of a share of 1 / K, if the units are spread evenly."""
-        n_groups = math.prod(self._sizes[c] for c in columns)
-        variance = float(np.diag(self.variances(columns)).mean()) * (1.0 - 1.0 / n_topics)
-        return float(ndtri(0.75)) * math.sqrt(variance) * n_groups / n_units
+    def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
+        """Median error of shares of 1 / K in groups of some columns, by the totals of all cells.
+
+        The errors of a group are normal; those of all groups are their mixture, whose median is found by bisection.
+        """
+        sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
+        sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
+        low, high = 0.0, float(sds.max())
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (
+                (middle, high) if (2 * ndtr(middle / np.maximum(sds, 1e-300)) - 1).mean() < 0.5 else (low, middle)
+            )
+        return high
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:

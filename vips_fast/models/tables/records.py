@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ class GroupedDocuments:
     row if one of its values is not among them.
     """
 
-    def __init__(self, X: Any, y: Any, by: Mapping[str, Sequence[str | int]], invalid: str):
+    def __init__(self, X: Any, y: Any, by: Mapping[str, Collection[str | int]], invalid: str):
         given = dense_array(X if hasattr(X, "ndim") else np.asarray(X), "X", invalid == "drop")
         if given.ndim != 2 or given.shape[1] < 2 or given.dtype.kind not in "biuf":
             raise ValueError(
@@ -73,7 +73,7 @@ class GroupedDocuments:
         return other
 
 
-def _places(y: Any, by: Mapping[str, Sequence[str | int]], n_rows: int) -> np.ndarray:
+def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.ndarray:
     """Look up the values of each row among the public ones."""
     if known := named_columns(y):
         if missing := [name for name in by if name not in known]:
@@ -95,7 +95,7 @@ def _places(y: Any, by: Mapping[str, Sequence[str | int]], n_rows: int) -> np.nd
     return places
 
 
-def places_of(column: np.ndarray, values: Sequence[str | int]) -> np.ndarray:
+def places_of(column: np.ndarray, values: Collection[str | int]) -> np.ndarray:
     """Find each entry among the public values, -1 for any other."""
     numbers = {value: place for place, value in enumerate(values)}
     return np.array([numbers.get(entry, -1) if _plain(entry) else -1 for entry in column.tolist()], np.int64)
