@@ -33,6 +33,7 @@ NAMES = (
     "report",
     "shards",
     "tables",
+    "tabulate",
     "clusters",
     "topics",
     "vocabulary",

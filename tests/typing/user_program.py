@@ -30,6 +30,7 @@ from vips_fast import (
     PublicPrior,
     PublicVectors,
     SigmoidBeliefNetwork,
+    TopicTables,
     VectorMixture,
     get_include,
     load_prior,
@@ -166,6 +167,10 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     assert_type(points.mstep(points.average_, points.noise_sd_, first), tuple[Array, ...])
     known = public_vectors(rows, [f"w{v}" for v in range(rows.shape[1])], np.eye(rows.shape[1]), n_prototypes=4)
     assert_type(known, PublicVectors)
+    tables = TopicTables({"ward": ["n", "s"]}, epsilon=5.0).fit(np.eye(2), ["n", "s"])
+    assert_type(tables.table("ward").shares, Matrix)
+    assert_type(tables.contrast("ward", [-1, 1]).low, Vector)
+    assert_type(tables.trend("ward").estimate, Vector)
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)
     assert_type(notes.keywords(), list[list[str]])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.model import Release
+from ..engine.result import Public
 from ..models.clusters import DocumentClusters, PublicVectors
 from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
@@ -16,6 +17,7 @@ from ..models.logistic import BayesianLogisticRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from ..models.stage import Stage
+from ..models.tables import TopicTables
 from .adapter import Adapter
 from .bench import Data
 
@@ -318,3 +320,51 @@ class ClustersAdapter(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """A document without words."""
         return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]
+
+
+class TablesAdapter(Adapter):
+    """Tables of topics. A record is (topic proportions, the places of its values among the public ones)."""
+
+    estimator_type = TopicTables
+    small, wide, many = 4, 4, 20_000
+
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        if not self.settings.get("by"):
+            self.settings["by"] = {"ward": ["north", "south", "west"], "month": [1, 2, 3, 4]}
+        self._lists = [list(values) for values in self.settings["by"].values()]
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Proportions and values."""
+        values = np.empty((len(records), len(self._lists)), dtype=object)
+        for row, (_, places) in zip(values, records, strict=True):
+            row[:] = [known[place % len(known)] for known, place in zip(self._lists, places, strict=True)]
+        return {"X": np.array([x for x, _ in records]), "y": values}
+
+    def _record(self, topic: int, number: int) -> tuple[np.ndarray, list[int]]:
+        return np.eye(self.small)[topic % self.small], [number] * len(self._lists)
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Different topics, in a group that no other record has."""
+        return self._record(0, 0), self._record(1, 0)
+
+    def base(self, n: int) -> list[Any]:
+        """Other topics in other groups."""
+        return [self._record(2 + i % 2, 1 + i % 2) for i in range(n)]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """One topic or several, in any group."""
+        places = [int(rng.integers(len(known))) for known in self._lists]
+        return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
+
+    def invalid(self) -> list[Any]:
+        """Proportions that are negative, infinite, no numbers or above 1 together."""
+        records = [self._record(0, 0) for _ in range(4)]
+        for (shares, _), bad in zip(records, (-1.0, math.inf, math.nan, 2.0), strict=True):
+            shares[0] = bad
+        return records
+
+    def blank(self, entries: int) -> list[Any]:
+        """A document of no topic, where there are so many."""
+        groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
+        return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]

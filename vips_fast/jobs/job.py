@@ -65,6 +65,8 @@ class Material:
         The purchase that chose the columns.
     n_words : int
         Words of a topic in the text beside the model.
+    after : fitted model or None
+        An earlier fit to the same records, which the statement includes.
     """
 
     data: tuple[Any, ...]
@@ -73,6 +75,7 @@ class Material:
     groups: Any = None
     words: PrivateVocabulary | None = None
     n_words: int = 10
+    after: Any = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +307,7 @@ class Job:
                     planner=planner,
                     on_forecast=self.on_forecast,
                     backend=backend,
-                    **({} if material.words is None else {"after": material.words}),
+                    **({} if (after := material.words or material.after) is None else {"after": after}),
                 )
         self.status = Status.KEPT
         folder.store(model, {**beside.texts(model, material.n_words), **(self._report(model) if self.report else {})})

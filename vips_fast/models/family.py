@@ -155,6 +155,14 @@ FAMILIES = (
         adapter="audit.adapters:ClustersAdapter",
     ),
     Family(
+        name="tables",
+        title="Tables of topics",
+        classes=("models.tables:TopicTables",),
+        text="tables.csv",
+        part="report.parts.tables:Tables",
+        adapter="audit.adapters:TablesAdapter",
+    ),
+    Family(
         name="words",
         title="Vocabulary",
         classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),

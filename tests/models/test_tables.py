@@ -1,0 +1,228 @@
+"""Tables of topics: exact sums, consistent shares, coverage, forecast, files, and bad input."""
+
+import csv
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, TopicTables, verify
+from vips_fast.models.forecast import HopelessWarning
+from vips_fast.models.lda import LdaOptions
+from vips_fast.report import html_report
+
+WARDS, MONTHS = ["north", "south", "west"], [1, 2, 3, 4, 5, 6]
+BY = {"ward": WARDS, "month": MONTHS}
+
+
+def documents(n=12_000, seed=0, k=5):
+    """Proportions, values of two columns, persons; topic 0 grows by the month."""
+    rng = np.random.default_rng(seed)
+    ward, month, person = rng.integers(0, 3, n), rng.integers(0, 6, n), rng.integers(0, n // 2, n)
+    shares = rng.dirichlet(np.full(k, 0.2), n)
+    shares = np.where((rng.random(n) < 0.1 * month)[:, None], np.eye(k)[0], shares)
+    return shares, {"ward": np.array(WARDS)[ward], "month": np.array(MONTHS)[month]}, person
+
+
+def weighted(X, y, person, by=BY):
+    """Sums over cells without noise, by the definition in plain Python: a weight for each person."""
+    tables = [list(by)] if len(by) == 1 else [list(by), *([name] for name in by)]
+    weights, known = {}, np.all([np.isin(y[name], values) for name, values in by.items()], axis=0)
+    for one in np.unique(person):
+        rows = np.flatnonzero((person == one) & known)
+        squares = 0
+        for table in tables:
+            _, counts = np.unique([[str(y[name][row]) for name in table] for row in rows], axis=0, return_counts=True)
+            squares += (counts**2).sum()
+        weights[one] = 1 / np.sqrt(max(squares / len(tables), 1))
+    return np.array([weights[one] for one in person]) * known
+
+
+def exact(X, y, weight, columns, by=BY):
+    """Shares by group."""
+    out = []
+    for group in np.ndindex(*(len(by[name]) for name in columns)):
+        inside = np.all([y[name] == by[name][g] for name, g in zip(columns, group, strict=True)], axis=0)
+        sums = (X * (weight * inside)[:, None]).sum(axis=0)
+        out.append(sums / sums.sum())
+    return np.array(out)
+
+
+def fitted(X, y, person=None, by=BY, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HopelessWarning)
+        return TopicTables(by, **{"epsilon": 2.0, "delta": 1e-6, **settings}).fit(X, y, groups=person)
+
+
+@pytest.mark.parametrize("columns", [("ward",), ("month",), ("ward", "month")])
+def test_without_noise_tables_are_the_weighted_shares(columns):
+    X, y, person = documents(2000)
+    model = fitted(X, y, person, private=False, epsilon=None)
+    weight = weighted(X, y, person)
+    np.testing.assert_allclose(model.table(*columns).shares, exact(X, y, weight, columns), atol=1e-5)
+    np.testing.assert_allclose(model.table().weights.sum(), weight.sum(), rtol=1e-5)
+
+
+def test_all_tables_agree_and_rows_sum_to_one():
+    X, y, person = documents(600)
+    model = fitted(X, y, person, epsilon=0.5)
+    whole = model.table()
+    assert (whole.shares >= 0).all()
+    np.testing.assert_allclose(whole.shares.sum(axis=1), 1.0)
+    cells = (whole.weights[:, None] * whole.shares).reshape(3, 6, -1)
+    for axis, name in ((1, "ward"), (0, "month")):
+        table = model.table(name)
+        np.testing.assert_allclose(table.weights[:, None] * table.shares, cells.sum(axis=axis), atol=1e-9)
+    other = model.table("month", "ward")
+    assert other.groups[1] == (1, "south")
+    np.testing.assert_allclose(other.shares.reshape(6, 3, -1), whole.shares.reshape(3, 6, -1).transpose(1, 0, 2))
+
+
+def test_intervals_have_their_level_and_errors_are_as_forecast():
+    """A fixed set of keys, so the test draws nothing."""
+    X, y, person = documents(3000)
+    weight, told = weighted(X, y, person), []
+    names = ("ward",), ("month",), ("ward", "month")
+    truths = {columns: exact(X, y, weight, columns) for columns in names}
+    slope = np.polynomial.polynomial.polyfit(np.arange(6.0), truths["month",], 1)[1]
+    inside, trend = {columns: [] for columns in names}, []
+    for seed in range(40):
+        model = TopicTables(BY, noise_multiplier=2.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(X, y, groups=person, on_forecast=told.append)
+        for columns in names:
+            table = model.table(*columns)
+            inside[columns].append((table.low <= truths[columns]) & (truths[columns] <= table.high))
+        found = model.trend("month")
+        trend.append((found.low <= slope) & (slope <= found.high))
+    for covered in (*inside.values(), trend):
+        assert 0.86 < np.mean(covered) < 0.94
+    assert "by ward" in told[0].text and "month" in told[0].text and told[0].warning is None
+
+
+def test_the_forecast_is_the_error_of_even_groups():
+    n, k = 6000, 5
+    y = {"ward": np.array(WARDS)[np.arange(n) % 3], "month": np.array(MONTHS)[np.arange(n) // 3 % 6]}
+    X, told, errors = np.full((n, k), 1 / k), [], {("ward",): [], ("month",): [], ("ward", "month"): []}
+    for seed in range(40):
+        model = TopicTables(BY, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(X, y, on_forecast=told.append)
+        for columns, found in errors.items():
+            found.append(np.abs(model.table(*columns).shares - 1 / k))
+    said = told[0].text.partition("by ")[2].rstrip(".").split(", ")
+    said = [float(one.rpartition(" ")[2]) for one in said]
+    measured = [100 * float(np.median(found)) for found in errors.values()]
+    np.testing.assert_allclose(said, measured, rtol=0.15)
+
+
+def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
+    n, k, shares = 6000, 4, {"north": 0.7, "south": 0.2, "west": 0.1}
+    wards, told, errors = np.repeat(WARDS, [4200, 1200, 600]), [], []
+    for seed in range(40):
+        model = TopicTables({"ward": shares}, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(np.full((n, k), 1 / k), wards, on_forecast=told.append)
+        errors.append(np.abs(model.table().shares - 1 / k))
+    said = float(told[0].text.rstrip(".").rpartition(" ")[2])
+    assert abs(said / (100 * np.median(errors)) - 1) < 0.15
+    model.save(tmp_path / "model")
+    assert TopicTables.load(tmp_path / "model").by == {"ward": shares}
+
+
+def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
+    X, y, person = documents()
+    model = fitted(X, y, person, epsilon=1.0)
+    found = model.trend("month")
+    assert found.low[0] > 0.04 and (found.estimate[1:] < 0).all()
+    difference = model.contrast("ward", [-1, 0, 1])
+    assert ((difference.low < 0.05) & (difference.high > -0.05)).all()
+    few = fitted(X[:60], {name: column[:60] for name, column in y.items()}, epsilon=0.5)
+    table = few.table()
+    assert not table.readable.any()
+    rows = list(csv.reader(io.StringIO(table.csv())))
+    assert rows[0] == ["ward", "month", "topic", "share", "low", "high"] and rows[1] == ["north", "1", "1", "", "", ""]
+    assert len(rows) == 1 + 18 * 5
+    assert "Topics by group" in html_report(model)
+
+
+def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
+    X, y, _ = documents(500)
+    more = {"ward": np.append(y["ward"], ["east", None]), "month": np.append(y["month"].astype(object), [1, 2])}
+    fits = [
+        TopicTables(BY, noise_multiplier=1.0, n_records=500).set_unsafe(test_key=bytes(32)).fit(*data)
+        for data in ((X, y), (np.vstack([X, X[:2]]), more))
+    ]
+    np.testing.assert_array_equal(*(model.table().shares for model in fits))
+
+
+def test_threads_and_files_and_transcripts_keep_every_bit(tmp_path):
+    X, y, person = documents(5000)
+    made = []
+    for n in (1, 2):
+        model = TopicTables(BY, noise_multiplier=2.0, n_jobs=n).set_unsafe(test_key=bytes(32))
+        made.append(model.fit(X, y, groups=person, transcript=tmp_path / f"transcript{n}"))
+    np.testing.assert_array_equal(*(model.table().shares for model in made))
+    model.save(tmp_path / "model")
+    again = TopicTables.load(tmp_path / "model")
+    assert list(again.by) == ["ward", "month"]
+    np.testing.assert_array_equal(again.table().low, model.table().low)
+    assert verify(tmp_path / "model", tmp_path / "transcript2").ok
+
+
+def test_an_epsilon_with_a_model_before_is_for_both(tmp_path):
+    counts = np.random.default_rng(0).poisson(0.6, (400, 12))
+    topics = LatentDirichletAllocation(
+        3, doc_length=10, epsilon=4.0, delta=1e-6, n_steps=3, options=LdaOptions(measure_gain=False)
+    ).fit(counts)
+    wards = np.array(WARDS)[np.arange(400) % 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HopelessWarning)
+        tables = TopicTables({"ward": WARDS}, epsilon=4.1, delta=1e-6).fit(
+            topics.transform(counts), wards, after=topics
+        )
+    assert topics.privacy_.epsilon < tables.privacy_.epsilon <= 4.1
+
+
+def test_a_run_whose_noise_hides_every_topic_is_warned_of():
+    X, y, _ = documents(60)
+    with pytest.warns(HopelessWarning, match="Use fewer groups"):
+        TopicTables(BY, epsilon=0.1).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("by", "X", "y", "message"),
+    [
+        ({}, np.eye(2), ["a", "b"], "by={}: expected public values by column"),
+        ({"w": "ab"}, np.eye(2), ["a", "b"], "by: 'w' has 'ab'; expected different texts"),
+        ({"w": ["a", "a"]}, np.eye(2), ["a", "b"], "expected different texts"),
+        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares above 0, for the forecast"),
+        ({"w": [*range(3000)]}, np.eye(2), ["a", "b"], "by: 3000 groups; expected at most 2048"),
+        ({"w": ["a"]}, np.eye(2), None, "y=None: expected the values of w"),
+        ({"w": ["a"]}, np.eye(2), {"v": ["a", "b"]}, "y: has no column 'w'; expected the columns w"),
+        ({"w": ["a"]}, np.eye(2), ["a"], r"y: 'w' has shape \(1,\); expected \(2,\)"),
+        ({"w": ["a"]}, np.eye(2), np.ones((2, 2)), r"y has shape \(2, 2\): expected \(2, 1\)"),
+        ({"w": ["a"]}, np.ones((2, 1)), ["a", "b"], r"X has shape \(2, 1\) .* expected proportions"),
+        ({"w": ["a"]}, np.ones((2, 2)), ["a", "b"], "X: expected proportions >= 0 whose sum is at most 1"),
+        ({"w": ["a"]}, -np.eye(2), ["a", "b"], "X: expected proportions >= 0"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_spent(by, X, y, message):
+    model = TopicTables(by, noise_multiplier=5.0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "ledger_")
+
+
+def test_bad_questions_are_refused():
+    X, y, _ = documents(500)
+    model = fitted(X, y)
+    for question, message in [
+        (lambda: model.table("town"), "columns: 'town'; expected different ones of ward, month"),
+        (lambda: model.table("ward", "ward"), "columns: 'ward'; expected different"),
+        (lambda: model.table(level=1.0), "level"),
+        (lambda: model.contrast("town", [1]), "column='town': expected one of ward, month"),
+        (lambda: model.contrast("ward", [1]), "expected 3 finite numbers"),
+        (lambda: model.trend("town"), "column='town'"),
+        (lambda: model.table().csv(["one"]), "names: 1; expected 5"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            question()

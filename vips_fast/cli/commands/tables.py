@@ -1,0 +1,97 @@
+"""Tables of topics or clusters by public groups: ``tabulate``."""
+
+from __future__ import annotations
+
+import tomllib
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data.records import read_batches
+from ...data.vocabulary import count_matrix
+from ...jobs import Material, beside
+from ...jobs.clusters import encoder_and_knowledge
+from ...jobs.places import kind_in
+from ...jobs.text import read_settings
+from ...models.clusters import DocumentClusters
+from ...models.family import family_of
+from ...models.inputs import column_names
+from ...models.lda import LatentDirichletAllocation
+from ...models.tables import TopicTables
+from ..inputs import load_model
+from .fit import run_fit
+from .jobs import ReadBy
+
+
+def tabulate(args: Namespace) -> int:
+    """Release the shares of a model's topics or clusters by public groups."""
+    if args.paper:
+        raise ValueError("--paper: leave it out; tables have no form of the paper's own")
+    clusters = family_of(kind_in(args.model)).name == "clusters"
+    kind = DocumentClusters if clusters else LatentDirichletAllocation
+    model = load_model(args.model, kind, "fit lda or fit clusters", args.verify_key)
+    args.by = public_values(args.values, args.by.split(","))
+    shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
+    kept = read_settings(model)
+    text = args.text or kept.get("columns") or ["text"]
+
+    def read(tables: Any) -> Material:
+        columns = [*text, *args.by, *([] if args.person is None else [args.person])]
+        found, cells, persons = list[np.ndarray](), {name: list[str | None]() for name in args.by}, list[Any]()
+        how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": tables.invalid}
+        for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
+            found.append(
+                shares(["\n".join(parts) for parts in zip(*map(_filled, (batch[n] for n in text)), strict=True)])
+            )
+            for name, column in cells.items():
+                column += [None if cell is None else str(cell) for cell in batch[name]]
+            persons += [] if args.person is None else batch[args.person]
+        if not found:
+            raise ValueError(f"{args.input}: has no records")
+        groups = None if args.person is None else persons
+        return Material((np.concatenate(found), cells), {}, beside.shown, groups, after=model)
+
+    return run_fit(args, TopicTables, lambda: ReadBy(args.input, read, args.person))
+
+
+def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:
+    """Read the public values of columns from a TOML file, as texts.
+
+    A column has a list, or a table of the values' shares of persons, for the forecast.
+    """
+    try:
+        said = tomllib.loads(Path(path).read_text("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise ValueError(f"--values {path}: expected a TOML file, such as ward = ['north', 'south']") from None
+    values: dict[str, Any] = {}
+    for name in names:
+        column = said.get(name)
+        if not isinstance(column, (list, dict)) or not column:
+            raise ValueError(f"--values {path}: has no list {name!r}; expected the public values of {', '.join(names)}")
+        values[name] = {str(v): s for v, s in column.items()} if isinstance(column, dict) else [*map(str, column)]
+    return values
+
+
+def _filled(column: Sequence[str | None]) -> list[str]:
+    return [text or "" for text in column]
+
+
+def _topic_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+    words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
+    if words is None or analyzer is None:
+        raise ValueError(f"{args.model}: has no words, since it was fitted to counts; expected a model of texts")
+
+    def shares(texts: list[str]) -> np.ndarray:
+        counts = count_matrix([texts], words, analyzer)
+        # A text without one of the words is of no topic.
+        return np.asarray(model.transform(counts) * (np.diff(counts.indptr) > 0)[:, None])
+
+    return shares
+
+
+def _cluster_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+    encode, _ = encoder_and_knowledge(args.vectors, model.public)
+    return lambda texts: np.asarray(np.eye(model.n_components)[model.predict(encode(texts))])
