@@ -389,7 +389,7 @@ def _binomial(folder):
 
 
 def _clusters(n=400, **settings):
-    """Clusters of documents by vectors, with their words."""
+    """Fit clusters to vectors and words."""
 
     def path(folder):
         rng = np.random.default_rng(0)

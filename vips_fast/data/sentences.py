@@ -4,6 +4,7 @@ A network of the BERT family reads the pieces of a text, and the vector is the m
 al. 2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
 """
 
+import importlib
 import json
 import os
 import unicodedata
@@ -137,6 +138,7 @@ class _Network:
                 good = False
             if not good:
                 raise ValueError("expected the settings of a model of the BERT family with hidden_act gelu")
+        self._erf = importlib.import_module("scipy.special").erf  # it takes a while to import
         self.width, scale = width, {1: width, 4: inner}
         shapes: dict[str, tuple[int | None, ...]] = {
             EMBEDDINGS: (n_pieces, width),
@@ -164,10 +166,7 @@ class _Network:
             layer = f".layer.{i}."
             x = self._scaled(layer + _SCALES[0], x + self._attention(layer, x, len(texts)))
             inner = self._affine(layer + "intermediate.dense", x)
-            # Loaded here: commands that need no vectors start faster without it.
-            from scipy.special import erf
-
-            inner *= (1.0 + erf(inner * np.float32(0.5**0.5))) * np.float32(0.5)
+            inner *= (1.0 + self._erf(inner * np.float32(0.5**0.5))) * np.float32(0.5)
             x = self._scaled(layer + _SCALES[1], x + self._affine(layer + "output.dense", inner))
         mean = x.reshape(len(texts), -1, self.width).mean(axis=1)
         return np.asarray(mean / np.sqrt(np.maximum((mean * mean).sum(axis=1, keepdims=True), 1e-24)))

@@ -158,8 +158,7 @@ class PrivateClusters:
     >>> len(found.clusters(3)), found.predict(["cough"]).shape
     (2, (1,))
     >>> print(found)
-    Clusters, the largest first (number, share, words):
-    ...
+    Verdict: useful. Releases moved the clusters. Noise in a share: ...
     """
 
     def __init__(
@@ -242,8 +241,10 @@ class PrivateClusters:
         Path(path).write_text(beside.report(self.model_), encoding="utf-8")
 
     def __str__(self) -> str:
-        """The clusters and the guarantee."""
-        return f"{shown(self.model_)}\n{beside.statement(self.model_).rstrip()}"
+        """The verdict, the clusters and the guarantee."""
+        verdict = str(self.model_.verdict_)
+        said = [verdict] if verdict else []
+        return "\n".join([*said, shown(self.model_), beside.statement(self.model_).rstrip()])
 
 
 def text_lines(shown: bool) -> Callable[[str], AbstractContextManager[Any]]:

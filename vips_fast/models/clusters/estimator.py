@@ -27,9 +27,9 @@ _STEPS = 12
 _LIFT = 5.0
 #: Standard errors of chance that the words' deviations have to exceed.
 _CHANCE = 3.0
-#: Noise in a share over the mean share, from which shares say little.
+#: Shares say little if their noise is larger than the mean share, times this.
 _MOST_NOISE = 1.0
-#: Cosine of two words with the same first letters, from which they are forms of one, and how many letters.
+#: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
 #: Where settings have public knowledge: its source, and what it is made of.
 _SOURCE, _PUBLIC = "public_prior_source", "public_"
@@ -167,7 +167,7 @@ class DocumentClusters(PrivateEstimator):
 
     @property
     def verdict_(self) -> Verdict:
-        """The worth of the clusters in words, from releases only.
+        """Judge the clusters in words, from releases only.
 
         Without releases of vectors they are clusters of public documents, and only their shares are private.
         """
@@ -212,7 +212,7 @@ class DocumentClusters(PrivateEstimator):
         # Where the noise hides all words, those near the centers are left.
         slope = max(float(slope / ((predicted * predicted).sum() + _LIFT**-2)), _LIFT / 10)
         predicted = slope * predicted
-        # By chance alone the mean of squares of noise is above 1 too.
+        # Even by chance the mean of squares of noise is above 1 too.
         rest = max(float(((excess - predicted) ** 2).mean()) - 1.0 - _CHANCE * (2.0 / excess.size) ** 0.5, 0.0)
         return cast(Matrix, predicted + rest / (1.0 + rest) * (excess - predicted))
 

@@ -171,7 +171,7 @@ def _product(vectors: Matrix, matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unit_rows(rows: Matrix) -> Matrix:
-    """Divide rows by their lengths; rows of length about 1 and rows of zeros stay."""
+    """Divide rows by lengths that are not about 0 or 1."""
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     return np.array(rows / np.where((lengths > 0) & (abs(lengths - 1.0) > 1e-9), lengths, 1.0))
 

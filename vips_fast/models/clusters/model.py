@@ -1,4 +1,4 @@
-"""Clusters of documents from public prototypes and few releases, in steps of several kinds.
+"""Clusters of documents from public prototypes, in steps of several kinds.
 
 The first steps release votes: how many documents are nearest to each public prototype. Merged by their votes, the
 prototypes give the clusters. Later steps release how many documents each cluster has, and the sum of their projected
@@ -98,7 +98,7 @@ class ClusterModel(Model):
         self._begin()
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip, or twice the clip to replace a unit; see the notes."""
+        """Return the clip, or twice the clip to replace a unit."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -136,7 +136,7 @@ class ClusterModel(Model):
             diagnose(scratch, clipped=0, norm_sum=0)
 
     def clusters(self, coordinates: np.ndarray) -> np.ndarray:
-        """Find the nearest center of documents, by their coordinates in units of 1 / GRID."""
+        """Find the nearest centers by coordinates in units of 1 / GRID."""
         centers = np.trunc(np.clip(self.centers, -1.0, 1.0) * GRID)
         return np.asarray((2.0 * (coordinates @ centers.T) - (centers * centers).sum(axis=1)).argmax(axis=1))
 
@@ -268,7 +268,7 @@ class ClusterModel(Model):
 
 
 def _shortening(of_unit: np.ndarray, squares: np.ndarray, n_units: int, least: float) -> np.ndarray:
-    """Compute the factor of each entry that brings its unit's norm to 1, if it is above ``least``."""
+    """Compute factors that bring norms of units above ``least`` to 1."""
     norms = np.sqrt(np.bincount(of_unit, weights=squares, minlength=n_units))
     return np.asarray((_BELOW / np.maximum(norms, least))[of_unit])
 
@@ -283,7 +283,7 @@ def _votes(unit: np.ndarray, prototype: np.ndarray, n_units: int, n_prototypes: 
 def _words(
     unit: np.ndarray, cell: np.ndarray, counts: np.ndarray, n_units: int, n_cells: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bring the roots of each unit's counts of cells to the bound: cells and values."""
+    """Bring the roots of each unit's counts to the bound."""
     keys, place = np.unique(unit * n_cells + cell, return_inverse=True)
     sums = np.maximum(np.bincount(place, weights=counts, minlength=len(keys)), 0.0)
     of_unit = keys // n_cells

@@ -30,8 +30,8 @@ def packaged_vectors(
 
     Public documents are invented: 25 words of one or two topics of `vips_fast.load_prior` ("public:en"). ``encode``
     gives the vectors of texts, and None is `vips_fast.data.SentenceEncoder`, for which they are stored in the folder of
-    the prior; making them takes about half a minute, in which ``progress`` is called with the numbers of finished and
-    of all texts. Raises ImportError if a package is missing.
+    the prior. Making them takes less than a minute, and ``progress`` gets the numbers of finished and of all texts.
+    Raises ImportError if a package is missing.
     """
     if encode is not None:
         prior = load_prior("public:en")
