@@ -39,8 +39,9 @@ _FAR = 0.05
 def second_moment(
     matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate S, (d, d), positive definite, and how uncertain each entry is, (d, d): variances in its own units.
+    """Estimate S and how uncertain its entries are.
 
+    S is (d, d) and positive definite; the uncertainty is variances of its entries in their own units, (d, d).
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
     column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
     is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
@@ -227,8 +228,9 @@ def _fit_logits(
 def along_logits(
     curvature: Curvature, mean: Vector, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
 ) -> Vector:
-    """Scale ``mean``, (d,), by the factor that the averages and the prior give it, all other directions being fixed.
+    """Scale ``mean``, (d,), by a factor from the averages and the prior.
 
+    All other directions are fixed.
     Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
     there it is known best. Where the posterior covers much of the logits' range (`Curvature.far`) the local curvature
     along them is that of nowhere in particular, a step by its inverse goes too far, and the mean stays.
@@ -253,7 +255,7 @@ def posterior_given(
     sampling: float,
     alpha: tuple[float, float],
 ) -> tuple[Vector, np.ndarray]:
-    """Compute mean, (d,), and covariance, (d, d), of m given a noised gradient.
+    """Compute the mean and covariance of m given a noised gradient.
 
     ``variance`` is the noise of an entry of the gradient. ``sampling`` times the curvature is the variance of drawing
     records. ``hidden``, (d, d), is the second result of `second_moment`. ``error``, (d, d), is the expected (m - at)
