@@ -8,7 +8,7 @@ from vips_fast.audit import Part, Seams, Sizes, audit
 from vips_fast.audit.adapters import TablesAdapter
 from vips_fast.models.tables import model, records
 
-SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13, canaries=1_000)
 
 
 def report_of(layers, *, seams=None, settings=None, **how):
@@ -24,7 +24,7 @@ def failed(layers, **how):
     return {check.name for layer in found.layers for check in layer.checks if not check.passed}
 
 
-@pytest.mark.parametrize("layer", "BCDEG")
+@pytest.mark.parametrize("layer", "BCDEGH")
 def test_tables_pass(layer):
     assert failed(layer) == set()
 
@@ -73,6 +73,7 @@ class ExactCell(Part):
     [
         ("G", "rebuilt bit for bit", dict(model=ExactCell)),
         ("C", "standard deviation", dict(mechanism=faults.WeakNoise)),
+        ("H", "mu of one fit", dict(mechanism=faults.FiftiethOfNoise)),
         ("D", "noise multiplier 1", dict(mechanism=faults.RootHalfOfNoise)),
     ],
 )

@@ -364,6 +364,11 @@ class TablesAdapter(Adapter):
             shares[0] = bad
         return records
 
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+        """Documents in one group, each of its own topic."""
+        own = 2 * n if relation == "replace_one" else n
+        return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
+
     def blank(self, entries: int) -> list[Any]:
         """A document of no topic, where there are so many."""
         groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
