@@ -101,7 +101,7 @@ def test_nights_until_the_budget_is_used_up(ward, scheduler):
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(results[0])
     assert 0 < results[0]["budget"]["spent"] < results[1]["budget"]["spent"] <= 1
     assert results[1]["paths"]["model"] == "topics-2026-11-21" and results[1]["budget"]["left"] < 0.1
-    night = ["charge:", "forecast:", "plan:", "start:", "done:", "charge:", "written:", "exit"]
+    night = ["charge:", "plan:", "start:", "done:", "charge:", "written:", "exit"]
     events = [line.split(None, 5)[4] for line in (ward / "topics.log").read_text().splitlines()]
     assert [event for event in events if event != "checkpoint:"] == [*night, *night, "exit"]
 

@@ -370,6 +370,6 @@ class TablesAdapter(Adapter):
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 
     def blank(self, entries: int) -> list[Any]:
-        """A document of no topic, where there are so many."""
+        """A document of no topic, of many."""
         groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
         return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]

@@ -35,7 +35,7 @@ class ConjugateAdapter(Adapter):
         return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
     def sharp(self, prepared: Stage) -> None:
-        """Take the given parameters, where there are some."""
+        """Take the given parameters, if any."""
         if self.parameters is None:
             return
         state = prepared.model.state()

@@ -1,4 +1,4 @@
-"""Layer C, noise: the law of what a release adds to the exact sum."""
+"""Layer C, noise: the law of the noise that a release adds to the exact sum."""
 
 import math
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ class Persons(Adapter):
         self.rows, self.most = rows, most
         names = ("small", "wide", "cheap", "disjoint")
         vars(self).update({name: getattr(rows, name) for name in names}, many=max(300, rows.many // max(most, 1)))
-        # Rows of several entries each, and so many of them.
+        # Rows of several entries each, and several of them.
         self.most_canaries = min(rows.most_canaries, 2**16 // min(most, 8))
 
     def data(self, records: Sequence[Any]) -> Data:
