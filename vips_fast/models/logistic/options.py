@@ -47,7 +47,7 @@ class LogisticOptions:
         True makes the posterior that of m given the noised statistics, with the likelihood's own curvature in place of
         that of its bound; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the
         noise can hide. Not used with covariance="spherical".
-    learning_decay, learning_offset : float
+    learning_decay, learning_offset : float or None, float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
         noise-aware posterior of two classes counts t from a quarter of the steps on. None for kappa is 0.7 there, and
         0.5 elsewhere.
