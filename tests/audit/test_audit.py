@@ -26,7 +26,11 @@ SIZES = Sizes(pairs=200, records=40, draws=400_000, releases=1_500, runs=300, ro
 LDA = {
     "add_remove": LatentDirichletAllocation(2),
     "without_replacement": LatentDirichletAllocation(
-        3, sampling="without_replacement", options=LdaOptions(dtype="float64", length_method="resample")
+        # Long documents: of 40 words drawn by chance, no pair may reach the bound to four digits.
+        3,
+        doc_length=500,
+        sampling="without_replacement",
+        options=LdaOptions(dtype="float64", length_method="resample"),
     ),
     "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", relation="replace_one"),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),

@@ -17,7 +17,7 @@ WORDS = "cough fever rent debt".split()
 class Encoder:
     """Vectors that say which words a text has."""
 
-    def __init__(self, model=None):
+    def __init__(self, model=None, n_jobs=None):
         self.name = "an invention"
 
     def __call__(self, texts):

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
 from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, repeats
+from vips_fast.models.forecast import HopelessWarning
 
 NAMES = ["a", "b", "c"]
 BITS = np.tile([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]], (25, 1))
@@ -103,6 +104,7 @@ def test_an_index_that_repeats_is_told():
     assert [str(w.message) for w in told] == [REPEATS]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", HopelessWarning)
         LatentDirichletAllocation(2, n_steps=2, doc_length=10, epsilon=1).fit(X, groups=X.index)
 
 
