@@ -105,10 +105,8 @@ class PrivateTopics:
     >>> found = PrivateTopics(2.0, 1e-6, public_prior=prior, random_state=0).fit(notes, text="note", person="patient")
     >>> print(found)
     Verdict: ...
-    >>> len(found.topics(3))
-    6
-    >>> found.transform(["fever", "rent"]).shape
-    (2, 2)
+    >>> found.topics(3).columns[0], len(found.transform(["fever", "rent"]))
+    ('topic', 2)
 
     The folder of a fit has its texts and its guarantee, and can be loaded again.
 
