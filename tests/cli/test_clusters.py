@@ -5,22 +5,11 @@ import json
 import numpy as np
 import pandas
 import pytest
+from vectors import WORDS, Encoder
 
 from vips_fast import DocumentClusters, PublicVectors
 from vips_fast.cli.main import main
 from vips_fast.jobs import clusters
-
-WORDS = "cough fever rent debt".split()
-
-
-class Encoder:
-    """Vectors that say which words a text has."""
-
-    def __init__(self, model=None, n_jobs=None):
-        self.name = "an invention"
-
-    def __call__(self, texts):
-        return np.array([[float(word in text) for word in WORDS] for text in texts])
 
 
 @pytest.fixture

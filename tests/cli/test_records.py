@@ -345,7 +345,6 @@ def test_base_forms_are_given_again_to_a_saved_model(notes, run, refused):
 
 
 def test_the_language_chooses_stop_words_and_segmenter(notes, run):
-    pytest.importorskip("jieba")
     how = ("--text", "note", "--vocab", "public:de", "--vocab-size", 50)
     for language, words, stopped in (("de", "unicode", "und"), ("zh", "jieba", "的")):
         code, _, err = run(

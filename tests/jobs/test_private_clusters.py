@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 from priors import prior_of
+from vectors import WORDS, encode
 
 from vips_fast import DocumentClusters, PublicVectors
 from vips_fast.jobs import Job, PrivateClusters
@@ -13,12 +14,7 @@ from vips_fast.jobs.clusters import VectorTexts
 from vips_fast.models.clusters import PublicVectors as Vectors
 from vips_fast.models.clusters import invented_documents, packaged
 
-WORDS = "cough fever rent debt".split()
 PUBLIC = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
-
-
-def encode(texts):
-    return np.array([[float(word in text) for word in WORDS] for text in texts])
 
 
 def notes(n=3000):
@@ -57,7 +53,7 @@ def test_a_file_gives_a_published_folder_and_resumes(tmp_path):
 
 def test_an_encoder_of_another_width_is_refused_before_anything_is_spent(tmp_path):
     model = DocumentClusters(2, public=PUBLIC, noise_multiplier=5.0)
-    source = VectorTexts("notes", PUBLIC, lambda texts: encode(texts)[:, :3], ("note",), data=notes(20))
+    source = VectorTexts(notes(20), PUBLIC, lambda texts: encode(texts)[:, :3], ("note",))
     job = Job(model, source, tmp_path / "out")
     with pytest.raises(ValueError, match=r"encode: float64 of shape \(20, 3\); expected floats of shape \(20, 4\)"):
         job.run()

@@ -85,7 +85,7 @@ def test_an_error_after_a_purchase_tells_how_to_resume(tmp_path, monkeypatch):
     found = PrivateTopics(8.0, 1e-6, public_prior=None, n_topics=2, doc_length=12)
     with pytest.raises(ValueError, match="max_share=0.3: leaves out all") as caught:
         found.fit(notes(8000), text="note", person="patient")
-    out = next(tmp_path.iterdir()) / "topics"
+    out = next(tmp_path.iterdir()) / "model"
     assert f"The run is kept: give out={str(out)!r} too" in caught.value.__notes__
     found.max_share = 1.0
     found.fit(notes(8000), text="note", person="patient", out=out, resume=True)

@@ -58,9 +58,8 @@ def test_few_records_vote_only():
     known = knowledge().prototypes @ knowledge().projection
     assert all(model.keywords(1))
     assert model.verdict_.worth == "weak" and "only their shares" in model.verdict_.text
-    # The released total is noisy, too: of six fits to next to nothing one may look better than it is.
-    few = [fitted(*documents(15)[:2], epsilon=0.5).verdict_ for _ in range(6)]
-    assert any(one.worth == "noise" and "more records" in one.text for one in few)
+    few = fitted(*documents(15)[:2], epsilon=0.5).verdict_
+    assert few.worth == "noise" and "more records" in few.text
     # Each center is the mean of prototypes.
     assert ((model.means_ <= known.max() + 1e-12) & (model.means_ >= 0)).all()
     assert ClusterSteps.planned(12, 60, 30.0, 2, True) == ClusterSteps(9, 0, 3)

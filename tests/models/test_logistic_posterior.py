@@ -233,7 +233,9 @@ def test_what_the_mean_falls_short_of_widens_the_posterior(monkeypatch):
     y = (rng.random(4000) < expit(X @ np.array([2.0, -1.0, 0.0]))).astype(int)
 
     def fitted(short, far=0.25):
-        found = lambda curvature, hidden, error, gradient, at, *rest: (at + short, hidden + np.eye(4))  # noqa: E731
+        def found(curvature, hidden, error, gradient, at, *rest):
+            return at + short, hidden + np.eye(4)
+
         monkeypatch.setattr(logistic_model, "posterior_given", found)
         monkeypatch.setattr(logistic_model, "along_logits", lambda curvature, mean, gradient, at, *rest: at)
         monkeypatch.setattr(Curvature, "of", classmethod(lambda cls, S, *rest: cls(S, S / 2, far)))

@@ -48,7 +48,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -136,7 +136,7 @@ class Column:
             bounds = (self.low, self.high)
             real = all(isinstance(b, (int, float)) and not isinstance(b, bool) and math.isfinite(b) for b in bounds)
             expect(
-                real and self.low < self.high,  # type: ignore[operator]
+                real and cast(float, self.low) < cast(float, self.high),
                 f"low={self.low!r}, high={self.high!r}: expected numbers, low < high, from a code book or the unit",
             )
         else:

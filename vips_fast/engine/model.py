@@ -60,8 +60,6 @@ class Model(ABC):
     clip: float
     #: Most units with a sum of contributions that fits int64 on the fine lattice.
     capacity: int = MAX_RECORDS
-    #: Whether `gain_score` makes a score.
-    has_score: bool = False
     #: Names of attributes that `contribute` never reads.
     at_root: ClassVar[tuple[str, ...]] = ()
 
@@ -112,8 +110,16 @@ class Model(ABC):
     def end(self) -> None:
         """Drop everything that the result does not need, after the last step."""
 
+    @property
+    def has_score(self) -> bool:
+        """Whether `gain_score` makes a score."""
+        return False
+
     def gain_score(self) -> "GainScore":
-        """Make the finished model's score, with one candidate, from released parameters only."""
+        """Make the finished model's score, with one candidate, from released parameters only.
+
+        It is called of models that have a score.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define gain_score")
 
     @abstractmethod

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -14,15 +13,15 @@ import numpy as np
 from scipy import sparse
 
 from ..data import Analyzer, Records, SentenceEncoder, stop_words
-from ..data.frames import named_columns
 from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
 from ..report import component_rows
 from . import beside
-from .job import Job, Material, Reading
-from .progress import ProgressLine, ReadingLine, watched
+from .job import Material, Reading
+from .progress import ReadingLine, watched
+from .short import as_table, run_job
 from .text import reading_file
 
 #: Texts that an encoder gets at once.
@@ -46,21 +45,19 @@ class VectorTexts:
 
     Parameters
     ----------
-    path : str
-        CSV, JSON Lines, Parquet or a folder of text files.
+    path : path, frame or mapping of columns
+        CSV, JSON Lines, Parquet, a folder of text files, or a table in memory.
     public : PublicVectors
         Public knowledge of the encoder.
     encode : callable(sequence of str) -> array of shape (n, D)
         Gives the sentence vectors. A vector has to be a function of its own text.
     text, person, format, encoding, invalid
         As for `vips_fast.jobs.TextFile`.
-    data : frame, mapping of columns or None
-        A table in memory in place of the file.
     progress : callable(str) -> context manager
         Gives a callback for the number of texts read.
     """
 
-    path: str
+    path: Any = field(repr=False)
     public: PublicVectors
     encode: Encode
     text: Sequence[str] | None = None
@@ -68,7 +65,6 @@ class VectorTexts:
     format: str | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
-    data: Any = None
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
     @property
@@ -84,8 +80,7 @@ class VectorTexts:
     def read(self, reading: Reading) -> Material:
         """Read the texts."""
         columns = self.text or ("text",)
-        source = self.path if self.data is None else self.data
-        records = Records(source, columns, self.person, self.format, self.encoding, self.invalid)
+        records = Records(self.path, columns, self.person, self.format, self.encoding, self.invalid)
         analyzer = Analyzer(numbers="mixed", stop_words=tuple(stop_words("public:en")))
         vectors, counts, codes = list[np.ndarray](), list[Any](), list[int]()
         done = 0
@@ -207,19 +202,10 @@ class PrivateClusters:
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        common: dict[str, Any] = dict(text=columns, person=person, invalid=self.invalid, progress=lines)
-        with tempfile.TemporaryDirectory() as folder:
-            if isinstance(data, (str, os.PathLike)):
-                source = VectorTexts(os.fspath(data), public, encode, **common)
-            else:
-                # A table says the names of its columns; anything else is a list of texts.
-                table = data if named_columns(data) else {columns[0]: list(data)}
-                source = VectorTexts(str(Path(folder) / "records"), public, encode, data=table, **common)
-            place = Path(folder) / "clusters" if out is None else Path(out)
-            budget = None if self.budget is None else os.fspath(self.budget)
-            job = Job(model, source, place, budget=budget, resume=resume)
-            job.progress = lambda: ProgressLine("fit") if shown else nullcontext()
-            self.model_ = job.run().model
+        source = VectorTexts(
+            as_table(data, columns), public, encode, columns, person, invalid=self.invalid, progress=lines
+        )
+        self.model_: DocumentClusters = run_job(model, source, out=out, budget=self.budget, resume=resume, shown=shown)
         return self
 
     def clusters(self, n_words: int = 10) -> list[ClusterRow]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from html import escape
@@ -25,9 +23,9 @@ from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
 from . import beside
 from .folder import write_model
-from .job import Job, Status
 from .places import kind_in
-from .progress import ProgressLine, ReadingLine, watched
+from .progress import ReadingLine, watched
+from .short import as_table, run_job
 from .text import TextFile, read_settings
 
 if TYPE_CHECKING:
@@ -174,9 +172,10 @@ class PrivateTopics:
         if self.epsilon is None and self.budget is None:
             raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
         prior, shown = self._prior(), watched() if self.progress is None else self.progress
+        columns = (text,) if isinstance(text, str) else tuple(text)
         source = TextFile(
-            data if isinstance(data, (str, os.PathLike)) or named_columns(data) else list(data),  # type: ignore[arg-type]
-            (text,) if isinstance(text, str) else tuple(text),
+            as_table(data, columns),
+            columns,
             person,
             vocab=None if self.vocab is None else os.fspath(self.vocab),
             vocab_size=self.vocab_size,
@@ -196,20 +195,9 @@ class PrivateTopics:
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        budget = None if self.budget is None else os.fspath(self.budget)
-        own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
-        job = Job(model, source, Path(out or "") if own is None else own / "topics", budget=budget, resume=resume)
-        job.progress = lambda: ProgressLine("fit") if shown else nullcontext()
-        try:
-            self.model_: LatentDirichletAllocation = job.run().model
-        except BaseException as error:
-            if own is not None and job.status is not Status.PLANNED:
-                error.add_note(f"The run is kept: give out={str(job.out)!r} too")
-                own = None
-            raise
-        finally:
-            if own is not None:
-                shutil.rmtree(own)
+        self.model_: LatentDirichletAllocation = run_job(
+            model, source, out=out, budget=self.budget, resume=resume, shown=shown
+        )
         return self
 
     def _prior(self) -> PublicPrior | None:

@@ -227,12 +227,12 @@ class ClusterModel(Model):
 
     @property
     def worth(self) -> tuple[bool, float]:
-        """Tell whether vectors moved the clusters, and the noise in a cluster's share."""
+        """Tell whether vectors moved the clusters, and the noise in a cluster's votes."""
         moved = self._steps.vectors > 0
-        counts = self._vectors.reshape(self.n_clusters, -1)[:, 0] / _COUNT if moved else self._votes
+        number = self.n_clusters if moved else len(self._votes)
         sd = float(self._variances[int(moved)]) ** 0.5 / (_COUNT if moved else 1.0)
-        # A cluster has the votes of some prototypes. Each unit counts at least 1, or about 1.
-        return moved, sd * (len(counts) / self.n_clusters) ** 0.5 / max(float(counts.sum()), 1.0)
+        # A cluster has the votes of some prototypes.
+        return moved, sd * (number / self.n_clusters) ** 0.5
 
     def result(self) -> dict[str, np.ndarray]:
         """Give centers, shares, the prototypes' shares, and the words with the noise in them."""

@@ -109,7 +109,7 @@ class ConjugateModel(Model):
     at_root = ("_average", "_loop")
 
     @property
-    def has_score(self) -> bool:  # type: ignore[override]
+    def has_score(self) -> bool:
         """Whether the user's estimator has densities of columns."""
         return hasattr(self.functions, "column_logs")
 

@@ -74,7 +74,6 @@ class LdaModel(Model):
     """
 
     at_root = ("_average", "_shrinkage", "_scales", "_neighbors")
-    has_score = True
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -321,6 +320,11 @@ class LdaModel(Model):
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the topics can be scored: always."""
+        return True
 
     def gain_score(self) -> HalfPrediction:
         """Score the topics against the word frequencies that they add up to."""
