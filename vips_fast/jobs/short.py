@@ -1,4 +1,4 @@
-"""Run jobs of the short classes, `PrivateTopics` and `PrivateClusters`."""
+"""Run jobs of `PrivateTopics` and `PrivateClusters`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .progress import ProgressLine
 
 
 def as_table(data: Any, columns: Sequence[str]) -> Any:
-    """Make a table of a list of texts, and leave paths and tables."""
+    """Return a table of a list of texts; paths and tables stay as they are."""
     if isinstance(data, (str, os.PathLike)) or named_columns(data):
         return data
     return {columns[0]: list(data)}
