@@ -16,7 +16,7 @@ from .progress import ProgressLine
 
 
 def as_table(data: Any, columns: Sequence[str]) -> Any:
-    """Return a table of a list of texts; paths and tables stay as they are."""
+    """Turn a list of texts into a table; leave the rest."""
     if isinstance(data, (str, os.PathLike)) or named_columns(data):
         return data
     return {columns[0]: list(data)}
