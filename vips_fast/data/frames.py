@@ -37,15 +37,42 @@ PERSON_COLUMNS = (
 )
 
 
+def table_columns(X: Any) -> list[Any] | None:
+    """List the columns of a frame, table, mapping, query or stream."""
+    if isinstance(X, Mapping):
+        return list(X)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return None
+    if hasattr(X, "collect_schema"):  # polars; the attribute of a LazyFrame warns of its price
+        return list(X.collect_schema().names())
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None and hasattr(X, "__arrow_c_stream__"):
+        names = getattr(getattr(X, "schema", None), "names", None)
+    return None if names is None else list(names)
+
+
+def is_stream(X: Any) -> bool:
+    """Tell whether a table gives its rows in batches only."""
+    if isinstance(X, Mapping) or hasattr(X, "iloc"):
+        return False
+    return hasattr(X, "collect_batches") or (hasattr(X, "__arrow_c_stream__") and not hasattr(X, "slice"))
+
+
+def reads_once(source: Any) -> bool:
+    """Tell whether a source is gone after its first reading."""
+    if isinstance(source, str):
+        return source == "-"
+    return hasattr(source, "__next__") or hasattr(source, "read_next_batch")
+
+
 def named_columns(X: Any) -> tuple[str, ...] | None:
     """Find the columns' names of a frame, table or mapping, if they are texts."""
-    names = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None or isinstance(X, np.ndarray) or sparse.issparse(X):
+    names = table_columns(X)
+    if not names:
         return None
-    listed = tuple(names)
-    if listed and all(isinstance(name, str) for name in listed):
-        return listed
-    if any(isinstance(name, str) for name in listed):
+    if all(isinstance(name, str) for name in names):
+        return tuple(names)
+    if any(isinstance(name, str) for name in names):
         raise TypeError("X: expected names of columns that are all texts, or none of them")
     return None
 

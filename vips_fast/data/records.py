@@ -16,7 +16,7 @@ import os
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,7 @@ from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
 from .excel import is_excel, sheet_rows
+from .frames import is_stream, table_columns
 from .groups import Numbering
 from .header import DELIMITERS, find_delimiter, places_of
 from .schema import BROKEN
@@ -82,8 +83,9 @@ def read_batches(
     source : path-like, "-", table or iterable of str
         A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), a folder, whose .txt files
         at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
-        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. Or any iterable
-        of strings, which are the only column.
+        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query of
+        DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
+        read batch by batch. Or any iterable of strings, which are the only column.
     columns : sequence of str
         The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
     texts : sequence of str
@@ -113,7 +115,7 @@ def read_batches(
     if format is not None:
         check_choice("format", format, RECORD_FORMATS)
     if not isinstance(source, (str, os.PathLike)):
-        yield from _checked(_in_memory(source, columns, batch_rows), texts, drop)
+        yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
         return
     with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
         read, size, tell = [0], 0, None
@@ -514,21 +516,24 @@ def _decoded(cell: bytes) -> Any:
 
 
 def _names(table: Any) -> list[Any]:
-    for attribute in ("column_names", "columns"):
-        if hasattr(table, attribute):
-            return list(getattr(table, attribute))
-    return list(table)
+    names = table_columns(table)
+    return list(table) if names is None else names
 
 
-def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Batches of a table, or of an iterable of texts."""
-    if not (isinstance(source, Mapping) or hasattr(source, "columns") or hasattr(source, "column_names")):
+def _in_memory(
+    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
+) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Read a table or an iterable of texts in batches."""
+    if table_columns(source) is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
         yield from _batched(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
         places_of(columns, _names(source))
+        if is_stream(source):
+            yield from _stream(source, columns, batch_rows, drop)
+            return
         cells = {name: source[name] for name in columns}
         if len(set(map(len, cells.values()))) > 1:
             raise ValueError("columns are of different lengths")
@@ -536,6 +541,34 @@ def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator
         for first in range(0, n_rows, batch_rows):
             last = min(n_rows, first + batch_rows)
             yield range(first + 1, last + 1), {name: _slice(cells[name], first, last) for name in columns}
+
+
+def _stream(
+    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
+) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Read a query, a lazy frame or a stream, one batch at a time.
+
+    A source that fails on its way raises ValueError: what it had given by then is not the table. Its message may quote
+    cells, and is not repeated.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise missing_package("a stream of Arrow", "pyarrow", "tables") from None
+    first = 1
+    try:
+        if hasattr(source, "collect_batches"):
+            frames = source.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
+            parts = (part for frame in frames for part in frame.to_arrow().to_batches(batch_rows))
+        else:
+            parts = iter(pyarrow.RecordBatchReader.from_stream(source))
+        for part in parts:
+            for start in range(0, part.num_rows, batch_rows):
+                some = part.slice(start, batch_rows)
+                yield range(first, first + some.num_rows), {n: _cells(some.column(n), drop) for n in columns}
+                first += some.num_rows
+    except Exception as error:  # of any library's own kind
+        raise ValueError(f"the stream broke off ({type(error).__name__}); expected a whole table") from None
 
 
 def _slice(column: Any, first: int, last: int) -> list[Any]:
