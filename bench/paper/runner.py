@@ -45,6 +45,7 @@ FIGURES = (
     "text_logistic",
     "blr_coverage",
     "lda_coverage",
+    "latent_models",
     "mnist_fig8",
     "mnist_downstream",
     "epsilon_table",

@@ -72,6 +72,8 @@ OWN = Family(
     title="A model of one's own",
     variants=(
         "models.examples:BinomialRegression",
+        "models.examples:FactorAnalysis",
+        "models.examples:HiddenMarkovModel",
         "models.examples:LinearRegression",
         "models.examples:ProbabilisticPCA",
     ),
