@@ -43,7 +43,7 @@ def make_variables(path: Path) -> dict[str, list[str]]:
 BUILD = make_variables(CSRC / "sources.mk")
 ROOMS = {path.relative_to(CSRC).as_posix() for path in CSRC.glob("*/*.c")}
 BUILD["KERNEL_SOURCES"] = sorted((ROOMS | {"table.c"}).difference(BUILD["COMMON_SOURCES"]))
-#: Python's own flags ask for debugging information, five times the size of the code; who wants it says so in CFLAGS.
+#: Python's own flags ask for debugging information, five times the size of the code; CFLAGS=-g brings it back.
 DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 
 
@@ -80,7 +80,7 @@ MANUAL = "build/man/vips-fast.1"
 
 
 def write_manual() -> None:
-    """Write the manual page, in a process of its own, which imports the package without what is built for it."""
+    """Write the manual page in another process, which imports the package without its kernels."""
     code = "from vips_fast import __version__; from vips_fast.cli.manual import page; print(page(__version__), end='')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     path = ROOT / MANUAL

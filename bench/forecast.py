@@ -1,9 +1,9 @@
-"""What was forecast of private topics from public numbers, beside what came out.
+"""Compare forecasts of private topics with their results.
 
     python -m bench.forecast fits        # a fit of each corpus, size and epsilon: bench/results/forecast.csv
     python -m bench.forecast fits --neighbors   # the same with words that are used alike, by a public model's vectors
     python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
-    python -m bench.forecast table       # the forecast beside what came out, in Markdown
+    python -m bench.forecast table       # the forecast beside the result, in Markdown
     python -m bench.forecast persons     # posts by person, all defaults: words that are purchased, and public ones
 
 The gain is one minus the perplexity of held-out words under the model over that under the training documents' own word
@@ -12,7 +12,7 @@ of a topic is readable where its released average stands above four standard dev
 told the median number of distinct words of the training documents, which a user would have to guess.
 
 ``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time, and as
-long again with neighbours, for which VIPS_FAST_VECTORS names the file that bench/paper/word_vectors.py writes.
+long again with neighbours, with VIPS_FAST_VECTORS as the name of the file that bench/paper/word_vectors.py writes.
 """
 
 import argparse
@@ -44,7 +44,7 @@ LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reut
 #: Those that the constants are fitted on.
 FITTED = ("articles", "kos", "docstrings")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: The vocabulary of a corpus by which its words have vectors; the words of KOS are not among the data.
+#: The vocabulary of a corpus whose words have vectors; the words of KOS are not among the data.
 WORDS = {"articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"}
 #: Most documents of a corpus.
 MOST = {"articles": 12_000}
@@ -102,7 +102,7 @@ def outcome(train, test, topics, length, distinct, epsilon, near):
 
 
 def fits(names, alike):
-    """Add what is missing to the file."""
+    """Add missing fits to the file."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     known = {(row["corpus"], row["records"], row["topics"], row["epsilon"], row["neighbors"]) for row in stored()}
     with open(RESULTS, "a", newline="") as file:
@@ -221,7 +221,7 @@ def tables():
 
 
 def table(rows):
-    """Both beside one another; then how far they are apart, and what a refusal would have cost."""
+    """Print both side by side; then their distance, and the cost of a refusal."""
     print("| | records | distinct words | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
     print("| --- " * (3 + len(EPSILONS)) + "|")
     for name in LENGTHS:

@@ -34,7 +34,7 @@ nb_kernel_rgx_aliases = {".*": "python3"}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
-# Lists of names, as they are written: their types are prose, of which no word is to become a link.
+# Lists of names, as they are written: their types are prose without links.
 napoleon_use_param = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False

@@ -106,7 +106,7 @@ def test_from_nothing_to_a_report(tmp_path, capsys):
     environment["PATH"] = f"{tmp_path / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     start, before, printed = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN), ""
     for command in COMMANDS:
-        line = command.replace("ADDRESS", f"file://{ROOT}")
+        line = command.replace("ADDRESS", f"file://localhost{ROOT}")  # pip wants a host
         began = time.perf_counter()
         done = subprocess.run(
             ["sh", "-euc", line], cwd=tmp_path, env=environment, capture_output=True, text=True, input=""

@@ -25,7 +25,7 @@ def cells(scale):
 
 
 def load():
-    """Training images, their labels, and those of the test."""
+    """Load training images with labels, and test images with labels."""
     import torch
     from acc_network import images
 

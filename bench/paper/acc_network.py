@@ -1,7 +1,7 @@
 """A convolutional network on MNIST by DP-SGD in the package's own loop: its sampling, lattice, noise and ledger.
 
 Gradients of single images are PyTorch's (`torch.func`), clipped, truncated and added as integers. PyTorch does not
-promise that an image's gradient has the same bits in whatever company, so the runs are tainted: what their ledger
+guarantee that an image's gradient has the same bits in any company, so the runs are tainted: what their ledger
 states is the mechanism's epsilon on exact gradients.
 """
 
@@ -74,7 +74,7 @@ class Images:
 
 
 class NetworkModel(Model):
-    """Gradients of the cross-entropy, clipped to an L2 norm of ``clip``, by which an image more or less moves the sum.
+    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``, the most that an image moves the sum.
 
     A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
     the squares of its entries add up to at most (clip / spacing)^2 < 2^53.
@@ -125,7 +125,7 @@ class NetworkModel(Model):
         out += torch.cat([kept @ part for part in units]).numpy().astype(np.int64)
 
     def distances(self, block):
-        """L2 distances of the contributions of the first half of a block from those of the second."""
+        """Compute L2 distances between the contributions of the halves of a block."""
         parts, factor = self.clipped(block)
         half = len(factor) // 2
         pairs = [(part * factor).split(half) for part in parts]

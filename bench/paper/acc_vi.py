@@ -39,7 +39,7 @@ TRIALS = 10
 
 
 def load(data):
-    """Training rows, labels, and those of the test: the first 80 % and the rest, as DPVI does."""
+    """Load training rows and labels, the first 80 %, and the rest as the test, as DPVI does."""
     if data == "abalone":
         with np.load(DATA / "abalone" / "dpvi_aba.npz") as file:
             X, y = file["x"], file["y"]
@@ -68,7 +68,7 @@ def distances(model, block):
 
 
 def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, watch=None):
-    """Variational inference by samples; the coefficients, and what the Bayesian accountants make of it.
+    """Fit variational inference by samples; return the coefficients, and the Bayesian accountants' epsilons.
 
     ``watch(model, records, release)`` is called before the model sees a release.
     """
@@ -99,7 +99,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
     """The article's sampling VI, NOT PRIVATE: q goes on from its own parameters, which nobody protects.
 
-    As `sampling_vi`, but what a step's samples add to q's mean is forgotten in the next one: only the last is in the
+    As `sampling_vi`, but each step forgets what the last one's samples added to q's mean: only the last is in the
     result. Seeded, as nothing is hidden.
     """
     rng, n = np.random.default_rng(seed), len(y)

@@ -2,7 +2,7 @@
 
 Simulated records: true weights N(0, 3^2) and an intercept of 0.5, delta = 10^-5, adding or removing a record. Rows are
 correlated normal columns inside the unit ball, or 0/1 columns of shares from 2 to 50 %, over the root of their number.
-Every run is another data set; its intervals share records and noise, so that standard errors are those of the runs'
+Every run is another data set; its intervals share records and noise, so that standard errors come from the runs'
 shares. Methods:
 
 - ours: the defaults of `BayesianLogisticRegression`;

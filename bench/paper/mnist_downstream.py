@@ -49,7 +49,7 @@ PUBLISHED = (
 
 
 def cells(scale: int) -> list[dict]:
-    """One for each classifier, so that what is not done yet leaves a gap in the table and no more."""
+    """List one part for each classifier, so that an unfinished one leaves only a gap in the table."""
     samples = [
         [dict(classifier=name, trained_on="samples", epsilon=e, run=run) for e in EPSILONS for name in CLASSIFIERS]
         for run in range(3 if scale == 1 else 1)
@@ -65,7 +65,7 @@ def _images():
 
 @functools.lru_cache(1)
 def _fitted(epsilon, run):
-    """The model of a run, and what is drawn from it."""
+    """The model of a run, and its samples."""
     train, _, labels, _ = _images()
     privacy = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=DELTA)
     model = ClassConditionalNetwork(COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy)
@@ -147,7 +147,7 @@ def _name(epsilon) -> str:
 
 
 def _percents(rows, trained_on, epsilon) -> list[str | None]:
-    """A line's cells: mean and standard deviation, None where nothing was run."""
+    """Make a line's cells: mean and standard deviation, None without a run."""
     own = [row for row in rows if (row["trained_on"], row["epsilon"]) == (trained_on, epsilon)]
     return [_spread([100 * row["accuracy"] for row in own if row["classifier"] == name]) for name in CLASSIFIERS]
 

@@ -1,4 +1,4 @@
-"""VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and what they have learned.
+"""VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and their images.
 
 Images are binarised above 0. Algorithm 6 takes one pass in minibatches of S with the article's seven blocks; ours is
 the defaults of `SigmoidBeliefNetwork`, every image in each step, at the printed epsilon. No setting depends on S or K.

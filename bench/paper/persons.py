@@ -13,9 +13,9 @@ Rows of the table, for each epsilon:
   names the file that word_vectors.py writes;
 - rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
-- alone: each row as a record of its own, at the same epsilon: what persons cost.
+- alone: each row as a record of its own, at the same epsilon: the cost of persons.
 
-Topics: as many as the plan asks for, for persons or for documents alone; perplexities, the bound of Eq. 32, of public
+Topics: the plan's number, for persons or for documents; perplexities, the bound of Eq. 32, of public
 test documents. Adult: area under the ROC curve, means over splits. MNIST: share of the test images' pixels that the
 reconstruction has right. Writes bench/results/persons_NAME.csv.
 """

@@ -17,7 +17,8 @@ def cells(scale: int) -> list[dict]:
 
 
 def run(cell: dict) -> dict:
-    """The kernel's mean, and that of draws: PG(1, c) is a weighted sum of exponentials (Polson, Scott & Windle 2013).
+    """Compute the kernel's mean, and the mean of draws: PG(1, c) is a weighted sum of exponentials (Polson, Scott &
+    Windle 2013).
 
     The terms after the last that is drawn are replaced by their mean.
     """

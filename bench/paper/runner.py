@@ -69,7 +69,7 @@ with the reading of the data where a cell is the first to need them.
 
 
 def missing(needs) -> list[str]:
-    """What is neither a folder of VIPS_FAST_DATA, nor set in the environment, nor a module that can be imported."""
+    """List missing folders of VIPS_FAST_DATA, variables of the environment and modules."""
     return [n for n in needs if not ((DATA / n).is_dir() or os.environ.get(n) or importlib.util.find_spec(n))]
 
 
@@ -193,12 +193,12 @@ def section(name, scale) -> str | None:
 
 
 def sources() -> dict[str, list]:
-    """What each source states: rows of item, what it is, its code, its tests."""
+    """List the statements of each source: rows of item, meaning, code, tests."""
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
 def page(scale) -> tuple[str, list[str]]:
-    """docs/papers.md, anew from what has been run, and the figures whose part could not be made."""
+    """Make docs/papers.md anew from finished runs; also return the figures whose part could not be made."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
     overview, parts, failed = [], [], []
@@ -235,7 +235,7 @@ def main(argv=None) -> int:
     unknown = [part for part in arguments.only if not any(part in name for name in FIGURES)]
     if unknown:
         parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
-    # A whole name means that figure alone.
+    # A whole name means only that figure.
     names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
     for name in list(names):
         if lacking := missing(importlib.import_module(name).NEEDS):

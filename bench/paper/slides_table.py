@@ -25,7 +25,7 @@ TITLE = "Slides: the three scenarios of private gradient descent, Adult"
 NEEDS = ("adult",)
 EPSILON, DELTA, STEPS, SHARE, RUNS = 1.0, 1e-5, 50, 0.05, 20
 RDP = dict(accountant="rdp", conversion="classical")
-#: scenario -> what is printed, what holds; C is the clip, B the sensitivity of the sum, which the slides take to be C.
+
 FORMULAS = {
     "laplace": (
         "1: σ = C/(m ln(1+(e^(ε/T)−1)n/m))",

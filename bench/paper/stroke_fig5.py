@@ -34,8 +34,7 @@ METHODS = (*FREE, MOMENTS, STRONG, ERM, EXACT, GAUSSIAN_ERM, OURS)
 
 
 def cells(scale: int) -> list[dict]:
-    """One run in full, an hour of a core; the quick form has four, each with a tenth of the codes and so many patients
-    that noise over signal is that of the whole."""
+    """Plan one run in full, an hour of a core, or four with a tenth of the codes, at the same noise over signal."""
     codes, train = 4_146 // scale, round(10_069 / math.sqrt(scale))
     runs = 1 if scale == 1 else 4
     return [

@@ -8,7 +8,7 @@ for adding or removing a text. Methods:
 - scikit-learn: LogisticRegression with C = 30, no privacy;
 - ours: ``BayesianLogisticRegression(covariance="spherical", n_steps=50)``, rows of norm 1;
 - DP-SGD: `peers.DPSGDLogisticRegression` with the tightest accountant; rows of norm 1 or 10/3, beside
-  which its constant of 1 is what ours is (0.3);
+  which its constant of 1 equals ours (0.3);
 - DP Frank-Wolfe (Talwar, Thakurta & Zhang 2015; for sparse texts Raff, Khanna & Lu 2023, whose steps are the same
   ones, faster): `frank_wolfe` below; rows with a largest entry of 1.
 

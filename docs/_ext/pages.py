@@ -1,4 +1,4 @@
-"""Writes the reference, before Sphinx reads: a page for each public package, and one for the commands.
+"""Write the reference, before Sphinx reads: pages for packages and commands.
 
 The packages' names come from their ``__all__``, and the commands from the shell's table, so neither list can be
 forgotten.
@@ -20,7 +20,7 @@ from vips_fast.cli.options import Command
 from vips_fast.cli.parser import usage
 from vips_fast.cli.tables import PROGRAM
 
-#: Modules of which users take names although no ``__all__`` lists them, and these names.
+#: Names for users that no ``__all__`` lists, by their modules.
 OTHERS = {
     "vips_fast.engine": {
         "budget": ("Budget", "BudgetExceededError"),
@@ -41,7 +41,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _prepare(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
-    """Bring a docstring to what napoleon and reStructuredText take.
+    """Bring a docstring to a form for napoleon and reStructuredText.
 
     Bars of absolute values are no substitutions. A paragraph that ends a section, with the errors that are raised, is
     no further entry of its list.
@@ -65,7 +65,7 @@ def _bars(line: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the pages into ``folder``; those that nobody writes any more are removed."""
+    """Write the pages into ``folder``; remove pages that are no longer written."""
     folder.mkdir(exist_ok=True)
     pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
     for path in folder.glob("*.md"):
@@ -78,7 +78,7 @@ def write(folder: Path) -> None:
 
 
 def public() -> dict[str, list[tuple[str, str]]]:
-    """For each public package its names: (where Sphinx finds it, name)."""
+    """List for each public package its names: (where Sphinx finds it, name)."""
     names = ["vips_fast"]
     names += [found.name for found in pkgutil.walk_packages(vips_fast.__path__, "vips_fast.") if found.ispkg]
     known = {}
@@ -92,7 +92,7 @@ def public() -> dict[str, list[tuple[str, str]]]:
 
 
 def packages() -> dict[str, str]:
-    """Page by name of the package. An object is described once, where it is first met; elsewhere a line leads there."""
+    """Write a page for each package. An object is described once; on other pages a line leads there."""
     seen: dict[int, str] = {}
     pages = {}
     for package, names in public().items():
@@ -125,7 +125,7 @@ def _directive(path: str, thing: object) -> list[str]:
 
 
 def _comment(path: str) -> list[str]:
-    """The comment ``#:`` at a constant's definition, which may stand in any module of its package."""
+    """Find the comment ``#:`` at a constant's definition, in any module of its package."""
     package, _, name = path.rpartition(".")
     module = importlib.import_module(package)
     inner = [found.name for found in pkgutil.iter_modules(module.__path__, f"{package}.")]

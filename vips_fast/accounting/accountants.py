@@ -82,7 +82,7 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
-    """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity where nothing is guaranteed.
+    """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity without a guarantee.
 
     `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
     ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang, autodp). The function is pure, and the last answers are

@@ -92,9 +92,9 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
-    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, that of how many
-    records of each kind were drawn, is accounted for. Under random allocation the ratios are those of whole epochs;
-    half of the prior is on minibatches that are the same in all epochs, so that these are found too.
+    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, by the drawn number
+    of records of each kind, is accounted for. Under random allocation the ratios are those of whole epochs; half of the
+    prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Stage):
@@ -192,7 +192,7 @@ def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """delta(epsilon) of whole runs: the accountant's claim against what an attack attains."""
+    """Compare delta(epsilon) of whole runs: the accountant's claim and an attack."""
     multiplier = float(bench.adapter.settings.get("noise_multiplier") or 1.0)
     with_record, event = _scores(bench, True, multiplier, sizes.runs)
     without, _ = _scores(bench, False, multiplier, sizes.runs)

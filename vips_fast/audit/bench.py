@@ -1,7 +1,7 @@
 """The bench that a model is audited on: the engine's contract, and seams to put other parts in.
 
-All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets go through the estimator's own
-reader, and what comes out is a `Stage` run. Nothing here knows what a model is made of.
+All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
+the result is a `Stage` run. Nothing here knows the parts of a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ class Still(Part):
 
 
 class Watched(Part):
-    """A backend that remembers which records, with which random words, each sum was made from."""
+    """A backend that remembers the records and random words of each sum."""
 
     def sum(self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, *more: Any) -> np.ndarray:
         """The inner backend's."""

@@ -15,7 +15,7 @@ _SHARDS = (2, 5, 16)
 
 
 def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Bits of one record's contribution, alone and in company, at the public start and later."""
+    """Compare one record's contribution by itself and in company, at the public start and later."""
     adapter = bench.adapter
     purity = _Purity(bench, [adapter.generated(rng, adapter.wide) for _ in range(adapter.many)], rng)
     checks = [purity.shards("any shards, first step"), purity.threads(16, "16 threads, first step")]
@@ -75,7 +75,7 @@ class _Purity:
         return Check(name, same, detail=f"sum of {self.n} records, bit for bit")
 
     def shards(self, name: str) -> Check:
-        """Additivity: shards that are read alone, added in any order."""
+        """Check additivity: add shards, each read by itself, in any order."""
         bad = 0
         for count in _SHARDS:
             shard_of = self.rng.integers(count, size=self.n)

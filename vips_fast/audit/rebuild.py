@@ -69,7 +69,7 @@ def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
 
 
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
-    """Verify saved models in another process, which is told class, model folder and transcript and nothing else.
+    """Verify saved models in another process, from class, model folder and transcript.
 
     For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and what the loaded model has as
     ``attributes`` and ``held``. Raises RuntimeError if the other process fails.
@@ -114,7 +114,7 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 class Fitted:
     """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
 
-    ``folder`` is empty, and takes model and transcript; ``rng`` is that of the invented records.
+    ``folder`` is empty, and takes model and transcript; ``rng`` draws the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):

@@ -1,4 +1,4 @@
-"""Layer A, replay: how far one raw record moves what would be noised."""
+"""Layer A, replay: how far one raw record moves the sums before the noise."""
 
 import math
 from collections.abc import Mapping, Sequence

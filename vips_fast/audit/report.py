@@ -11,7 +11,7 @@ from ..accounting import Relation
 class Check:
     """One comparison, in words in ``detail``.
 
-    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 where nothing is left
+    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 if nothing is left
     to chance.
     """
 
@@ -25,7 +25,7 @@ class Check:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """The checks of one layer; ``figures`` holds what a reader may want to plot."""
+    """The checks of one layer; ``figures`` holds values to plot."""
 
     layer: str
     title: str
@@ -47,7 +47,7 @@ class LayerResult:
         """The verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability
-        ``by_chance`` squared. Any other fails where either does. The figures are those of the second draw.
+        ``by_chance`` squared. Any other fails if either does. The figures come from the second draw.
         """
         checks = []
         for one, other in zip(self.checks, second.checks, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 def clopper_pearson(successes: float, trials: float, error: float) -> tuple[float, float]:
     """Exact lower and upper bound of a proportion, each of which may fail with probability ``error``.
 
-    Clopper & Pearson 1934. Numbers that are not whole are those of an effective sample (Korn & Graubard 1998), and the
+    Clopper & Pearson 1934. Numbers that are not whole belong to an effective sample (Korn & Graubard 1998), and the
     bounds are no longer exact.
     """
     from scipy.special import betaincinv
@@ -45,7 +45,7 @@ def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float
     rate at most a and false negative rate at most b (Clopper-Pearson), a mechanism
     that is mu-GDP needs Phi^-1(1 - a) - Phi^-1(b) <= mu (Dong, Roth & Su 2022, Eq. 6).
 
-    Parameters and errors are those of `mu_interval`.
+    Parameters and errors are the same as of `mu_interval`.
     """
     if first.mean() > second.mean():
         first, second = second, first

@@ -49,7 +49,7 @@ def check_counts(
 
     Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or
     int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64
-    from 2**31 stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
+    from 2**31 stored entries on. `X` is not changed; the result shares its memory if nothing had to be converted.
 
     Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
     either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,
@@ -122,7 +122,7 @@ def _checked(
     X = matrix
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
-    # The sums of rows come before those of repeated entries, so that neither can overflow.
+    # Rows are summed before repeated entries, so that neither can overflow.
     parts = without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
     if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
         parts = _with_dtype(parts, allow_float)

@@ -2,7 +2,7 @@
 
 Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
 ValueError that names the file and, where the fault is in its form, the line; the contents of a line are never shown,
-since they are private. ``vocabulary`` and ``invalid`` mean in every reader what they mean in `load_corpus`.
+since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
 """
 
 import os
@@ -61,7 +61,7 @@ def load_corpus(
     vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
         The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
     format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "xlsx", "folder"} or None
-        None looks at the contents: at those of a file for counts where no ``text`` is given.
+        None looks at the contents, and only at those of a file of counts if no ``text`` is given.
     n_features : int or None
         Number of words, for formats that do not say it (LDA-C) and as a check for the others.
     text : str, sequence of str or None
@@ -95,9 +95,9 @@ def load_corpus(
 
 
 def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
-    """Whether what `load_corpus` would read with these arguments are raw records, and not counts.
+    """Tell whether `load_corpus` would read raw records with these arguments, and not counts.
 
-    Raises ValueError for an unknown format, for columns of counts, and where the format cannot be told; OSError if the
+    Raises ValueError for an unknown format, for columns of counts, and if the format cannot be told; OSError if the
     file does not open.
     """
     if format is not None:
@@ -117,7 +117,7 @@ def read_sparse(
 
     Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
     ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
-    ``max_bytes``, and MemoryError, are those of `read_npz`; other errors those of `load_corpus`.
+    ``max_bytes``, and MemoryError, are as in `read_npz`, other errors as in `load_corpus`.
     """
     words = _given(vocabulary)
     arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
@@ -171,7 +171,7 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
 def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
     """The documents of a docword file in their order, some at a time; their counts are not checked.
 
-    Raises what `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
+    Raises as `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
     """
     with naming(path), open_text(path) as file:
         header: list[int] = []
@@ -267,7 +267,7 @@ def count_pieces(
 ) -> tuple[tuple[str, ...] | None, Iterator[Any]]:
     """The words of a file of counts, if any, and its documents, a docword file's some at a time.
 
-    Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read. With
+    Arguments and errors are the same as of `load_corpus`, with errors of `docword_pieces` as it is read. With
     ``invalid="drop"``, which insists on no order, a docword file is read as a whole.
     """
     if (format or _guess(Path(path))) == "docword" and invalid == "raise":

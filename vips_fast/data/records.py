@@ -45,7 +45,7 @@ _CHUNK = 1 << 20
 _BAD = "\udc80"
 #: Advice about the encoding that is most often another one.
 _WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
-#: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
+#: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
 
@@ -106,7 +106,7 @@ def read_batches(
         is not valid CSV ends with its first line, so that it takes no other record with it.
     progress : function or None
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
-        standard input the size is 0, and the bytes are those of its text.
+        standard input the size is 0, and the bytes come from its text.
 
     Raises OSError if a file does not open, ImportError if pyarrow is missing, and ValueError if the source has not
     the columns, is empty, is no whole gzip or Parquet file, or (with "raise") a record is broken.
@@ -217,7 +217,7 @@ class Records:
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
         """Texts and numbers of persons, some at a time; from the beginning, where the source can be read again.
 
-        Numbers are by the first appearance of persons. Raises what `read_batches` raises, and ValueError if there are
+        Numbers are by the first appearance of persons. Raises as `read_batches` does, and ValueError if there are
         no records or, with its number, a record has no person; with invalid="drop" it is then an empty one of person
         -1, nobody.
         """
@@ -248,8 +248,8 @@ class Records:
     def corpus(self, vocabulary: Vocabulary, analyzer: Any = None, *, vocabulary_size: int = 8000) -> Corpus:
         """Counts of a public vocabulary's tokens, a document for each record, with ``groups`` where persons are known.
 
-        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` are those of
-        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts only a batch of the records is held.
+        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` have the meaning in
+        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts, memory holds only a batch of the records.
         """
         words = public_vocabulary(vocabulary, analyzer, size=vocabulary_size)
         codes: list[np.ndarray] = []
@@ -347,8 +347,8 @@ def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Itera
 
 
 def _header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str], list[str]]:
-    """Find the delimiter with which the header has the columns, the header, and the lines that were read."""
-    # A header may be quoted over several lines: what the attempts have read is kept for the next.
+    """Find the delimiter that divides the header into the columns; also return the header and the lines read."""
+    # A header may be quoted over several lines: each attempt leaves its lines for the next.
     read: list[str] = []
 
     def kept() -> Iterator[str]:
@@ -498,7 +498,7 @@ def _parquet(
 
 
 def _cells(column: Any, drop: bool) -> list[Any]:
-    """Make a list of a Parquet column; with ``drop``, what is not UTF-8 is `BROKEN`."""
+    """Make a list of a Parquet column; with ``drop``, a cell that is not UTF-8 is `BROKEN`."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -572,7 +572,7 @@ def _stream(
 
 
 def _slice(column: Any, first: int, last: int) -> list[Any]:
-    """Some cells of a column as a list; what is missing is None."""
+    """Make a list of some cells of a column; a missing cell is None."""
     if hasattr(column, "iloc"):
         part = column.iloc[first:last]
         return list(part.astype(object).where(part.notna(), None))

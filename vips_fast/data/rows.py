@@ -23,7 +23,7 @@ def binary_records(
     them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros that is marked
     as not usable, and says nothing about it. ``least_rows=0`` takes a matrix without rows too.
 
-    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared where nothing had to be
+    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be
     converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".
 
     Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width

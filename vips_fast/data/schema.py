@@ -1,6 +1,6 @@
 """What the columns of a table are, said in public before any row is read.
 
-A schema fixes how each cell becomes numbers, from public bounds and lists of values alone. Nothing is learned from the
+A schema fixes how each cell becomes numbers, from public bounds and lists of values. Nothing is learned from the
 rows, so an encoding spends no privacy, and a row's is the same in any company. The file is TOML, a table a column in
 the order of the features::
 
@@ -32,7 +32,7 @@ the order of the features::
     kind = "ignore"
 
 A category may have a ``reference``, the value that the effects of its other values are measured from; by default its
-first. ``missing`` and ``unknown`` say what becomes of a cell without a value and of one that is not among ``values``:
+first. ``missing`` and ``unknown`` decide about a cell without a value and about one that is not among ``values``:
 "refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
 ``name=?`` and ``name=*``.
 """
@@ -191,7 +191,7 @@ class Column:
         return tuple(made)
 
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
-        """Number of each cell's value among ``values``, negative where it has none."""
+        """Number each cell's value among ``values``, negative without one."""
         known = {value: code for code, value in enumerate(self.values)}
         codes = (_MISSING if is_null(cell, nulls) else known.get(text_of(cell), _UNKNOWN) for cell in _listed(cells))
         return np.fromiter(codes, dtype=np.int64)
@@ -307,11 +307,11 @@ class Schema:
         where: str = "row",
         lines: Sequence[int] | None = None,
     ) -> sparse.csr_array:
-        """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.
+        """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)).
 
         ``cells`` maps each of `names` to a list or array of texts, numbers or missing values (None, NaN), equally many.
         A cell that the schema refuses ends the encoding, or with ``invalid="nan"`` becomes NaN, for an estimator's own
-        ``invalid`` to settle. For messages, ``where`` is what a row is called, and ``lines`` its number in place of
+        ``invalid`` to settle. For messages, ``where`` is the name of a row, and ``lines`` its number in place of
         that from 0.
 
         Raises ValueError if a column is missing, or a cell is refused. The message has row and column, never the cell.
@@ -347,7 +347,7 @@ class Schema:
         table, columns = np.stack(entries, axis=1), np.stack(places, axis=1)
         present = table != 0
         indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-        # Some users of sparse matrices, such as liblinear, read int32 indices alone.
+        # Some users of sparse matrices, such as liblinear, read only int32 indices.
         dtype = np.int32 if indptr[-1] <= INT32_MAX else np.int64
         matrix = (table[present], columns[present].astype(dtype), indptr.astype(dtype))
         return sparse.csr_array(matrix, shape=(len(table), start))
@@ -382,7 +382,7 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """The schema in a text of TOML; ValueError for one that is none."""
+        """Read the schema in a text of TOML; ValueError for other texts."""
         try:
             said = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -415,7 +415,7 @@ class Schema:
 
 
 def draft(names: Iterable[str]) -> str:
-    """A template of a schema for columns of these names, to be filled in from what is publicly known of them."""
+    """Write a template of a schema for these columns, to fill in from public knowledge."""
     head = (
         "# Fill in from public knowledge, never from the rows. kind is one of\n"
         "#   number (low, high; centred = false for amounts from 0), category (values; reference = the one that\n"

@@ -30,7 +30,7 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and where there are some n labels,
+    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and if there are some n labels,
     numbers or strings, and n labels of persons (`vips_fast.data.groups.canonical_label`).
     """
 
@@ -43,8 +43,8 @@ def draw_bins(n_units: int, n_bins: int) -> np.ndarray:
     """A bin from 0 to n_bins − 1 for each unit, int64, from fresh words of the operating system.
 
     Every unit's bin is uniform and independent of all else, exactly. Let w be uniform on 0 … 2^64 − 1 and
-    L = t ⌊2^64 / t⌋. Words w ≥ L are drawn again; given w < L, w is uniform on L numbers, of which every residue
-    modulo t has ⌊2^64 / t⌋, so w mod t is uniform. Nothing of the unit enters. This is what the accounting of random
+    L = t ⌊2^64 / t⌋. Words w ≥ L are drawn again; given w < L, w is uniform on L numbers. Every residue modulo t has
+    ⌊2^64 / t⌋ of them, so w mod t is uniform. Nothing of the unit enters. This is what the accounting of random
     allocation assumes; the words are not kept.
     """
     limit = np.uint64((2**64 // n_bins * n_bins - 1) % 2**64)
@@ -89,7 +89,7 @@ def write_shards(
     vocabulary : sequence of str or None
         The public word of each column.
     files : mapping from name to text, or None
-        Public files that are kept beside the rows, such as ``schema.toml``.
+        Public files to lie beside the rows, such as ``schema.toml``.
 
     Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
     range, there are no rows, batches do not fit each other, or values are invalid.
@@ -283,14 +283,14 @@ def _write(
     files: Mapping[str, str],
     bins: np.ndarray | None = None,
 ) -> None:
-    """Shards of the pieces, none of which is divided, then the manifest: a folder without one does not open."""
+    """Write shards of whole pieces, then the manifest: a folder without one does not open."""
     shards: list[dict[str, Any]] = []
     held: list[_Rows] = []
     size, single, width = 0, True, 0
     for piece in pieces:
         width, single = piece.n_features, single and piece.arrays()["values"].dtype == np.float32
         piece = piece.small()
-        # As many bytes as it will have, nearly: a shard's type is that of its largest number.
+        # About its final size in bytes: the largest number of a shard decides its type.
         stored = sum(array.nbytes for array in piece.arrays().values())
         if held and size + stored > limit:
             shards.append(_shard(folder, len(shards), held))

@@ -1,8 +1,8 @@
-"""Corpora on disk: shards that are mapped into memory, of which only the rows that are asked for are read.
+"""Corpora on disk: shards that are mapped into memory and read row by row, on request.
 
 A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files: of counts and other
-sparse rows ``values``, ``indices`` and ``indptr``, of dense rows ``values`` alone; and, one entry a row, ``labels``,
-``persons`` and ``usable`` where there are any. numpy maps such files with no further package. (Arrow would need one,
+sparse rows ``values``, ``indices`` and ``indptr``, of dense rows only ``values``; and, one entry a row, ``labels``,
+``persons`` and ``usable`` if there are any. numpy maps such files with no further package. (Arrow would need one,
 and Zarr unpacks what it reads into memory.) Numbers stand in the smallest type that holds them.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
@@ -33,12 +33,11 @@ VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
 KINDS = ("counts", "numbers", "binary")
 SPARSE, DENSE = {"values", "indices", "indptr"}, {"values"}
 
-#: Shards that are mapped at a time: rows are asked for in the order of the disk.
+#: Shards that are mapped at a time: rows are read in the order of the disk.
 _OPEN = 8
 #: Bytes of rows that are worked on in one piece, or asked for ahead of their turn.
 PIECE, _AHEAD = 1 << 23, 1 << 26
-#: What is given back begins so many bytes before what was read: a fault may map all of a large page of the cache, and
-#: rows are asked for in ascending order.
+
 _BEHIND = 1 << 21
 
 

@@ -37,7 +37,7 @@ _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT = re.compile(r"\d")
 #: Pieces of texts whose tokens are remembered: some 20 MB.
 _REMEMBERED = 1 << 18
-#: Characters whose pieces are held at one time: few enough for the processor's second cache.
+#: Characters whose pieces are in memory at one time: few enough for the processor's second cache.
 _AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
 
@@ -118,7 +118,7 @@ class Analyzer:
         a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
         words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, the first 30 are kept.
         The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra "segment").
-        "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
+        "paper": only a to z, as in the paper's code ("T4" becomes "t").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}
@@ -132,7 +132,7 @@ class Analyzer:
         A public function from a word to its base form, such as "ran" to "run". Files keep its name only. To use such a
         file, give the function to an analyzer of this process first.
 
-    Raises ValueError for a setting that is none of these.
+    Raises ValueError for other settings.
     """
 
     words: str = "unicode"
@@ -202,7 +202,7 @@ class Analyzer:
         return [token for token in found if self._kept(token)]
 
     def _found(self, text: str) -> list[str]:
-        """Find the words of a normal text, with the segmenter where there are no spaces."""
+        """Find the words of a normal text, with the segmenter for text without spaces."""
         if self.words not in SEGMENTERS:
             return _pattern().findall(text)
         segment, words = load_segmenter(self.words), []

@@ -36,7 +36,7 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
                         continue
                     d = len(_vector(line, len(fields) - 1, number))
                 v = columns.get(word)
-                # A line of more fields is that of a phrase which begins with the word.
+                # A line of more fields belongs to a phrase which begins with the word.
                 if v is not None and v not in found and len(line.split()) <= d + 1:
                     found[v] = _vector(line, d, number)
             if d > 0 and len(found) == len(columns):

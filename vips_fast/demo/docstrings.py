@@ -22,7 +22,7 @@ from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
 #: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
-#: that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
+#: that other packages of an environment do not change the corpus, and begins with what every environment of this
 #: package has.
 PACKAGES = tuple(
     """
@@ -69,10 +69,10 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
     """Docstrings of the standard library and of installed packages as a corpus.
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
-    identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
+    identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
     identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
     where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
-    of more than that, those with the smallest SHA-256 of their text are kept. The same installation gives the same
+    of more than that, it takes those with the smallest SHA-256 of their text. The same installation gives the same
     corpus; `details` has the number of documents of each package, and `groups` numbers the source file that each was
     found in first.
 

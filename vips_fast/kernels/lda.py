@@ -154,7 +154,7 @@ def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tu
 
 
 def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
-    """Refuse counts of documents, those of row pointers, that are negative, not finite, or too many."""
+    """Refuse numbers of documents in row pointers that are negative, not finite, or too large."""
     if not len(counts):
         return
     # Negative numbers are large ones without their sign; NaN fails both comparisons.

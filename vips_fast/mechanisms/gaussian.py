@@ -53,7 +53,7 @@ class GaussianMechanism:
 
     @property
     def spacing(self) -> float:
-        """Lattice spacing, a power of two, from public numbers alone."""
+        """Lattice spacing, a power of two, from public numbers."""
         return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:

@@ -1,7 +1,7 @@
 """Textbook mechanisms: each returns a release together with its event.
 
 Float noise of the usual samplers leaks (Mironov 2012), so no float is noised here. Values are truncated to a
-power-of-two lattice, the sensitivity grows by what truncation can move, and the noise is an exactly rounded sample:
+power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample:
 rounding an integer plus a continuous sample is post-processing of the continuous mechanism, so the event's bounds hold
 word for word. Random bits come from the operating system; there is no seed.
 
