@@ -30,7 +30,7 @@ CSRC = ROOT / "csrc"
 
 
 def make_variables(path: Path) -> dict[str, list[str]]:
-    """The variables of csrc/sources.mk, each a list of words."""
+    """Return the variables of csrc/sources.mk, each a list of words."""
     out: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):

@@ -84,7 +84,7 @@ def runs(n):
 
 
 def outcome(train, test, topics, length, distinct, epsilon, near):
-    """The gain of a fit, and its readable words a topic."""
+    """Return the gain of a fit, and its readable words a topic."""
     model = LatentDirichletAllocation(
         topics,
         doc_length=length,
@@ -148,7 +148,7 @@ def stored():
 
 
 def planned(row):
-    """The plan for a row."""
+    """Return the plan for a row."""
     n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
     return plan(
         n,
@@ -186,7 +186,7 @@ def constants():
 
 
 def percent(gain):
-    """A share in whole percents, with a true minus."""
+    """Return a share in whole percents, with a true minus."""
     return f"{100 * gain:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
 
 

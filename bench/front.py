@@ -33,7 +33,7 @@ Way = Iterator[tuple[float, np.ndarray]]
 
 
 def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
-    """The words of each document, dealt to two halves by coins."""
+    """Return the words of each document, dealt to two halves by coins."""
     first = np.random.default_rng(seed).binomial(X.data, 0.5).astype(X.data.dtype)
     parts = [sp.csr_array((part, X.indices, X.indptr), shape=X.shape).copy() for part in (first, X.data - first)]
     for part in parts:

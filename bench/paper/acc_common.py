@@ -52,7 +52,7 @@ def generic_delta(q, z, steps, eps):
 
 
 def event(q, z, steps):
-    """The run: Poisson sampling, add or remove one record."""
+    """Return the run: Poisson sampling, add or remove one record."""
     one = GaussianEvent(z) if q >= 1 else PoissonSampledEvent(q, GaussianEvent(z))
     return SelfComposedEvent(one, steps)
 

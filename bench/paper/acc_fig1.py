@@ -47,7 +47,7 @@ def run(cell):
 
 
 def ours(at, X, y, X_test, y_test):
-    """The package's loop; the Bayesian accountant watches."""
+    """Run the package's loop, watched by the Bayesian accountant."""
     from acc_network import accuracy, network, train
 
     steps, epochs_of = steps_of(at[-1]), {steps_of(e): e for e in at}
@@ -89,7 +89,7 @@ def ours(at, X, y, X_test, y_test):
 
 
 def opacus(at, X, y, X_test, y_test):
-    """The same network, batches, noise, clip and steps in Opacus."""
+    """Train in Opacus, with the same network, batches, noise, clip and steps."""
     import warnings
 
     import torch

@@ -102,7 +102,7 @@ class NetworkModel(Model):
             raise ValueError("spacing: expected one at which a squared norm is below 2^53")
 
     def parameters(self):
-        """The network's parameters by name, single precision."""
+        """Return the network's parameters by name, single precision."""
         parts = self.theta.float().split([math.prod(shape) for shape in self.names.values()])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.names.items(), parts)}
 
@@ -144,12 +144,12 @@ class NetworkModel(Model):
         self.theta = torch.as_tensor(state["theta"]).clone()
 
     def result(self):
-        """The parameters."""
+        """Return the parameters."""
         return {"theta": self.theta.numpy().copy()}
 
 
 def train(net, X, y, *, batch, noise, clip, rate, steps, delta, pairs=0, see=None, callback=None):
-    """A private run of `NetworkModel`; returns the model and its ledger."""
+    """Run `NetworkModel` privately; return the model and its ledger."""
     model = NetworkModel(net, clip, rate)
     sampler = PoissonSampler(len(y), batch)
     plan = make_plan(model, sampler, noise, n_steps=steps, delta=delta, taints=(TAINT,))

@@ -49,7 +49,7 @@ def run(cell):
 
 
 def rounds_to(value, text):
-    """Whether a value is the printed one to its digits."""
+    """Tell whether a value is the printed one to its digits."""
     digits = len(text.partition(".")[2])
     return f"{value:.{digits}f}" == f"{float(text):.{digits}f}"
 
@@ -245,5 +245,5 @@ hides no such person."""
 
 
 def draw(rows, folder):
-    """A table has no picture."""
+    """Draw nothing: a table has no picture."""
     return []

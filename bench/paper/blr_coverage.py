@@ -53,7 +53,7 @@ def simulate(design, run, n, d, scale=3.0):
 
 
 def prior_precision(mean, covariance):
-    """The variational update of alpha."""
+    """Return the variational update of alpha."""
     return (0.01 + len(mean) / 2) / (0.01 + (mean @ mean + np.trace(covariance)) / 2)
 
 
@@ -72,7 +72,7 @@ def all_records(X, y):
 
 
 def one_release(X, y, epsilon, rng):
-    """The posterior given one noised release; see the module."""
+    """Return the posterior given one noised release; see the module."""
     n, bound = len(X), math.sqrt(2)
     X = np.hstack([X, np.ones((n, 1))])
     d = X.shape[1]

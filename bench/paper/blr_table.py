@@ -74,7 +74,7 @@ def split(n, run):
 
 
 def estimator(method, epsilon, n, settings=None):
-    """The estimator of a row."""
+    """Return the estimator of a row."""
     if method == "scikit-learn":
         from sklearn.linear_model import LogisticRegression
 
@@ -104,7 +104,7 @@ def one(method, epsilon, run, X, y, settings=None):
 
 @lru_cache(2)
 def table_of(name):
-    """A data set."""
+    """Return a data set."""
     if name == "adult":
         return read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
     return read_abalone(next((DATA / "abalone").glob("abalone.data*")))

@@ -124,7 +124,7 @@ def can_embed():
 
 
 def ready(task):
-    """Whether the task's vectors are there or can be made."""
+    """Tell whether the task's vectors are there or can be made."""
     there = all((STORE.parent / f"sentences-{name}.npy").exists() for name in ("train", "test", "articles"))
     return task not in SENTENCES or there or can_embed()
 
@@ -228,7 +228,7 @@ def cell(task, method, epsilon, run):
 
 
 def publicly(task):
-    """The methods without privacy."""
+    """List the methods without privacy."""
     return ("ours", "k-means", "k-means, all")[: 3 if task == "posts, sentences" else 2]
 
 

@@ -29,7 +29,7 @@ PAPER = ("moments accountant", "strong composition", "no clipping")
 
 
 def event(size, z):
-    """One epoch of the paper's run, with its sampling and relation."""
+    """Return one epoch of the paper's run, with its sampling and relation."""
     return SelfComposedEvent(WithoutReplacementEvent(size, N, GaussianEvent(z, relation="replace_one")), N // size)
 
 

@@ -65,7 +65,7 @@ def _images():
 
 @functools.lru_cache(1)
 def _fitted(epsilon, run):
-    """The model of a run, and its samples."""
+    """Return the model of a run, and its samples."""
     train, _, labels, _ = _images()
     privacy = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=DELTA)
     model = ClassConditionalNetwork(COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy)

@@ -113,7 +113,7 @@ class Comparison:
 
 
 def topics(arguments, corpus):
-    """The tables of topic models."""
+    """Return the tables of topic models."""
     X, persons, Y, settings, limits = corpus()
     X.data = X.data.astype(np.int32)
     merged = sp.csr_array((np.ones(len(persons), np.int32), (persons, np.arange(len(persons))))) @ X

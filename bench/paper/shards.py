@@ -82,7 +82,7 @@ def write(arguments):
 
 
 def matrix(corpus, dtype=np.int32):
-    """All rows in memory, filled in place."""
+    """Return all rows in memory, filled in place."""
     rows = np.arange(corpus.n_rows)
     lengths = np.concatenate([corpus.lengths(rows[a : a + 10**6]) for a in range(0, len(rows), 10**6)])
     X = sp.csr_array(corpus.shape, dtype=dtype)

@@ -40,7 +40,7 @@ FORMULAS = {
 
 
 def event(scenario, n, z):
-    """A run with noise of z times the sensitivity that holds."""
+    """Return a run with noise of z times the sensitivity that holds."""
     if scenario == "laplace":
         one = WithoutReplacementEvent(round(SHARE * n), n, LaplaceEvent(z))
     elif scenario == "zcdp":
@@ -51,7 +51,7 @@ def event(scenario, n, z):
 
 
 def noise(scenario, formula, n):
-    """The noise over the sensitivity that holds."""
+    """Return the noise over the sensitivity that holds."""
     if scenario == "laplace":
         z = 1 / math.log1p(math.expm1(EPSILON / STEPS) * n / round(SHARE * n))
         return z if formula == "right" else z / 2

@@ -73,7 +73,7 @@ def corpora():
 
 
 def purchased(rows, n, groups=None, **settings):
-    """A fitted vocabulary."""
+    """Return a fitted vocabulary."""
     return PrivateVocabulary(delta=DELTA, n_records=n, **settings).fit(rows, groups=groups)
 
 

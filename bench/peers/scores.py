@@ -67,7 +67,7 @@ class ScoreModel(Model):
         self._moment = np.outer(self._center, self._center)
 
     def _rows(self, block: Rows) -> Rows:
-        """The rows that multiply the residual."""
+        """Return the rows that multiply the residual."""
         return block
 
     def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class ScoreModel(Model):
         self._take()
 
     def result(self) -> dict[str, np.ndarray]:
-        """The kept iterates."""
+        """Return the kept iterates."""
         return {"samples": self._kept}
 
 

@@ -32,6 +32,10 @@ OTHERS = {
 }
 
 
+#: Folder of the classes' pages, below the packages'.
+CLASSES = "classes"
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Sphinx's hook."""
     app.add_lexer("cron", BashLexer)
@@ -66,10 +70,10 @@ def _bars(line: str) -> str:
 
 def write(folder: Path) -> None:
     """Write the pages into ``folder``; remove pages that are no longer written."""
-    folder.mkdir(exist_ok=True)
+    (folder / CLASSES).mkdir(parents=True, exist_ok=True)
     pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
-    for path in folder.glob("*.md"):
-        if path.name not in pages:
+    for path in folder.rglob("*.md"):
+        if path.relative_to(folder).as_posix() not in pages:
             path.unlink()
     for name, text in pages.items():
         path = folder / name
@@ -92,7 +96,7 @@ def public() -> dict[str, list[tuple[str, str]]]:
 
 
 def packages() -> dict[str, str]:
-    """Write a page for each package. An object is described once; on other pages a line leads there."""
+    """Write a page for each package and class. An object is described once; on other pages a line leads there."""
     seen: dict[int, str] = {}
     pages = {}
     for package, names in public().items():
@@ -107,9 +111,18 @@ def packages() -> dict[str, str]:
         for _, _, thing, known in here + elsewhere:
             about = (inspect.getdoc(thing) or "").partition("\n\n")[0] if callable(thing) else ""
             lines.append(f"- :py:obj:`~{known}`" + (": " + _bars(" ".join(about.split())) if about else ""))
-        for path, _, thing, _ in here:
-            lines += ["", *_directive(path, thing)]
-        pages[package] = "\n".join([*lines, "```", ""])
+        classes = [path for path, _, thing, _ in here if isinstance(thing, type)]
+        for path, name, thing, _ in here:
+            if path in classes:
+                pages[f"{CLASSES}/{path}"] = "\n".join(
+                    [f"# {name}", "", "```{eval-rst}", *_directive(path, thing), "```", ""]
+                )
+            else:
+                lines += ["", *_directive(path, thing)]
+        lines += ["```", ""]
+        if classes:
+            lines += ["```{toctree}", ":hidden:", "", *(f"{CLASSES}/{path}" for path in classes), "```", ""]
+        pages[package] = "\n".join(lines)
     return pages
 
 

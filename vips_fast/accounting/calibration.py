@@ -35,7 +35,7 @@ def calibrate_noise_multiplier(
     rtol: float = 1e-3,
     **options: Any,
 ) -> float:
-    """The smallest noise multiplier whose event meets (epsilon, delta).
+    """Return the smallest noise multiplier whose event meets (epsilon, delta).
 
     ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The
     targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. At the result the

@@ -42,7 +42,7 @@ class ComparisonRow:
 
 
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
-    """The largest epsilon at `delta` that a known attack reaches.
+    """Return the largest epsilon at `delta` that a known attack reaches.
 
     No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is

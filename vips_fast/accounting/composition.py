@@ -66,7 +66,7 @@ def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> t
 
 
 def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_total: float) -> float:
-    """The optimal k-fold composition of (epsilon, delta)-DP mechanisms.
+    """Return the optimal k-fold composition of (epsilon, delta)-DP mechanisms.
 
     Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact smallest epsilon at
     `delta_total`; infinity where k steps already exceed `delta_total`.
@@ -85,7 +85,7 @@ def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_tota
 
 
 def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: float) -> float:
-    """The optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
+    """Return the optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
 
     It is exact where the distinct epsilons lead to at most 2^20 distinct losses; otherwise it is the privacy-loss
     distribution with relative accuracy 1e-6, rounded up.

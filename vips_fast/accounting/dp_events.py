@@ -98,7 +98,7 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
 
 
 def export_event(event: PrivacyEvent) -> dict[str, Any]:
-    """The event as JSON in the terms of dp-accounting.
+    """Return the event as JSON in the terms of dp-accounting.
 
     ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None where the event states
     no relation; ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf";
@@ -238,7 +238,7 @@ def to_dp_event(event: PrivacyEvent) -> Any:
 
 
 def from_dp_event(dp_event: Any, relation: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
-    """The event that a ``DpEvent`` stands for under `relation`.
+    """Return the event that a ``DpEvent`` stands for under `relation`.
 
     ``from_dp_event(to_dp_event(event), event.relation) == event`` for every event. Raises ValueError for an event of
     theirs without a counterpart here; TypeError for other objects; ImportError without dp-accounting.

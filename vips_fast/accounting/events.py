@@ -33,7 +33,7 @@ def round_up_probability(numerator: int, denominator: int) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """A field of an event as a JSON value."""
+    """Return a field of an event as a JSON value."""
     if isinstance(value, PrivacyEvent):
         return value.to_dict()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
@@ -447,7 +447,7 @@ def _names(cls: Any) -> list[str]:
 
 
 def event_from_dict(data: Any) -> PrivacyEvent:
-    """The event that `PrivacyEvent.to_dict` described.
+    """Return the event that `PrivacyEvent.to_dict` described.
 
     Raises TypeError or ValueError if `data` is not such a dictionary: unknown type, missing or extra keys, or values
     that the event refuses.
@@ -474,5 +474,5 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 
 def event_from_json(text: str) -> PrivacyEvent:
-    """The event that `PrivacyEvent.to_json` described."""
+    """Return the event that `PrivacyEvent.to_json` described."""
     return event_from_dict(json.loads(text))

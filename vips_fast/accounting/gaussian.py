@@ -47,7 +47,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``."""
+    """Return the smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``."""
     if mu == 0.0 or delta >= 1.0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     if math.isinf(mu) or delta <= 0.0:

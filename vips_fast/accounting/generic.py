@@ -70,7 +70,7 @@ def moments_accountant_epsilon(
 def generic_epsilon_v1(
     sampling_probability: float, noise_multiplier: float, steps: int, delta: float, *, heuristic: str
 ) -> float:
-    """The first version's formula, which is NOT a bound.
+    """Return the first version's formula, which is NOT a bound.
 
     It is the minimum over real lambda of (T lambda (lambda + 1) q^2 / (2 z^2) - ln delta) / lambda. For q = 0.05,
     z = 1.24, 20 steps and delta = 1e-4 it gives 0.79 where the exact value is 0.93. `heuristic` must be ``"v1"``, so

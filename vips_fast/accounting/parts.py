@@ -51,7 +51,7 @@ def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
 
 
 def _events(spent: Spent) -> list[PrivacyEvent]:
-    """The accounts as events, each once."""
+    """Return the accounts as events, each once."""
     events = (composed(counts) for counts in accounts(spent).values())
     return list(dict.fromkeys(event for event in events if event is not None))
 

@@ -70,7 +70,7 @@ def _minimum(f: Callable[[float], float], around: float) -> float:
 
 
 def zcdp_rho_for_target(epsilon: float, delta: float) -> float:
-    """The rho whose simple conversion gives `epsilon` at `delta`.
+    """Return the rho whose simple conversion gives `epsilon` at `delta`.
 
     rho = (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, in the form that does not cancel.
     """

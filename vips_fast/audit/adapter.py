@@ -53,7 +53,7 @@ class Adapter(ABC):
         self.settings, self.kind = dict(settings), kind or self.estimator_type
 
     def estimator(self, **overrides: Any) -> Any:
-        """An unfitted estimator of ``kind`` with the settings."""
+        """Return an unfitted estimator of ``kind`` with the settings."""
         return self.kind(**{**self.settings, **overrides})
 
     @abstractmethod
@@ -69,11 +69,11 @@ class Adapter(ABC):
         """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
 
     def tight(self, relation: str) -> bool:
-        """Whether the worst pair reaches the declared sensitivity under this relation."""
+        """Tell whether the worst pair reaches the declared sensitivity under this relation."""
         return True
 
     def adds_up(self) -> bool:
-        """Whether equal rows of one person add up to the clip."""
+        """Tell whether equal rows of one person add up to the clip."""
         return True
 
     @abstractmethod

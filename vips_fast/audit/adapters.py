@@ -93,7 +93,7 @@ class LdaAdapter(Adapter):
         return records
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One word, all words or a bag of some."""
+        """Return one word, all words or a bag of some."""
         record = np.zeros(columns, dtype=np.int32)
         kind = rng.integers(4)
         if kind == 0:
@@ -120,7 +120,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 
     def blank(self, entries: int) -> list[Any]:
-        """An empty document."""
+        """Return an empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
 
 
@@ -148,7 +148,7 @@ class SbnAdapter(Adapter):
         prepared.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """All ones against none."""
+        """Return the worst pair: all ones against none."""
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
     def tight(self, relation: str) -> bool:
@@ -196,7 +196,7 @@ class ClassesAdapter(Adapter):
         return [(((np.arange(self.small) + i) % 2).astype(np.uint8), i % 2) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """One record of each class."""
+        """Return one record of each class."""
         return [(np.zeros(columns, np.uint8), label) for label in (0, 1)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -240,11 +240,11 @@ class LogisticAdapter(Adapter):
         return relation == "add_remove" and self.kind is self.estimator_type
 
     def base(self, n: int) -> list[Any]:
-        """The other columns, with both labels."""
+        """Return the other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """One record of each label."""
+        """Return one record of each label."""
         return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -318,7 +318,7 @@ class ClustersAdapter(Adapter):
         return records
 
     def blank(self, entries: int) -> list[Any]:
-        """A document without words."""
+        """Return a document without words."""
         return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]
 
 
@@ -353,7 +353,7 @@ class TablesAdapter(Adapter):
         return [self._record(2 + i % 2, 1 + i % 2) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One topic or several, in any group."""
+        """Return one topic or several, in any group."""
         places = [int(rng.integers(len(known))) for known in self._lists]
         return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
 
@@ -370,6 +370,6 @@ class TablesAdapter(Adapter):
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 
     def blank(self, entries: int) -> list[Any]:
-        """A document of no topic, of many."""
+        """Return a document of no topic, of many."""
         groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
         return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]

@@ -43,7 +43,7 @@ class Seams:
     backend: Callable[[Backend], Backend] | None = None
 
     def of(self, name: str, part: Any) -> Any:
-        """The part to use in place of an honest one."""
+        """Return the part to use in place of an honest one."""
         seam = getattr(self, name)
         return part if seam is None else seam(part)
 
@@ -69,7 +69,7 @@ class Watched(Part):
     """A backend that remembers the records and random words of each sum."""
 
     def sum(self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, *more: Any) -> np.ndarray:
-        """The inner backend's."""
+        """Return the inner backend's result."""
         self.rows, self.words = rows, words
         return np.asarray(self.inner.sum(model, records, rows, words, *more))
 
@@ -81,11 +81,11 @@ class Bench:
         self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
-        """An unfitted estimator, through its seam."""
+        """Return an unfitted estimator, through its seam."""
         return self.seams.of("estimator", self.adapter.estimator(**overrides))
 
     def whole(self, **overrides: Any) -> Any:
-        """An estimator that takes all records in each step."""
+        """Return an estimator that takes all records in each step."""
         sampling = {"sampling": "full", "relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 

@@ -64,7 +64,7 @@ class ConjugateAdapter(Adapter):
         return False
 
     def base(self, n: int) -> list[Any]:
-        """The examples, again and again."""
+        """Return the examples, again and again."""
         examples = self._examples()
         return [examples[i % len(examples)] for i in range(n)]
 

@@ -122,7 +122,7 @@ class ShadowFits:
         self._settings = {**settings, "n_steps": plan.n_steps}
 
     def make(self, numbers: range) -> ShadowModels:
-        """The shadow models of these numbers."""
+        """Return the shadow models of these numbers."""
         n, start = self.documents.shape[0], time.process_time()
         statistics, members = np.empty((len(numbers), n), np.float32), np.empty((len(numbers), n), bool)
         for place, number in enumerate(numbers):
@@ -215,7 +215,7 @@ class MembershipReport:
         return not any(point.refuted for point in self.points)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready copy, without the curve."""
+        """Return a JSON-ready copy, without the curve."""
         return {
             "passed": self.passed,
             "models": self.n_models,

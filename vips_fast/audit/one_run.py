@@ -95,7 +95,7 @@ def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: fl
 
 
 def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:
-    """Whether P(N >= v) >= p contradicts mu."""
+    """Tell whether P(N >= v) >= p contradicts mu."""
     from scipy.special import ndtr, ndtri
 
     # Rounding: probabilities are compared to one part in 10^9, rounded toward the possible.

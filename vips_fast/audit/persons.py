@@ -65,7 +65,7 @@ class Persons(Adapter):
         return [(row,) for row in self.rows.company(columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One row, a few or the most; equal ones at times."""
+        """Return one row, a few or the most; equal ones at times."""
         n = int(rng.choice([1, min(2, self.most), int(rng.integers(1, self.most + 1)), self.most]))
         if rng.random() < 0.3:
             return (self.rows.generated(rng, columns),) * n

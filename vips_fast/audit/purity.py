@@ -70,7 +70,7 @@ class _Purity:
         return own, self.words[rows]
 
     def threads(self, k: int, name: str) -> Check:
-        """The sum of all, by several threads."""
+        """Return the sum of all, by several threads."""
         same = np.array_equal(self.sum(self.everything, k), self.whole)
         return Check(name, same, detail=f"sum of {self.n} records, bit for bit")
 

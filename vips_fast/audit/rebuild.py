@@ -193,7 +193,7 @@ class Fitted:
 
 
 def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """A model and its files, made again without the data."""
+    """Return a model and its files, made again without the data."""
     with tempfile.TemporaryDirectory() as folder:
         fitted = Fitted(bench, Path(folder), rng)
         (said,) = rebuild_elsewhere([fitted.job])

@@ -20,7 +20,7 @@ _BASE = 5
 
 
 def declared_square(sensitivity: float, spacing: float) -> Fraction:
-    """A sensitivity in lattice units, squared, exactly."""
+    """Return a sensitivity in lattice units, squared, exactly."""
     return Fraction(sensitivity) ** 2 / Fraction(spacing) ** 2
 
 
@@ -59,7 +59,7 @@ class _Replay:
 
 
 def same_run(one: Stage, other: Stage) -> bool:
-    """Whether public facts and plan are the same."""
+    """Tell whether public facts and plan are the same."""
     return alike(one.public, other.public) and one.plan.public() == other.plan.public()
 
 

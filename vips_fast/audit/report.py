@@ -44,7 +44,7 @@ class LayerResult:
         return any(not check.passed and check.by_chance > 0 for check in self.checks)
 
     def drawn_again(self, second: "LayerResult") -> "LayerResult":
-        """The verdict of two independent draws of this layer.
+        """Return the verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability
         ``by_chance`` squared. Any other fails if either does. The figures come from the second draw.
@@ -81,14 +81,14 @@ class AuditReport:
         return bool(self.layers) and all(layer.passed for layer in self.layers)
 
     def layer(self, name: str) -> LayerResult:
-        """One layer by its letter; KeyError if it was not run."""
+        """Return one layer by its letter; KeyError if it was not run."""
         for layer in self.layers:
             if layer.layer == name:
                 return layer
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready copy."""
+        """Return a JSON-ready copy."""
         plain = (int, float, str, bool, type(None))
         return {
             "model": self.model,

@@ -132,7 +132,7 @@ class Numbering:
 
 
 def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
-    """Number the labels of rows by first appearance.
+    """Assign numbers to the labels of rows, by first appearance.
 
     Labels are `Runs`, or labels for `canonical_label`. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
     first appearance of persons; with ``invalid="drop"``, -1 for a row of nobody. Raises ValueError if there is not one

@@ -322,7 +322,7 @@ def read_ldac(
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
-    """The three arrays whose parts are given."""
+    """Return the three arrays whose parts are given."""
     return map(np.concatenate, zip(*parts or [(np.zeros(0, dtype),) * 3], strict=True))
 
 
@@ -404,7 +404,7 @@ def _name(path: Any) -> str:
 
 
 def _guess(path: Path) -> str:
-    """The format that a file's beginning looks like."""
+    """Return the format that a file's beginning looks like."""
     if path.is_dir():
         return "folder"
     with naming(path), open(path, "rb") as file:

@@ -191,7 +191,7 @@ class Column:
         return tuple(made)
 
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
-        """Number each cell's value among ``values``, negative without one."""
+        """Find the number of each cell's value among ``values``, negative without one."""
         known = {value: code for code, value in enumerate(self.values)}
         codes = (_MISSING if is_null(cell, nulls) else known.get(text_of(cell), _UNKNOWN) for cell in _listed(cells))
         return np.fromiter(codes, dtype=np.int64)
@@ -296,7 +296,7 @@ class Schema:
         return math.sqrt(len(self.names))
 
     def without(self, *names: str | None) -> Schema:
-        """The schema without these columns, such as a label."""
+        """Return the schema without these columns, such as a label."""
         return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
 
     def encode(
@@ -353,7 +353,7 @@ class Schema:
         return sparse.csr_array(matrix, shape=(len(table), start))
 
     def label(self, name: str, cells: Any, *, counts: bool = False) -> np.ndarray:
-        """A column as y of a fit.
+        """Return a column as y of a fit.
 
         It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
         for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number. Raises ValueError
@@ -369,7 +369,7 @@ class Schema:
         return np.asarray(np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)])
 
     def to_toml(self) -> str:
-        """The text that `parse` reads."""
+        """Return the text that `parse` reads."""
         lines = [] if self.nulls == {""} else [f"nulls = {json.dumps(sorted(self.nulls))}", ""]
         for column in self.columns:
             lines.append(f"[columns.{_quoted(column.name)}]")
@@ -406,7 +406,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
-        """The schema in a file; OSError or ValueError, with its path."""
+        """Return the schema in a file; OSError or ValueError, with its path."""
         with naming(path):
             try:
                 return cls.parse(Path(path).read_bytes().decode("utf-8"))
@@ -427,7 +427,7 @@ def draft(names: Iterable[str]) -> str:
 
 
 def text_of(cell: Any) -> str:
-    """A cell as it is compared with the schema's values."""
+    """Return a cell as it is compared with the schema's values."""
     if isinstance(cell, (float, np.floating)) and cell == int(cell if math.isfinite(cell) else 0):
         cell = int(cell)
     return str(cell).strip()

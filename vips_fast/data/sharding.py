@@ -141,7 +141,7 @@ class _Persons:
         self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
 
     def add(self, labels: Any) -> np.ndarray:
-        """Number some labels, from 1; errors as in `Numbering`."""
+        """Assign numbers to some labels, from 1; errors as in `Numbering`."""
         self._parts.append(self._numbering(labels) + 1)
         return self._parts[-1]
 
@@ -171,7 +171,7 @@ class _Rows:
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
 
     def small(self) -> "_Rows":
-        """The same, in the smallest types."""
+        """Return the same, in the smallest types."""
         body = self.body
         parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))
         return replace(self, body=cast(Parts, parts) if isinstance(body, tuple) else parts[0])

@@ -219,7 +219,7 @@ class Analyzer:
         return self.numbers == "mixed" and any(map(str.isalpha, token))
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, for JSON."""
+        """Return the settings, for JSON."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("lemmas", None)}
 
     @classmethod
@@ -280,7 +280,7 @@ class _Pieces:
         return numbers[:found], ends
 
     def since(self, first: int) -> list[bytes]:
-        """The pieces from one number on."""
+        """Return the pieces from one number on."""
         begin = int(self._ends[first - 1]) if first else 0
         return self._known[begin : self.size].tobytes().split(_APART)[:-1]
 
@@ -313,7 +313,7 @@ class TokenIndex:
         return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
     def _learned(self, piece: bytes) -> int:
-        """The code of a piece that is new."""
+        """Return the code of a piece that is new."""
         words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]  # only where it is an Analyzer
         numbers = [n for n in map(self._number, words) if n >= 0]
         if len(numbers) < 2:

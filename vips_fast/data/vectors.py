@@ -72,7 +72,7 @@ def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> i
 
 
 def _vector(line: bytes, d: int, number: int) -> np.ndarray:
-    """The d numbers behind the word of a line."""
+    """Return the d numbers behind the word of a line."""
     fields = line.split()
     try:
         vector = np.array(fields[1:], dtype=np.float32)

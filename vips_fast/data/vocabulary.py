@@ -249,6 +249,6 @@ class _Growing:
         self._size = end
 
     def whole(self) -> np.ndarray:
-        """All of them."""
+        """Return all entries."""
         self._array.resize(self._size, refcheck=False)
         return self._array

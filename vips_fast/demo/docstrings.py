@@ -52,7 +52,7 @@ _WORD = re.compile(r"[a-z]{3,}")
 
 
 def language_reference_words() -> tuple[str, ...]:
-    """The demo's vocabulary: the words of Python's language reference.
+    """Return the demo's vocabulary: the words of Python's language reference.
 
     Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
     Raises ModuleNotFoundError if this Python was installed without `pydoc_data`.

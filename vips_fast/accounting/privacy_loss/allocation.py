@@ -127,7 +127,7 @@ def _nats(mass: FloatArray, tail: float) -> FloatArray:
 
 
 def merged(law: Law, kind: Kind) -> Law:
-    """The law on fewer points."""
+    """Return the law on fewer points."""
     values, masses, infinite, value_error, mass_error = law
     q = masses / masses.sum()
     p = values * masses
@@ -159,7 +159,7 @@ def merged(law: Law, kind: Kind) -> Law:
 
 
 def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
-    """The law of the sum, or product, of two independent variables."""
+    """Return the law of the sum, or product, of two independent variables."""
     # The cells between 0 and a geometric grid. What is less than both least positive values make goes into the first.
     low = math.log(combine(*(law.values[np.searchsorted(law.values, 0.0, "right")] for law in (a, b))))
     high = math.log(combine(a.values[-1], b.values[-1]))
@@ -209,7 +209,7 @@ def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
 
 
 def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
-    """The law of the sum, or product, of n independent copies."""
+    """Return the law of the sum, or product, of n independent copies."""
     total, copies = one, 1
     for bit in f"{n:b}"[1:]:
         copies *= 2

@@ -126,7 +126,7 @@ class Direction:
         return float(th[best]), min(low, high - float(width[best])), high
 
     def rough_epsilon(self, delta: float, rtol: float) -> float:
-        """An upper bound of epsilon by Renyi divergences; prepares `epsilon`."""
+        """Return an upper bound of epsilon by Renyi divergences; prepares `epsilon`."""
         if self.p_infinite >= delta:
             return math.inf
         log_delta = math.log(delta - self.p_infinite)
@@ -185,7 +185,7 @@ class Direction:
         return answer
 
     def epsilon_lower(self, delta: float, rtol: float) -> float:
-        """A lower bound of the exact epsilon at `delta`.
+        """Return a lower bound of the exact epsilon at `delta`.
 
         Write X for the discretised and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
         and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2. By Bernstein's
@@ -227,7 +227,7 @@ class Direction:
         return max(0.0, best)
 
     def rough_delta(self, epsilon: float) -> float:
-        """An upper bound of delta by Renyi divergences; prepares `delta`."""
+        """Return an upper bound of delta by Renyi divergences; prepares `delta`."""
         self._log_bound = -math.inf
         if self.p_infinite >= 1.0 or epsilon >= self.max_loss:
             return self.p_infinite
@@ -398,7 +398,7 @@ def _log_sum_of_powers(epsilon: float, size: int) -> float:
 
 
 def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:
-    """The root of one step's closed-form profile, rounded up."""
+    """Return the root of one step's closed-form profile, rounded up."""
     pair = direction.parts[0].pair
     if pair.p_infinite >= delta:
         return math.inf

@@ -86,7 +86,7 @@ def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
 
 
 def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of one mechanism in both directions.
+    """Return the dominating pairs of one mechanism in both directions.
 
     The two entries are one object where the pair is symmetric.
     """

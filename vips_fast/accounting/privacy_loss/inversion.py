@@ -195,7 +195,7 @@ class Inversion:
         return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
 
     def _one_side(self, x: float, sums: _Sums, tau: float) -> float:
-        """The bound of G at x."""
+        """Return the bound of G at x."""
         turn = np.exp(-1j * math.remainder(sums.h * x, 2.0 * math.pi) * np.arange(len(sums.terms)))
         scale = sums.h / math.pi * math.exp(-sums.c * x)
         value = scale * float(np.sum((sums.terms * turn).real))
@@ -211,7 +211,7 @@ class Inversion:
         return value + error if self.upper else value - error
 
     def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
-        """The bound of delta at `epsilon`, the larger of both directions."""
+        """Return the bound of delta at `epsilon`, the larger of both directions."""
         if self.upper:
             x = epsilon - self._shift
             rest = gaussian_delta(tau, x)
@@ -299,18 +299,18 @@ def _ten_digits(x: float, up: bool) -> float:
 
 
 def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """An upper bound of epsilon, or None."""
+    """Return an upper bound of epsilon, or None."""
     return Inversion(parts, delta, rtol, True).epsilon(delta)
 
 
 def inverted_epsilon_lower(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """A lower bound of epsilon, or None."""
+    """Return a lower bound of epsilon, or None."""
     near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
     return Inversion(parts, delta, rtol, False).epsilon(delta, near) if near else near
 
 
 def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> float | None:
-    """An upper bound of delta, or None."""
+    """Return an upper bound of delta, or None."""
     known = 1e-6
     for _ in range(12):
         found = Inversion(parts, known, rtol, True).delta(epsilon)

@@ -96,7 +96,7 @@ class MixturePair(RowsPair):
     """
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss at outputs x, and its slope there."""
+        """Return the loss at outputs x, and its slope there."""
         lines = [(math.log(w) - 0.5 * pair.mu**2 + pair.mu * x, pair.mu) for w, pair in self._parts]
         top = lines[0][0]
         for line, _ in lines[1:]:

@@ -192,7 +192,7 @@ def extrapolated(start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np
 
 
 def _truncated(s: np.ndarray, clip_norm: float | None, spacing: float) -> np.ndarray:
-    """A contribution, clipped, as integers on the lattice."""
+    """Return a contribution, clipped, as integers on the lattice."""
     norm = np.sqrt((s * s).sum())
     if clip_norm and norm > clip_norm:
         s = s * (clip_norm / norm)

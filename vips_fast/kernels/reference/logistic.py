@@ -41,7 +41,7 @@ def clip_weights(
     spacing: float,
     grid: float,
 ) -> tuple[float, float, float, float]:
-    """One record's factors (linear, quadratic), its <xi> and its joint norm."""
+    """Return one record's factors (linear, quadratic), its <xi> and its joint norm."""
     norm, shrink = math.sqrt(x @ x), 1.0
     if norm > row_norm:
         x, norm, shrink = x * (row_norm / norm), row_norm, row_norm / norm
