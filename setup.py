@@ -1,4 +1,4 @@
-"""Build of the C kernels, once for each instruction set, and of the Cython module.
+"""Build the C kernels, once for each instruction set, and the Cython module.
 
 csrc/generate.py first writes the files that repeat the kernels' declarations
 (csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
@@ -80,7 +80,7 @@ MANUAL = "build/man/vips-fast.1"
 
 
 def write_manual() -> None:
-    """Write the manual page in another process, which imports the package without its kernels."""
+    """Write the manual page in another process, without the package's kernels."""
     code = "from vips_fast import __version__; from vips_fast.cli.manual import page; print(page(__version__), end='')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     path = ROOT / MANUAL
@@ -89,7 +89,7 @@ def write_manual() -> None:
 
 
 class CopyHeaders(build_py):
-    """Ship the public C headers inside the package, where get_include() finds them; and write the manual page."""
+    """Ship the C headers, where get_include() finds them, and the manual page."""
 
     def run(self) -> None:
         super().run()

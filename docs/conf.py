@@ -1,4 +1,4 @@
-"""Settings of the documentation site, which `make docs` builds from Markdown, docstrings and notebooks, offline."""
+"""Settings of the site that `make docs` builds, offline, from Markdown, docstrings and notebooks."""
 
 import os
 import sys

@@ -78,7 +78,7 @@ def calibrate_noise_multiplier(
 
 
 def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
-    """Find roughly the zero of a decreasing function and its fall there; nan if that is unknown."""
+    """Estimate the zero of a decreasing function and its slope, or nan."""
     found = _bracket(rough, 0.0)
     if math.isnan(found.lo) or math.isnan(found.hi):
         return found.hi if math.isnan(found.lo) else found.lo, math.nan
@@ -97,7 +97,7 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
 
 
 def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, rtol: float = 0.0) -> _Bracket:
-    """Steps from t to the other side of a decreasing function's zero; an end that the limits cut off is nan.
+    """Bracket a decreasing function's zero from t; nan for a cut-off end.
 
     With a `slope`, roughly the slope of -f, the first step goes to the zero of a line and a little further right, or
     most of `rtol` further left; later steps grow.

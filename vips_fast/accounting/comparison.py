@@ -1,4 +1,4 @@
-"""All accountants on one setting, with the interval that is left, and epsilon against the steps."""
+"""All accountants on one setting: the remaining interval, and epsilon against steps."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ def epsilon_curve(
     accountant: str | None = None,
     points: int = 24,
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Numbers of steps, at most `points` of them and evenly spaced up to `max_steps`, and their epsilons.
+    """Choose at most `points` numbers of steps up to `max_steps`, with epsilons.
 
     ``make_event(steps)`` returns the event of a run of that many steps.
     """

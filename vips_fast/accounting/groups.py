@@ -1,4 +1,4 @@
-"""Events of several records: the guarantee for a person with up to k of them."""
+"""Events of several records: the guarantee for a person with up to k."""
 
 import math
 
@@ -23,7 +23,7 @@ from .privacy_loss.dominating import pairs
 
 
 def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
-    """Turn an event about one record into one about up to `size` >= 1 records of one person.
+    """Turn an event about one record into one about up to `size`.
 
     Records are sampled independently of their persons. All records of the person are added or removed, or replaced, as
     one record is in the relation of `event`. Epsilon and calibration then hold for persons:

@@ -35,7 +35,7 @@ Spent: TypeAlias = Mapping[tuple[str | None, PrivacyEvent], int]
 
 
 def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
-    """Collect the releases of each part: its own and the ones without a part. Without parts, {None: all}."""
+    """Collect the releases of each part, with the ones without a part."""
     common: Counter[PrivacyEvent] = Counter()
     own: dict[str, Counter[PrivacyEvent]] = {}
     for (part, event), count in spent.items():
@@ -57,7 +57,7 @@ def _events(spent: Spent) -> list[PrivacyEvent]:
 
 
 def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
-    """Bound epsilon at ``delta`` of releases from parts: the worst part decides; 0 without releases.
+    """Bound epsilon at ``delta`` of releases from parts by the worst part.
 
     ``spent`` maps (part, event) to a number; the part is a name, or None for all records. ``delta`` and ``accountant``
     are as in `vips_fast.accounting.epsilon`.

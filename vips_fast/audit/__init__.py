@@ -1,4 +1,4 @@
-"""Audits that would catch a false privacy claim, run on a model class and its settings.
+"""Audits that would catch a false privacy claim of a model and settings.
 
 `audit` runs the layers
 

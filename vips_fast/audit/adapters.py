@@ -1,4 +1,4 @@
-"""The adapters of the built-in models, each named by its record in `vips_fast.models.family`."""
+"""The adapters of the built-in models, named by `vips_fast.models.family`."""
 
 import math
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
     def sharp(self, prepared: Stage) -> None:
-        """Put each word in one topic only, so that a document of one word keeps its norm."""
+        """Put each word in one topic: a document of one keeps its norm."""
         n_words, n_topics = prepared.model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
@@ -74,15 +74,15 @@ class LdaAdapter(Adapter):
         return -(-(self.settings.get("doc_length") or 500) // self._loudest)
 
     def adds_up(self) -> bool:
-        """Tell whether a single word reaches the clip: it has a bound of its own, if the model has one."""
+        """Tell whether a single word reaches the clip, without a bound of its own."""
         return self._loudest == 1
 
     def tight(self, relation: str) -> bool:
-        """Words that have to share a clip of nearly all that a document has do not reach it."""
+        """Tell whether the worst pair reaches the bound: words that share a clip do not."""
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Two documents of as few words as reach the clip, none of them the same."""
+        """Make two documents of fewest words at the clip, with none in common."""
         return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
@@ -109,7 +109,7 @@ class LdaAdapter(Adapter):
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make documents of as few words as reach the clip; no two share a word."""
+        """Make documents of fewest words at the clip; no two share one."""
         from scipy.sparse import csr_array
 
         each = self._loudest
@@ -139,7 +139,7 @@ class SbnAdapter(Adapter):
         return {"X": np.array([*records])}
 
     def sharp(self, prepared: Stage) -> None:
-        """Polya-Gamma: z = 1 and psi = 0, so that all six blocks have their largest norms."""
+        """Choose z = 1 and psi = 0: all six blocks have their largest norms."""
         if self._quadratic:
             return
         state = prepared.model.state()
@@ -152,7 +152,7 @@ class SbnAdapter(Adapter):
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
     def tight(self, relation: str) -> bool:
-        """The bound for replacing one is not reached where q(z) has one sign for all records."""
+        """Tell whether the bound is reached: not for replacing, by q(z) of one sign."""
         if self._quadratic:
             return True
         estimator = self.estimator()
@@ -188,7 +188,7 @@ class ClassesAdapter(Adapter):
         return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """All ones against none, in one class: of different classes they would share no entry."""
+        """Return all ones against none, in one class with shared entries."""
         return (np.ones(self.small, dtype=np.uint8), 0), (np.zeros(self.small, dtype=np.uint8), 0)
 
     def base(self, n: int) -> list[Any]:
@@ -236,7 +236,7 @@ class LogisticAdapter(Adapter):
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, relation: str) -> bool:
-        """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
+        """Tell whether the bound is reached: opposite rows only come near it for replacing."""
         return relation == "add_remove" and self.kind is self.estimator_type
 
     def base(self, n: int) -> list[Any]:
@@ -259,7 +259,7 @@ class LogisticAdapter(Adapter):
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Rows of one column each, a column for each, against their opposites; both labels."""
+        """Make rows of one column each against their opposites, with both labels."""
         bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 

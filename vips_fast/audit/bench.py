@@ -1,4 +1,4 @@
-"""The bench that a model is audited on: the engine's contract, and seams to put other parts in.
+"""The bench of a model's audit: the engine's contract, with exchangeable parts.
 
 All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
 the result is a `Stage` run. Nothing here knows the parts of a model.
@@ -90,11 +90,11 @@ class Bench:
         return self.estimator(**{**sampling, **overrides})
 
     def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
-        """A run over raw records, with the seams' parts in it; ``how`` goes to the estimator's own `prepare`."""
+        """Prepare a run over raw records with the seams' parts; ``how`` goes to `prepare`."""
         return self.prepare_data(estimator, self.adapter.data(records), **how)
 
     def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Stage:
-        """As `prepare`, over raw data."""
+        """Prepare a run over raw data; otherwise as `prepare`."""
         made = estimator.prepare(**data, **how)
         plan = replace(
             made.plan,
@@ -112,7 +112,7 @@ class Bench:
     def fine(
         self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
     ) -> np.ndarray:
-        """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
+        """Sum the contributions of rows exactly, flat, before the noise's lattice."""
         backend: Backend = self.seams.of("backend", Threads(n_threads))
         drawn, usable = np.asarray(rows, dtype=np.int64), prepared.records.usable
         if usable is not None:
@@ -120,12 +120,12 @@ class Bench:
         return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
 
     def sums(self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
-        """What would be noised, flat: the exact sum on the noise's lattice."""
+        """Return the sums before the noise, flat, on the noise's lattice."""
         fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
         return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
 
     def run(self, prepared: Stage, on_release: Callable[[Release], None]) -> None:
-        """The engine's own loop; ``keep`` is called with each release before the model sees it."""
+        """Run the engine's own loop; ``keep`` sees each release before the model."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
             run(
@@ -140,7 +140,7 @@ class Bench:
 
 
 def rows_of_persons(adapter: "Adapter") -> int | None:
-    """Most rows of a person, where these are drawn one by one; None where records are drawn."""
+    """Return most rows of a person, or None if records are drawn."""
     estimator = adapter.estimator()
     return estimator.rows_per_group if estimator.sampling == "rows" else None
 

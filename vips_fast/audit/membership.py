@@ -1,4 +1,4 @@
-"""Membership attacks on topic models: who was in the corpus, guessed from the published topics.
+"""Membership attacks on topic models, from the published topics.
 
 The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks from first principles") in the form of
 Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows the
@@ -61,7 +61,7 @@ class ShadowModels:
 
 
 def log_likelihoods(model: LatentDirichletAllocation, X: Any) -> np.ndarray:
-    """ln p(x | topics, proportions of x) of documents, in nats: float64 (D,).
+    """Compute ln p(x | topics, proportions of x), in nats: float64 (D,).
 
     The topics are the means of their Dirichlet distributions, and `transform` gives the proportions. Manzonelli, Zhang
     & Vadhan 2024 take the proportions that maximize the likelihood, which are near.
@@ -145,7 +145,7 @@ def joined(parts: list[ShadowModels]) -> ShadowModels:
 
 
 def likelihood_ratios(shadows: ShadowModels, *, online: bool = True) -> np.ndarray:
-    """Scores of all models and documents, higher for "in"; float64 (S, D), NaN where too few models tell.
+    """Score all models and documents, higher for "in": float64 (S, D).
 
     ``online``: ln N(s; in) - ln N(s; out) with the laws over all *other* models. Otherwise ("offline") the attacker has
     models without the document only, and the score is the number of standard deviations of s above their mean. Below
@@ -278,7 +278,7 @@ def measure(
 
 
 def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
-    """A rate; its 95 % interval; and bounds below and above that fail once in 10^5."""
+    """Bound a rate: its 95 % interval, and bounds failing once in 10^5."""
     n, k = float(trials.sum()), float((hits * trials).sum())
     p, per_model = k / n, trials.sum(axis=1)
     spread = float((((hits * trials).sum(axis=1) - p * per_model) ** 2).sum())
@@ -290,7 +290,7 @@ def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
 
 
 def invented_documents(n: int = 300, n_words: int = 500, length: int = 60, seed: int = 0) -> sparse.csr_array:
-    """Draw documents of ten topics to attack, if no others are known: int32 counts (n, n_words)."""
+    """Draw documents of ten topics to attack: int32 counts (n, n_words)."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(n_words, 0.05), 10)
     words = rng.dirichlet(np.full(10, 0.2), n) @ topics
@@ -306,7 +306,7 @@ def membership_attack(
     online: bool = True,
     callback: Callable[[int], None] | None = None,
 ) -> MembershipReport:
-    """Attack fits of an estimator to halves of a corpus, and hold the result against the fits' own claim.
+    """Attack fits to halves of a corpus, and compare with their claim.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Layer H: an audit from one fit, with many records that are there or not by coins of their own.
+"""Layer H: an audit from one fit, with records there by coins.
 
 m *canaries* are put into one data set, each by a fair coin b_i (under replacing: one record or another). After one fit
 an attacker who knows all of them, and not the coins, guesses coins from the releases. Steinke, Nasr & Jagielski 2023
@@ -68,7 +68,7 @@ _SHOWN_ERROR = 0.05
 
 
 def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: float) -> float:
-    """Lower bound of the Gaussian-DP mu from one run, whatever the scores were.
+    """Bound the Gaussian-DP mu of one run from below, for any scores.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:
 
 @lru_cache(64)
 def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
-    """Choose the even r with the largest `one_run_lower_bound` at mu, from public numbers.
+    """Choose the even r with the largest `one_run_lower_bound` at mu.
 
     The scores of the two kinds are normal with unit variance and means mu apart; two standard deviations are taken off
     the number of right guesses that is expected.
@@ -171,18 +171,18 @@ class Canaries:
         return np.where(coins, numbers, self.m + numbers) if self.pairs else numbers[coins]
 
     def scores(self, mean: np.ndarray) -> np.ndarray:
-        """Scalar product of each canary's own direction, of length 1, with the mean of the releases, float64 (m,)."""
+        """Project the mean of the releases on each canary's own direction."""
         moved = (mean[self.own] - self.middle) * self.direction
         return np.bincount(self.owner[self.own], moved, minlength=self.m) / self.lengths
 
 
 def has_canaries(adapter: Adapter) -> bool:
-    """Whether the layer knows records of this model whose contributions lie apart."""
+    """Tell whether the layer knows records with contributions that lie apart."""
     return adapter.most_canaries > 0 and adapter.canaries(2, relation_of(adapter)) is not None
 
 
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Lower bounds of mu from one fit to all records, under parameters that stay as they are."""
+    """Bound mu from one fit to all records, under fixed parameters."""
     adapter = bench.adapter
     m = min(sizes.canaries, adapter.most_canaries)
     data = adapter.canaries(m, bench.relation)

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def clopper_pearson(successes: float, trials: float, error: float) -> tuple[float, float]:
-    """Exact lower and upper bound of a proportion, each of which may fail with probability ``error``.
+    """Bound a proportion exactly, each side failing with probability ``error``.
 
     Clopper & Pearson 1934. Numbers that are not whole belong to an effective sample (Korn & Graubard 1998), and the
     bounds are no longer exact.
@@ -19,7 +19,7 @@ def clopper_pearson(successes: float, trials: float, error: float) -> tuple[floa
 
 
 def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[float, float, float]:
-    """Gaussian-DP mu between two normal samples of a common spread: estimate, lower end (not below 0), upper end.
+    """Estimate Gaussian-DP mu between two normal samples: value, lower and upper end.
 
     mu = |difference of means| / sd of the projected releases of two neighbouring data sets. The estimate's standard
     error is sqrt(1/n + 1/m + mu^2 / (2 (n + m))): delta method with the sample sd. Each end may fail with probability

@@ -1,4 +1,4 @@
-"""Tables as numbers, by a public schema: a transformer as scikit-learn has them."""
+"""Tables as numbers, by a public schema: a transformer like scikit-learn's."""
 
 import os
 from typing import Any, Self
@@ -113,11 +113,11 @@ class ColumnEncoder:
         return self.fit(X).transform(X)
 
     def get_feature_names_out(self, input_features: object = None) -> Names:
-        """Names of the encoded columns: a number's own, "name=value" for the values of others."""
+        """Name the encoded columns: a number's own name, or "name=value"."""
         return np.array(self.schema_.feature_names, dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """What `transform` gives: "default" (CSR), "pandas" or "polars" (dense); returns the encoder."""
+        """Choose the output of `transform`: "default" (CSR), "pandas" or "polars"."""
         set_output(self, transform)
         return self
 

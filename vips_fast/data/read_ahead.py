@@ -30,7 +30,7 @@ class ReadAhead:
         self.reached(int(rows[0]))
 
     def reached(self, row: int) -> None:
-        """Note that a row was read; request the next window if half of the last one is used."""
+        """Note that a row was read; request the next window in time."""
         with self._lock:
             end = int(np.searchsorted(self._rows, row)) + self._window
             part = self._rows[self._asked : end]

@@ -1,4 +1,4 @@
-"""What the columns of a table are, said in public before any row is read.
+"""A public description of a table's columns, before any row is read.
 
 A schema fixes how each cell becomes numbers, from public bounds and lists of values. Nothing is learned from the
 rows, so an encoding spends no privacy, and a row's is the same in any company. The file is TOML, a table a column in
@@ -197,7 +197,7 @@ class Column:
         return np.fromiter(codes, dtype=np.int64)
 
     def numbers(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The cells as float64, unbounded, and codes: 0, or negative where a cell is no finite number."""
+        """Convert cells to float64 and codes, negative if a cell is refused."""
         array = cells if isinstance(cells, np.ndarray) else None
         if array is not None and array.dtype.kind in "iufb":
             values = array.astype(np.float64)
@@ -217,13 +217,13 @@ class Column:
         return np.where(codes == 0, values, 0.0), codes
 
     def _pointed(self, cell: Any) -> Any:
-        """Write a decimal comma as a point; None for a text without such a number."""
+        """Write a decimal comma as a point; None for other texts."""
         if self.decimal == "." or not isinstance(cell, str):
             return cell
         return cell.replace(".", "").replace(",", ".") if _COMMAS.fullmatch(cell.strip()) else None
 
     def encode(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Entries and their places among `features`, one a cell, and codes, negative where the cell is refused."""
+        """Encode cells as entries, places among `features`, and codes."""
         if self.kind == "number":
             values, codes = self.numbers(cells, nulls)
             assert self.low is not None and self.high is not None
@@ -415,7 +415,7 @@ class Schema:
 
 
 def draft(names: Iterable[str]) -> str:
-    """Write a template of a schema for these columns, to fill in from public knowledge."""
+    """Write a template of a schema, to fill in from public knowledge."""
     head = (
         "# Fill in from public knowledge, never from the rows. kind is one of\n"
         "#   number (low, high; centred = false for amounts from 0), category (values; reference = the one that\n"
@@ -434,7 +434,7 @@ def text_of(cell: Any) -> str:
 
 
 def is_null(cell: Any, nulls: frozenset[str]) -> bool:
-    """Whether a cell has no value: None, NaN, or one of ``nulls``."""
+    """Tell whether a cell is empty: None, NaN, or one of ``nulls``."""
     if isinstance(cell, str):
         return cell.strip() in nulls
     # A value that does not equal itself, or cannot say (pandas' NA), is a missing one.

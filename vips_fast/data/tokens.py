@@ -54,7 +54,7 @@ def _pattern() -> re.Pattern[str]:
 
 @cache
 def _marks_in_a_row() -> re.Pattern[str]:
-    """More than 30 characters whose NFKD begins with a non-starter; its group is the first 30."""
+    """Compile a pattern of more than 30 marks; its group has the first 30."""
     nfkd = partial(unicodedata.normalize, "NFKD")
     marks = "".join(c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(nfkd(c)[0]))
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
@@ -88,7 +88,7 @@ _lemmas: dict[str, Callable[[str], str]] = {}
 
 
 def _registered(lemmas: str | Callable[[str], str]) -> str:
-    """Give the name of a function, which is known from now on; ImportError for the name of an unknown one."""
+    """Give a function's name, from now on known; ImportError if unknown."""
     name = lemmas if isinstance(lemmas, str) else f"{lemmas.__module__}:{lemmas.__qualname__}"
     if not isinstance(lemmas, str) and "<" not in name:
         _lemmas[name] = lemmas
@@ -98,7 +98,7 @@ def _registered(lemmas: str | Callable[[str], str]) -> str:
 
 
 def _lemma_of(lemma: Callable[[str], str], token: str) -> str:
-    """Give a token's base form, or the token itself if the function fails: no error depends on a text."""
+    """Give a token's base form, or the token if the function fails."""
     try:
         made = lemma(token)
     except Exception:
@@ -187,7 +187,7 @@ class Analyzer:
         return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
 
     def tokens_of(self, piece: bytes) -> list[str]:
-        """The words of one piece, less those that the settings leave out."""
+        """Find the words of a piece that the settings leave."""
         text = piece.decode()
         lemma = None if self.lemmas is None else _lemmas[str(self.lemmas)]
         if piece.isalnum() and lemma is None:  # only ASCII letters and digits: one word
@@ -202,7 +202,7 @@ class Analyzer:
         return [token for token in found if self._kept(token)]
 
     def _found(self, text: str) -> list[str]:
-        """Find the words of a normal text, with the segmenter for text without spaces."""
+        """Find the words of a normal text, segmented if without spaces."""
         if self.words not in SEGMENTERS:
             return _pattern().findall(text)
         segment, words = load_segmenter(self.words), []
@@ -342,7 +342,7 @@ class TokenIndex:
         return np.concatenate([*found, ids]), np.concatenate(([0], np.cumsum(lengths)))
 
     def _parts(self, text: str) -> Iterator[str]:
-        """A text, cut where white space is if it is very long; n-grams would not survive that."""
+        """Cut a very long text at white space, unless it has n-grams."""
         at = 0
         while self._by_pieces and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE)):
             yield text[at : space.end()]
@@ -350,7 +350,7 @@ class TokenIndex:
         yield text[at:]
 
     def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the tokens of all texts, and how many each text has."""
+        """Number the tokens of all texts, and count them by text."""
         if not self._by_pieces:
             tokens = [self.analyzer(text) if text else () for text in texts]
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)

@@ -1,4 +1,4 @@
-"""What arguments and results are to a type checker: shapes and dtypes, so that it sees no Any in a user's program."""
+"""Shapes and dtypes of arguments and results, for a type checker."""
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence

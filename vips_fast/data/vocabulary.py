@@ -23,7 +23,7 @@ _PUBLIC = "public:"
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
-    """The words of a file, UTF-8, plain or gzip: one on each line; line k (from 0) names column k.
+    """Read the words of a file, one a line: line k names column k.
 
     Raises OSError if the file does not open, and ValueError if it is empty, not UTF-8, or has a blank or repeated
     line.
@@ -36,7 +36,7 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
 
 
 def parse_vocabulary(text: str) -> tuple[str, ...]:
-    """Read the words of a text, one on each line; ValueError if it is empty or has a blank or repeated line."""
+    """Read a text's words, one a line, without blank or repeated lines."""
     seen: dict[str, int] = {}
     lines = text.rstrip().split("\n")
     for number, line in enumerate(lines, 1):
@@ -102,7 +102,7 @@ def word_frequencies(words: Sequence[str], language: str) -> np.ndarray:
 
 
 def _wordfreq(language: str, given: str) -> Any:
-    """Import the package of word lists; ValueError if it does not have a language."""
+    """Import the package of word lists; ValueError for a missing language."""
     wordfreq = _package("wordfreq")
     # For other languages the package would take the nearest that it has.
     if language not in wordfreq.available_languages():
@@ -192,7 +192,7 @@ class PurchasedCounts(sparse.csr_array):  # type: ignore[misc]  # scipy has no t
 
 
 def _carrying(name: str) -> Any:
-    """Wrap a method of `scipy.sparse.csr_array`: a matrix that it returns carries the purchase."""
+    """Wrap a method of `scipy.sparse.csr_array`, so that the result carries the purchase."""
     plain = getattr(sparse.csr_array, name)
 
     @functools.wraps(plain)
@@ -229,7 +229,7 @@ def remember_purchase(vocabulary: Any) -> None:
 
 
 def warn_of_purchase(n_columns: int) -> None:
-    """Warn if columns without a purchase equal in number a vocabulary that this process purchased."""
+    """Warn if columns equal in number a vocabulary that this process purchased."""
     if any(len(vocabulary.get_feature_names_out()) == n_columns for vocabulary in list(_purchasers)):
         warnings.warn(UNCARRIED.format(n_columns), stacklevel=5)
 

@@ -110,7 +110,7 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Syntax trees have no cycles, and looking for some takes as long as parsing."""
+    """Turn garbage collection off: syntax trees have no cycles to find."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -142,7 +142,7 @@ def _sources(root: str) -> Iterator[str]:
 
 
 def _docstrings(path: str) -> Iterator[str]:
-    """Docstrings of one source file, outermost first; none if it cannot be parsed."""
+    """Read a source file's docstrings, outermost first, or none."""
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -167,7 +167,7 @@ def _docstrings(path: str) -> Iterator[str]:
 
 
 def _blocks(node: ast.AST) -> Iterator[ast.AST]:
-    """Classes and functions right below a node, also those in if, try and with."""
+    """Yield classes and functions right below a node, through if and try."""
     for field in ("body", "handlers", "cases", "orelse", "finalbody"):
         for child in getattr(node, field, ()):
             if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -57,7 +57,7 @@ class GaussianMechanism:
         return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the C-contiguous int64 sum, in place, in one draw.
+        """Add this release's noise to the int64 sum, in one draw.
 
         With `key` None a fresh one comes from the operating system; 32 bytes make the noise reproducible, and worthless
         (tests only).
