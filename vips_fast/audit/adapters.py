@@ -78,7 +78,7 @@ class LdaAdapter(Adapter):
         return self._loudest == 1
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the worst pair reaches the bound: words that share a clip do not."""
+        """Tell whether the bound is reached; words that share clips miss it."""
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
@@ -152,7 +152,7 @@ class SbnAdapter(Adapter):
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached: not for replacing, by q(z) of one sign."""
+        """Tell whether the bound is reached; replacing misses it."""
         if self._quadratic:
             return True
         estimator = self.estimator()
@@ -236,7 +236,7 @@ class LogisticAdapter(Adapter):
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached: opposite rows only come near it for replacing."""
+        """Tell whether the bound is reached; opposite rows only come near."""
         return relation == "add_remove" and self.kind is self.estimator_type
 
     def base(self, n: int) -> list[Any]:

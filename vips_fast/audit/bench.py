@@ -90,7 +90,7 @@ class Bench:
         return self.estimator(**{**sampling, **overrides})
 
     def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
-        """Prepare a run over raw records with the seams' parts; ``how`` goes to `prepare`."""
+        """Prepare a run over raw records; ``how`` goes to `prepare`."""
         return self.prepare_data(estimator, self.adapter.data(records), **how)
 
     def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Stage:

@@ -54,7 +54,7 @@ def _pattern() -> re.Pattern[str]:
 
 @cache
 def _marks_in_a_row() -> re.Pattern[str]:
-    """Compile a pattern of more than 30 marks; its group has the first 30."""
+    """Compile a pattern of over 30 marks; its group has 30."""
     nfkd = partial(unicodedata.normalize, "NFKD")
     marks = "".join(c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(nfkd(c)[0]))
     return re.compile(f"([{marks}]{{30}})[{marks}]+")

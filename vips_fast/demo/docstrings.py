@@ -22,8 +22,8 @@ from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
 #: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
-#: that other packages of an environment do not change the corpus, and begins with what every environment of this
-#: package has.
+#: that other packages of an environment do not change the corpus, and begins with packages that every environment of
+#: this package has.
 PACKAGES = tuple(
     """
     numpy scipy matplotlib numba llvmlite autodp tqdm PIL fontTools pip setuptools Cython sklearn pandas sympy
@@ -70,11 +70,10 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
-    where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
-    of more than that, it takes those with the smallest SHA-256 of their text. The same installation gives the same
-    corpus; `details` has the number of documents of each package, and `groups` numbers the source file that each was
-    found in first.
+    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Installed packages
+    follow the standard library, in the order of `packages`, until there are `max_documents`; of more than that, it
+    takes those with the smallest SHA-256 of their text. The same installation gives the same corpus; `details` has the
+    number of documents of each package, and `groups` numbers the source file that each was found in first.
 
     Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
     sources).

@@ -291,7 +291,7 @@ class Inversion:
 
 
 def _ten_digits(x: float, up: bool) -> float:
-    """Round x to ten digits, safely: matrix products vary in the last bit."""
+    """Round x to ten safe digits: matrix products vary in the last."""
     if not 0.0 < x < math.inf:
         return x
     unit = 10.0 ** (math.floor(math.log10(x)) - 9)
