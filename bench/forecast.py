@@ -12,7 +12,7 @@ of a topic is readable where its released average stands above four standard dev
 told the median number of distinct words of the training documents, which a user would have to guess.
 
 ``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time, and as
-long again with neighbours, with VIPS_FAST_VECTORS as the name of the file that bench/paper/word_vectors.py writes.
+long again with neighbors, with VIPS_FAST_VECTORS as the name of the file that bench/paper/word_vectors.py writes.
 """
 
 import argparse
@@ -191,7 +191,7 @@ def percent(gain):
 
 
 def neighbors_worth():
-    """How many times smaller the origin is with neighbours, by curves of one slope and ceiling, in each corpus."""
+    """How many times smaller the origin is with neighbors, by curves of one slope and ceiling, in each corpus."""
     for name in WORDS:
         rows = [row for row in stored() if row["corpus"] == name and row["gain"] > -0.1]
         signal, alike, topics, gain = (
@@ -214,7 +214,7 @@ def neighbors_worth():
 
 
 def tables():
-    """Fits without neighbours of words, then with them."""
+    """Fits without neighbors of words, then with them."""
     for alike in (0, 1):
         print("\nWith words that are used alike\n" if alike else "")
         table([(row, planned(row)) for row in stored() if row["neighbors"] == alike])

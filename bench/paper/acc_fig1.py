@@ -168,7 +168,7 @@ def report(rows):
             ],
         ],
     )
-    cut = "" if whole else f"{epochs} of the printed 100 epochs, for time; what needs no run is given for 100 too. "
+    cut = "" if whole else f"{epochs} of the printed 100 epochs, for time; numbers without a run are for 100 too. "
     return f"""{cut}Batches of {BATCH} of 60,000, noise multiplier {NOISE:g}, clip {CLIP:g}, δ = 10⁻⁵ (the
 setting that Table 1's figures give away), Poisson sampling, add or remove one image. Network: two convolutions
 and two dense layers, 26,010 parameters; the article's is not described.

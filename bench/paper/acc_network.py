@@ -41,12 +41,12 @@ def network(seed=0):
 
 
 def images(X):
-    """Grey values of records (n, 784) as (n, 1, 28, 28), centred."""
+    """Grey values of records (n, 784) as (n, 1, 28, 28), centered."""
     return (torch.as_tensor(X, dtype=torch.float32).reshape(-1, 1, 28, 28) / 255 - 0.1307) / 0.3081
 
 
 def accuracy(net, parameters, X, y):
-    """Share of the images that are recognised."""
+    """Share of the images that are recognized."""
     with torch.no_grad():
         found = torch.cat([functional_call(net, parameters, (part,)).argmax(1) for part in X.split(1000)])
     return float((found == y).float().mean())

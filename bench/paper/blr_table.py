@@ -10,7 +10,7 @@ epsilon proven for adding or removing a record. Methods:
   being the accountant's at that epsilon; and the best of other rates;
 - objective perturbation, DPVI, DP-SGLD, variational inference by sampling, double-noise Newton: the best
   settings of a grid on other splits by test AUC at epsilon = 0.2 (`tune`), which
-  favours them: a private user could not choose so without spending budget.
+  favors them: a private user could not choose so without spending budget.
 """
 
 import itertools

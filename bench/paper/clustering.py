@@ -3,7 +3,7 @@
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
     python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all
 
-Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarised; the same
+Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarized; the same
 images as unit vectors of 784 numbers, projected to 32; and the newsgroup posts as vectors that are made publicly: the
 words' coordinates on 64 principal directions of 4,000 Wikipedia articles, weighted by inverse frequency there, summed
 over a post and scaled to norm 1, projected to 32; and the posts as vectors of 384 numbers by a public sentence model

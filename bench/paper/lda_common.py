@@ -88,7 +88,7 @@ def top_words(components, n=10):
 
 
 def npmi(top, documents):
-    """Mean normalised pointwise mutual information of the topics' top words over documents."""
+    """Mean normalized pointwise mutual information of the topics' top words over documents."""
     used, place = np.unique(top, return_inverse=True)
     present = (documents[:, used] > 0).astype(np.float64)
     together = (present.T @ present).toarray() / documents.shape[0]

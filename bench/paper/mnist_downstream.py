@@ -1,7 +1,7 @@
 """Classifiers trained on private samples of MNIST and tested on its real images, beside published generative models.
 
-A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarised above 0, with their labels; 2,000 records
-of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarised
+A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels; 2,000 records
+of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized
 likewise. Everything after the fit is post-processing. The settings were chosen on 10,000 of the training images.
 """
 
@@ -175,7 +175,7 @@ Per cent of MNIST's 10,000 test images, mean{" ± standard deviation" if runs > 
 run{"s"[: runs > 1]}; δ = 10⁻⁵, adding or removing a labelled image; {STEPS} releases of all images.
 {COMPONENTS} hidden units a class. *CNN, shifted images* sees each batch
 moved by up to two pixels, which costs nothing; *the networks* are the model's own `predict`. Ours are trained and
-tested on images binarised above 0, the published ones on grey images: the figures are those of Dockhorn et al. (2023),
+tested on images binarised above 0, the published ones on grey images: the figures come from Dockhorn et al. (2023),
 table 1."""
 
 

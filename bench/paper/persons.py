@@ -9,7 +9,7 @@
 Rows of the table, for each epsilon:
 
 - persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
-- persons, words alike (topics): the same with neighbours by a public model's vectors of words, where VIPS_FAST_VECTORS
+- persons, words alike (topics): the same with neighbors by a public model's vectors of words, where VIPS_FAST_VECTORS
   names the file that word_vectors.py writes;
 - rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
@@ -195,7 +195,7 @@ def adult(arguments, most=4, delta=1e-3):
 
 
 def mnist(arguments, most=10, delta=1e-4):
-    """Belief networks of binarised images."""
+    """Belief networks of binarized images."""
     train, test, _, _ = load_mnist(DATA.parent / "mnist")
     writers = np.arange(len(train)) // most
     print(f"{len(train)} images, {most} a writer, delta = {delta:g}", flush=True)

@@ -60,11 +60,11 @@ OUT = ROOT / "bench" / "paper" / "out"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
-Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
-1 where it shows the printed ranges and numbers of runs but for what it says is cut, and 10 where it shows the quick
-form, about a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is
-**NOT PRIVATE** where that sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time),
-with the reading of the data where a cell is the first to need them.
+`make paper` (`python -m bench.paper`) makes this page from the runs in `bench/paper`; nobody writes it by hand. Scale 1
+has the printed ranges and numbers of runs, except for the cuts that a section names. Scale 10 is the quick form, about
+a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE**
+if that sensitivity does not hold (`privacy.md`). Seconds are of one core (processor time). They include the reading of
+the data if a cell is the first to need them.
 """
 
 
@@ -216,7 +216,7 @@ def page(scale) -> tuple[str, list[str]]:
         body = kept.get(name, "Not run yet.") if text is None else text
         overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
-    parts.append("## What the sources state, where it lives, which test holds it\n")
+    parts.append("## Statements of the sources, with code and test\n")
     for source, entries in sources().items():
         rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
         parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")

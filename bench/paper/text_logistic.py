@@ -13,7 +13,7 @@ for adding or removing a text. Methods:
   ones, faster): `frank_wolfe` below; rows with a largest entry of 1.
 
 Settings of DP-SGD and Frank-Wolfe are the best of a grid on other splits of Reuters at each epsilon by test AUC
-(`tune`), which favours them. Those of ours are constants, found on other splits of three of Reuters' topics.
+(`tune`), which favors them. Those of ours are constants, found on other splits of three of Reuters' topics.
 """
 
 import gzip

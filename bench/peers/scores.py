@@ -1,7 +1,7 @@
 """Noised sums of clipped scores, the base of DPVI, DP-SGLD and sampling.
 
 The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x. All three are the package's own
-loop with another M-step. The contributions come from the logistic regression kernel: around the centre theta and with
+loop with another M-step. The contributions come from the logistic regression kernel: around the center theta and with
 <m m^T> = theta theta^T its linear statistic is the score.
 """
 

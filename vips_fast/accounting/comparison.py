@@ -102,7 +102,7 @@ def compare(
         "lower",
         epsilon_lower_bound(event, delta, rtol),
         "best attack known",
-        "likelihood-ratio test between explicit neighbouring data sets",
+        "likelihood-ratio test between explicit neighboring data sets",
     )
     return [lower, *rows]
 

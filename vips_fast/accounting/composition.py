@@ -177,7 +177,7 @@ def pure_epsilon(event: PrivacyEvent) -> float:
     Notes
     -----
     Basic composition (Dwork & Roth 2014, theorem 3.14), each sampled step at ln(1 + q (e^epsilon - 1)) (Balle, Barthe &
-    Gaboardi 2018). At delta = 0 nothing smaller holds for Laplace mechanisms and randomised responses.
+    Gaboardi 2018). At delta = 0 nothing smaller holds for Laplace mechanisms and randomized responses.
     """
     leaves = touching_leaves(check_event(event))
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):

@@ -1,9 +1,9 @@
 """Privacy events: immutable descriptions of mechanisms that touched the data.
 
-An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under which its noise
+An event states a mechanism, how its minibatch was drawn, and the neighboring relation under which its noise
 multiplier was computed. Accountants turn events into (epsilon, delta); events themselves compute nothing.
 
-Poisson sampling and random allocation are analysed under ``"add_remove"`` only and fixed-size sampling without
+Poisson sampling and random allocation are analyzed under ``"add_remove"`` only and fixed-size sampling without
 replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
@@ -150,7 +150,7 @@ class LaplaceEvent(_NoiseEvent):
 
 @dataclass(frozen=True)
 class RandomizedResponseEvent(PrivacyEvent):
-    """K-ary randomised response by each individual.
+    """K-ary randomized response by each individual.
 
     Of K = `n_categories` >= 2 the true one is reported with `truth_probability` p in [1 / K, 1), each other with
     (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
@@ -363,7 +363,7 @@ class ComposedEvent(PrivacyEvent):
                 raise TypeError(f"events must hold privacy events, got {type(event).__name__}")
             if event.relation != events[0].relation:
                 raise ValueError(
-                    "events of different neighbouring relations cannot be composed: "
+                    "events of different neighboring relations cannot be composed: "
                     f"found relation={events[0].relation!r} and relation={event.relation!r}; "
                     "state the same relation in every event"
                 )

@@ -203,7 +203,7 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
     best = convert(grid, curve)
     if orders is not None or best == 0.0:
         return best
-    # Every order gives a bound, so the minimum may be refined between its neighbours.
+    # Every order gives a bound, so the minimum may be refined between its neighbors.
     k = int(np.argmin([convert([a], [r]) for a, r in zip(grid, curve, strict=True)]))
     low, high = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
     from scipy.optimize import minimize_scalar

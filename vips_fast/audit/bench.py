@@ -75,7 +75,7 @@ class Watched(Part):
 
 
 class Bench:
-    """One adapter under one neighbouring relation, with seams."""
+    """One adapter under one neighboring relation, with seams."""
 
     def __init__(self, adapter: "Adapter", relation: Relation, seams: Seams | None = None):
         self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()

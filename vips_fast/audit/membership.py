@@ -12,7 +12,7 @@ documents give S D attacks.
 
 **Success that a claim allows.** The scores of one document under two models are functions of published numbers and of
 coins and noise that the target did not take part in. Given the coins of all other documents, the target's corpora with
-and without x are neighbours under adding or removing one record, so by the claim's trade-off curve F, P(score > t | in)
+and without x are neighbors under adding or removing one record, so by the claim's trade-off curve F, P(score > t | in)
 <= F(P(score > t | out)) for each document and each outcome of the other coins. F is concave: the inequality holds for
 the means over documents and coins, which are the rates that are measured here. A measured rate beyond F refutes the
 claim; one below it shows how much this attack attains, not how much the best one would.
@@ -93,7 +93,7 @@ class ShadowFits:
 
     ``event`` is the event of one fit's claim; None without privacy. All models have the same public start.
     Raises TypeError if the estimator is no topic model, and ValueError if X is unusable, holds fewer than 4 documents,
-    or the estimator's neighbours differ by a replacement.
+    or the estimator's neighbors differ by a replacement.
     """
 
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):

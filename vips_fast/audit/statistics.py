@@ -21,7 +21,7 @@ def clopper_pearson(successes: float, trials: float, error: float) -> tuple[floa
 def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[float, float, float]:
     """Estimate Gaussian-DP mu between two normal samples: value, lower and upper end.
 
-    mu = |difference of means| / sd of the projected releases of two neighbouring data sets. The estimate's standard
+    mu = |difference of means| / sd of the projected releases of two neighboring data sets. The estimate's standard
     error is sqrt(1/n + 1/m + mu^2 / (2 (n + m))): delta method with the sample sd. Each end may fail with probability
     ``error``.
     """

@@ -17,7 +17,7 @@ class ColumnEncoder:
 
     It stands before an estimator, by itself or in a ``Pipeline``: a cell beyond its bounds is moved to them, an unknown
     category follows the schema's rule, and columns are found by name, in any order. As it learns nothing it spends
-    nothing, and the encoding of a row does not depend on other rows, so that neighbours stay neighbours.
+    nothing, and the encoding of a row does not depend on other rows, so that neighbors stay neighbors.
 
     ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
     becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.

@@ -6,7 +6,7 @@ the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
 
-1. *Discretisation.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
+1. *Discretization.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
    into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots").
    The original is a post-processing (a merge) of the split, so the split pair dominates it. The error is of second
    order in the spacing.
@@ -123,7 +123,7 @@ class Convolution:
 
         total = sum(part.repeats for part in parts)
         h = _spacing(parts, max(h, (high - low) / MAX_POINTS), tail)
-        # The window was chosen for the exact loss. The discretised one differs by D in [-h, h] a step with
+        # The window was chosen for the exact loss. The discretized one differs by D in [-h, h] a step with
         # mean >= 0: by Hoeffding's inequality hardly more than this in total.
         margin = h * min(total + 2.0, 2.0 + math.sqrt(-2.0 * total * eta))
         low, high = low - margin, high + margin

@@ -62,7 +62,7 @@ def _finer(grid: Convolution, before: tuple[float, float] | None, found: float, 
 
 
 class Direction:
-    """Composition of several parts in one direction of the neighbouring relation.
+    """Composition of several parts in one direction of the neighboring relation.
 
     `rough_epsilon` and `rough_delta` bound the answer by Renyi divergences and choose the tilt from which `epsilon`,
     `epsilon_lower` and `delta` start.
@@ -187,7 +187,7 @@ class Direction:
     def epsilon_lower(self, delta: float, rtol: float) -> float:
         """Return a lower bound of the exact epsilon at `delta`.
 
-        Write X for the discretised and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
+        Write X for the discretized and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
         and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2. By Bernstein's
         inequality the sum of T such D exceeds its mean by t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with
         probability <= eta. The integrand of delta(eps) does not decrease in the loss, hence
@@ -380,7 +380,7 @@ def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, i
     """Find a run of fixed-size or dealt samples for a group of k.
 
     Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
-    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbours on the way between the data sets.
+    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbors on the way between the data sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
     sizes = {leaf.size for leaf in leaves}

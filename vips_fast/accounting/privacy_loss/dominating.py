@@ -67,7 +67,7 @@ def base_pair(event: PrivacyEvent) -> Pair:
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
-    """Output pairs that explicit neighbouring data sets reach, in both directions.
+    """Output pairs that explicit neighboring data sets reach, in both directions.
 
     They are the dominating pairs themselves except where samples have a fixed size.
     """

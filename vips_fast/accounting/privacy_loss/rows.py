@@ -33,7 +33,7 @@ minibatches reused or not, by N(sqrt(E) k mu, 1).
 *Proof.* Reveal the minibatch of each of the k rows, and let nothing depend on it (joint convexity). Row j
 adds s_j to one output, |s_j| <= mu, and the squared lengths of the shifts of the t outputs sum to at most
 (sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs it was chosen by: Gaussian mechanisms of that mu^2 in all.
-`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbours lie on the way
+`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbors lie on the way
 between the data sets, and each pair of them is bounded by `allocation`.
 """
 
