@@ -15,7 +15,7 @@ the order of the features::
     kind = "number"
     low = 0
     high = 20000
-    centered = false                  # [0, 1] in place of [-1, 1]
+    centred = false                   # [0, 1] in place of [-1, 1]
     decimal = ","                    # 1.234,5 in place of 1234.5
     missing = "zero"
 
@@ -98,7 +98,7 @@ class Column:
     values : tuple of str
         Public values of a category or binary column. A cell is compared as text without blanks around it, a whole
         number as its digits.
-    centered : bool
+    centred : bool
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
     decimal : {".", ","}
         The mark in numbers that are texts. With a comma, "1.234,5" is a number, and "1.5" is not.
