@@ -15,7 +15,7 @@ the order of the features::
     kind = "number"
     low = 0
     high = 20000
-    centred = false                   # [0, 1] in place of [-1, 1]
+    centred = false                  # [0, 1] in place of [-1, 1]
     decimal = ","                    # 1.234,5 in place of 1234.5
     missing = "zero"
 
