@@ -2,11 +2,11 @@
 
 Accounting: adding or removing one unit, delta = 10^-6; the plan's settings. The unit is a person for posts and notes,
 and a document for sections and newswires. *Articles*: 100 topics of encyclopedia articles. *Packages*: 100 clusters of
-word vectors, from packages alone (`vips-fast prior build`). *Shuffled*: the articles' topics, each word with the ratios
+word vectors, from packages only (`vips-fast prior build`). *Shuffled*: the articles' topics, each word with the ratios
 of another one. *Notes* are posts cut to four words, drawn by chance from those that count.
 
 The figure is completion perplexity: half of a document's words, each drawn with probability 1/2, is predicted from the
-other half. Word frequencies are those of the training documents, exact.
+other half. Word frequencies come from the training documents, exactly.
 """
 
 from functools import lru_cache
@@ -79,7 +79,7 @@ def corpus(part: str):
 
 
 def cut(counts, length):
-    """Documents of so many words, drawn by chance from theirs."""
+    """Draw documents of some words from these documents' words."""
     rng, out = np.random.default_rng(0), sp.lil_array(counts.shape, dtype=np.int32)
     for row in range(counts.shape[0]):
         part = slice(counts.indptr[row], counts.indptr[row + 1])

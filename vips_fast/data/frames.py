@@ -66,7 +66,7 @@ def reads_once(source: Any) -> bool:
 
 
 def named_columns(X: Any) -> tuple[str, ...] | None:
-    """Find the columns' names of a frame, table or mapping, if they are texts."""
+    """Find the columns' names of a frame, table or mapping."""
     names = table_columns(X)
     if not names:
         return None
@@ -78,7 +78,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 
 
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
-    """Compare the columns of X with the columns of the fit; return X.
+    """Compare the columns of X with the fit's; return X.
 
     Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
     """
@@ -98,7 +98,7 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def warn_of_repeats(X: Any, invalid: str) -> None:
-    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats; with ``invalid="drop"``, by names only."""
+    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
     if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
         warnings.warn(REPEATS, stacklevel=5)
     for name in filter(names_persons, named_columns(X) or ()):
@@ -110,7 +110,7 @@ def warn_of_repeats(X: Any, invalid: str) -> None:
 
 
 def warn_of_scaling(X: Any) -> None:
-    """Warn if the columns have the mean and deviation, or the range, that a scaler fitted to these rows gives them.
+    """Warn if the columns look as if a scaler was fitted to them.
 
     Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
     selection of columns, leaves no trace here.
@@ -138,7 +138,7 @@ def names_persons(column: str) -> bool:
 
 
 def repeats(batches: Iterable[Iterable[Any]]) -> bool:
-    """Whether a value that is not missing stands twice in a column, given in parts; read as far as need be."""
+    """Tell whether a value stands twice in a column, given in parts."""
     seen: set[Hashable] = set()
     for value in chain.from_iterable(batches):
         if isinstance(value, Hashable) and value == value and value not in (None, ""):
