@@ -77,4 +77,4 @@ class Verdict:
 def _count(clear: int | None, feature: str) -> str:
     if clear == 1:
         return f"1 {feature} stands clear of the noise."
-    return f"{clear or 'No'} different {feature}s stand clear of the noise."
+    return f"{clear or 'No'} {feature}s stand clear of the noise."

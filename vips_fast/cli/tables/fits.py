@@ -65,6 +65,9 @@ _PRIVACY = (
     setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
+_UNMEASURED = setting(
+    "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
+)
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
     setting("--steps", "number of steps", WHOLE, dest="n_steps"),
@@ -141,7 +144,7 @@ LDA = _fit(
         ANYWAY,
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
-        setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
+        _UNMEASURED,
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
     ),
     examples=(
@@ -179,6 +182,7 @@ BLR = _fit(
         setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
         setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
         ANYWAY,
+        _UNMEASURED,
     ),
     examples=(
         "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",

@@ -71,6 +71,8 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _options_type: ClassVar[type] = PaperOptions
     _most_classes: ClassVar[int] = 2
     _covariances: ClassVar[tuple[str, ...]] = ("full",)
+    # The article measures nothing.
+    _has_score = False
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
