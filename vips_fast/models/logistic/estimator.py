@@ -61,6 +61,7 @@ class PaperParameters(Common, total=False):
     noise_aware: bool
     learning_decay: float
     learning_offset: float
+    measure_gain: bool | None
     update: str
     center: bool
     form: str

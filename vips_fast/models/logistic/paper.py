@@ -49,6 +49,8 @@ class PaperOptions(LogisticOptions):
     center: bool = False
     form: str = "analyze_gauss"
     sensitivity: str = "paper"
+    # The article measures nothing.
+    measure_gain: bool | None = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,8 +73,6 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _options_type: ClassVar[type] = PaperOptions
     _most_classes: ClassVar[int] = 2
     _covariances: ClassVar[tuple[str, ...]] = ("full",)
-    # The article measures nothing.
-    _has_score = False
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:

@@ -84,10 +84,10 @@ class OutcomePrediction(GainScore):
         matrix, y = _matrix(block)[kept], block.y[kept]
         entries = matrix.data if sparse.issparse(matrix) else matrix.reshape(-1)
         lengths = np.diff(matrix.indptr) if sparse.issparse(matrix) else np.full(len(kept), matrix.shape[1])
-        owner = np.repeat(np.arange(len(kept)), lengths)
-        norm = np.sqrt(np.bincount(owner, weights=entries * entries, minlength=len(kept)))
+        row_of = np.repeat(np.arange(len(kept)), lengths)
+        norm = np.sqrt(np.bincount(row_of, weights=entries * entries, minlength=len(kept)))
         scale = np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)
-        entries[:] = np.trunc(entries * scale[owner])
+        entries[:] = np.trunc(entries * scale[row_of])
         p = np.stack([self._probability(matrix, *one) for one in zip(self._tables, self._units, strict=True)], axis=1)
         if len(self._tables) > 1:
             p = np.maximum(p, _LEAST)
