@@ -197,7 +197,7 @@ SBN = _fit(
     source("input", "IDX images (plain or .gz), a matrix as .npy, or shards", "INPUT"),
     Option("--threshold", "least value of a pixel that is on, default 1 (128: half of a byte)", INTEGER, default=1),
     model=(setting("--components", "number of hidden units", WHOLE, dest="n_components", required=True),),
-    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"), _UNMEASURED),
+    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"), ANYWAY, _UNMEASURED),
     examples=("train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
 )
 
@@ -231,6 +231,7 @@ MIXTURE = _fit(
         setting("--radius", _RADIUS, POSITIVE),
         setting("--max-words", "vectors: words before a document weighs less, public, default 50", WHOLE, metavar="N"),
     ),
+    more=(ANYWAY,),
     vocab_size=None,  # which only a word list with a name has; mixtures take none
     examples=(
         "answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",

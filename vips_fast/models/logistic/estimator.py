@@ -17,6 +17,7 @@ from ...checks import check_choice, check_flag, check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
+from ...engine.averaging import averaged_variance
 from ...engine.measured import MeasuredModel
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule
@@ -31,7 +32,7 @@ from ..settings import check_memory, stated_classes
 from ..verdict import Verdict
 from .effects import Effect, Interval, calibration, effects, marginal, outcomes
 from .findings import findings
-from .forecast import averaged_variance, forecast
+from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
@@ -285,7 +286,7 @@ class BayesianLogisticRegression(Classifier):
         one = model if isinstance(model, LogisticModel) else model.classes[0]
         share = schedule.sampler.expected_batch_size / public.n_records
         sd = schedule.noise_multiplier * model.clip * one._unit_scales(one.options.shares[1])[0] / share
-        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon))
+        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
         n = public.n_records * float(self.n_trials)
         return forecast(n, public.n_features, float(self.row_norm), noise)
 

@@ -280,10 +280,16 @@ class QuadraticModel(NetworkModel):
         if self.step + 1 < self.mean_steps:
             return
         sd = 0.5 * release.noise_sd / self.exact_multiplier("image") / math.sqrt(self.mean_steps)
-        least = min(0.4, max(self.least_pixel, 2 * sd))
         # E[m (1 - m)] under the noise falls short by its variance.
         spread = float((self._image * (1 - self._image)).sum() + self.n_visible * sd * sd)
-        self._begin(np.clip(self._image, least, 1 - least), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
+        self._begin(self._shares(sd), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
+
+    def _shares(self, sd: float) -> np.ndarray:
+        """Estimate the mean image, (J,), from a release with noise: shares that it hides are alike."""
+        middle, apart = float(self._image.mean()), max(float(self._image.var()) - sd * sd, 0.0)
+        trusted = apart / (apart + sd * sd) if sd > 0 else 1.0
+        shares = middle + trusted * (self._image - middle)
+        return np.clip(shares, self.least_pixel, 1 - self.least_pixel)
 
     def _mean_log_odds(self) -> np.ndarray:
         """E[psi_j] at which the bound's slope in c_j is zero."""
