@@ -18,6 +18,7 @@ from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, Plan, load_prior, word_vectors
 from ...models.lda import plan as make_plan
 from ...models.lda.coherence import PublicDataWarning
+from ...models.verdict import words_of_worth
 from ...report import compare_topics, mean_overlap, paragraph, table, top_words, topics_table
 from ...report.compare import over_the_same_words
 from ..inputs import load_model, read_documents, read_public, refuse, sharded, text_file
@@ -144,8 +145,9 @@ def plan(args: Namespace) -> int:
 
 
 def lines(planned: Plan) -> list[str]:
-    """Say the forecast of a plan, and the advice."""
-    return [f"{text[0].upper()}{text[1:]}." for text in (planned.forecast(), planned.advice())]
+    """Say the expected verdict of a plan, the forecast and the advice."""
+    verdict = f"Expected verdict: {words_of_worth(planned.worth)}."
+    return [verdict, *(f"{text[0].upper()}{text[1:]}." for text in (planned.forecast(), planned.advice()))]
 
 
 def grid(planned: Any, n_records: int, epsilon: float) -> str:

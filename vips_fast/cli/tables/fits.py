@@ -65,6 +65,9 @@ _PRIVACY = (
     setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
+_UNMEASURED = setting(
+    "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
+)
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
     setting("--steps", "number of steps", WHOLE, dest="n_steps"),
@@ -152,7 +155,7 @@ LDA = _fit(
         ANYWAY,
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
-        setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
+        _UNMEASURED,
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
         *_TABLES,
     ),
@@ -192,6 +195,7 @@ BLR = _fit(
         setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
         setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
         ANYWAY,
+        _UNMEASURED,
     ),
     examples=(
         "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",
@@ -206,7 +210,7 @@ SBN = _fit(
     source("input", "IDX images (plain or .gz), a matrix as .npy, or shards", "INPUT"),
     Option("--threshold", "least value of a pixel that is on, default 1 (128: half of a byte)", INTEGER, default=1),
     model=(setting("--components", "number of hidden units", WHOLE, dest="n_components", required=True),),
-    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"),),
+    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"), ANYWAY, _UNMEASURED),
     examples=("train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
 )
 
@@ -240,6 +244,7 @@ MIXTURE = _fit(
         setting("--radius", _RADIUS, POSITIVE),
         setting("--max-words", "vectors: words before a document weighs less, public, default 50", WHOLE, metavar="N"),
     ),
+    more=(ANYWAY,),
     vocab_size=None,  # which only a word list with a name has; mixtures take none
     examples=(
         "answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",

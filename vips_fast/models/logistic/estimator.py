@@ -17,6 +17,8 @@ from ...checks import check_choice, check_flag, check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
+from ...engine.averaging import averaged_variance
+from ...engine.measured import MeasuredModel
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule
 from ...engine.result import Public
@@ -27,9 +29,10 @@ from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Attribute, Classifier, Published, by_pieces, kept
 from ..settings import check_memory, stated_classes
+from ..verdict import Verdict
 from .effects import Effect, Interval, calibration, effects, marginal, outcomes
 from .findings import findings
-from .forecast import averaged_variance, forecast
+from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
@@ -59,6 +62,7 @@ class PaperParameters(Common, total=False):
     noise_aware: bool
     learning_decay: float
     learning_offset: float
+    measure_gain: bool | None
     update: str
     center: bool
     form: str
@@ -258,8 +262,14 @@ class BayesianLogisticRegression(Classifier):
             facts["scale"] = records.largest_norm()
         return records, facts
 
+    @property
+    def _has_score(self) -> bool:
+        return self.fit_intercept and self.covariance == "full"
+
     def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
-        steps, private, bound = self._steps_of(schedule), bool(self.private), float(self.row_norm)
+        # The last step is the model's last, or the score's.
+        steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
+        private, bound = bool(self.private), float(self.row_norm)
         return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, self._options)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
@@ -270,12 +280,13 @@ class BayesianLogisticRegression(Classifier):
         return kind(public, self._model_settings(schedule))
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        model = model.model if isinstance(model, MeasuredModel) else model
         if not self.private or not schedule.noise_multiplier or not isinstance(model, (LogisticModel, OneVsRestModel)):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
         share = schedule.sampler.expected_batch_size / public.n_records
         sd = schedule.noise_multiplier * model.clip * one._unit_scales(one.options.shares[1])[0] / share
-        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon))
+        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
         n = public.n_records * float(self.n_trials)
         return forecast(n, public.n_features, float(self.row_norm), noise)
 
@@ -416,6 +427,19 @@ class BayesianLogisticRegression(Classifier):
         half = ndtri(0.5 + level / 2) * np.sqrt(variance)
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
+
+    @property
+    def verdict_(self) -> Verdict:
+        """Judge the regression in words, from releases only.
+
+        It counts the effects whose intervals leave out 0, at a level that holds for all of them together at 90 %.
+        """
+        if (found := self.found_gain_) is None:
+            return Verdict("", None, None, "")
+        limits = self.credible_interval(1.0 - 0.1 / self.coef_.size)
+        clear = int(((limits[..., 0] > 0) | (limits[..., 1] < 0)).sum())
+        claim = "the columns predict the outcome"
+        return Verdict.of(found, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
 
     @property
     def outcome_(self) -> str | float | None:

@@ -11,6 +11,7 @@ from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
 from .posterior import Curvature, Weighting, along_logits, posterior_given, second_moment
+from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
 
@@ -24,13 +25,15 @@ class LogisticModel(LogisticStatistics):
     which say gradient + S (at - m) with noise, and the prior. The next centre is one Newton step.
     """
 
-    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at"}
+    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at", "base": "_base"}
     #: Whether the last step's read-out knows how records were weighted.
     _reads_by_law: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
+        #: Log odds of the released base rate.
+        self._base = np.zeros(1)
         # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0
         # S with its precision off the diagonal (0 without noise), and the precision when its spectrum was taken.
@@ -214,7 +217,9 @@ class LogisticModel(LogisticStatistics):
         """
         if self.step == 0 and self._constant:
             unit = self._n * self._b * self._constant
-            return base_rate(self._constant, self.n_features, unit, gradient[-1], noise_sd)
+            start = base_rate(self._constant, self.n_features, unit, gradient[-1], noise_sd)
+            self._base = start[-1:] * self._constant
+            return start
         spectrum, alpha = self._known(), self._alpha
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
 
@@ -225,6 +230,19 @@ class LogisticModel(LogisticStatistics):
         bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
         point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
         return point
+
+    @property
+    def has_score(self) -> bool:
+        """Whether there is a base rate to compare with."""
+        return self._constant > 0
+
+    def gain_score(self) -> OutcomePrediction:
+        return OutcomePrediction([self.prediction], self._bound, self._b, self._n)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The finished posterior, for a score."""
+        return Prediction(self._mean, self._covariance, self._alpha, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
