@@ -548,8 +548,8 @@ def _stream(
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Read a query, a lazy frame or a stream, one batch at a time.
 
-    A source that fails on its way raises ValueError: what it had given by then is not the table. Its message may quote
-    cells, and is not repeated.
+    A source that fails on its way raises ValueError, since its rows until then are not the table. Its own message may
+    quote cells, and is not repeated.
     """
     try:
         import pyarrow

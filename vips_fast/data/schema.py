@@ -356,7 +356,7 @@ class Schema:
         """Return a column as y of a fit.
 
         It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
-        for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number. Raises ValueError
+        for a cell with another value; with ``counts`` float64, NaN for one that is no number. Raises ValueError
         if the column is of another kind or not in the schema.
         """
         column = self[name]

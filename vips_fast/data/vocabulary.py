@@ -23,7 +23,7 @@ _PUBLIC = "public:"
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
-    """Read the words of a file, one a line: line k names column k.
+    """Read the words of a file; line k names column k.
 
     Raises OSError if the file does not open, and ValueError if it is empty, not UTF-8, or has a blank or repeated
     line.
