@@ -130,6 +130,17 @@ def test_a_figure_that_was_not_run_keeps_its_section(toys, tmp_path):
     assert "<!-- toy_kept -->\nas it was\nbefore\n<!-- end -->" in page and "squares 0" in page
 
 
+def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
+    """Neither what this machine lacks nor a smaller run of another day takes a section away."""
+    toys(toy_needy=(("no_such_module",), "pass"), toy_small=((), "pass"), toy_run=((), "pass"))
+    assert runner.main(["--only", "small", "--scale", "4"]) == 0
+    parts = [f"<!-- {name} -->\nScale 1: all of it\n<!-- end -->" for name in ("toy_needy", "toy_small")]
+    runner.PAGE.write_text("\n".join(parts))
+    assert runner.main(["--only", "needy", "run", "--scale", "4"]) == 0
+    page = runner.PAGE.read_text()
+    assert all(part in page for part in parts) and "Scale 4: 1 of 1 cells" in page
+
+
 @pytest.mark.parametrize("argument", [["--scale", "0"], ["--only", "nothing"]])
 def test_bad_arguments_are_named(argument, capsys):
     with pytest.raises(SystemExit):

@@ -199,23 +199,26 @@ def sources() -> dict[str, list]:
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
-def page(scale) -> tuple[str, list[str]]:
-    """Make docs/papers.md anew from finished runs; also return the figures whose part could not be made."""
-    mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
+def page(scale, names) -> tuple[str, list[str]]:
+    """Make docs/papers.md anew; also return the figures whose part could not be made.
+
+    Figures that are not in ``names`` keep their part, whatever this machine lacks.
+    """
+    mark = re.compile(r"<!-- (\w+) -->\n(.*?)\s*<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
     overview, parts, failed = [], [], []
     for name in FIGURES:
         module = importlib.import_module(name)
-        lacking = missing(module.NEEDS)
-        try:
-            text = section(name, scale)
-        except Exception as error:
-            text = f"This part could not be made ({type(error).__name__})."
-            failed.append(name)
-            tell_failure(f"the page's part of {name}", error)
-        if text is None and lacking:
-            text = f"Not run: missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)."
-        body = kept.get(name, "Not run yet.") if text is None else text
+        body = kept.get(name, "Not run")
+        if name in names or body.startswith("Not run"):
+            lacking = missing(module.NEEDS)
+            why = f": missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)." if lacking else " yet."
+            try:
+                body = section(name, scale) or (f"Not run{why}" if body.startswith("Not run") else body)
+            except Exception as error:
+                body = f"This part could not be made ({type(error).__name__})."
+                failed.append(name)
+                tell_failure(f"the page's part of {name}", error)
         overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
     parts.append("## Statements of the sources, with code and test\n")
@@ -244,6 +247,6 @@ def main(argv=None) -> int:
             print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)
             names.remove(name)
     failed = [] if arguments.page else run(names, arguments.scale, arguments.jobs)
-    text, unmade = page(arguments.scale)
+    text, unmade = page(arguments.scale, names)
     PAGE.write_text(text)
     return bool(failed or unmade)
