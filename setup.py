@@ -1,4 +1,4 @@
-"""Build the C kernels, once for each instruction set, and the Cython module.
+"""Build the C kernels for each instruction set, and the Cython module.
 
 csrc/generate.py first writes the files that repeat the kernels' declarations
 (csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
@@ -48,7 +48,7 @@ DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 
 
 class BuildKernels(build_ext):
-    """Compile csrc for each instruction set, then link it into the Cython module."""
+    """Compile csrc for each instruction set, and link the Cython module."""
 
     def build_extension(self, ext: Extension) -> None:
         compiler = self.compiler.compiler_so[0]

@@ -167,14 +167,14 @@ def measure(path: Path, into: Measure) -> None:
 
 
 def _is_action(node: ast.AST) -> bool:
-    """Whether it is a function whose docstring opens with a verb: no property, no test, no special method."""
+    """Tell whether its docstring opens with a verb: no property, test or special method."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith(("test_", "__")):
         return False
     return not any(re.search("property|fixture|setter", ast.unparse(one)) for one in node.decorator_list)
 
 
 def places(files: Sequence[str]) -> dict[str, list[Path]]:
-    """The files of each place: a room of the package, or a folder or page beside it."""
+    """Sort files by place: a folder of the package, or one beside it."""
     out: dict[str, list[Path]] = {}
     for name in files:
         path = Path(name)
@@ -204,7 +204,7 @@ def rates(files: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> list[str]:
-    """One line for each number that rose, and for each that fell and is to be stored."""
+    """List numbers that rose, and those that fell and are to be stored."""
     out = []
     for place, numbers in now.items():
         for name, number in numbers.items():
@@ -219,7 +219,7 @@ def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, fl
 
 
 def lowered(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """What to store: the smaller of both numbers, and the goal at most for a new place."""
+    """Choose the smaller of both numbers, at most the goal for new places."""
     return {
         place: {name: min(number, stored.get(place, GOAL)[name]) for name, number in numbers.items()}
         for place, numbers in now.items()

@@ -1,4 +1,4 @@
-"""Writes everything that repeats the declarations in kernels.toml; see the head of that file.
+"""Write everything that repeats the declarations in kernels.toml.
 
     python csrc/generate.py            write the generated files
     python csrc/generate.py --freeze   also write tests/capi/interface.json, which a test holds against the declarations
@@ -43,12 +43,12 @@ class Function(NamedTuple):
 
 
 def join(kind: str, name: str) -> str:
-    """A C declaration of a name."""
+    """Return a C declaration of a name."""
     return kind + name if kind.endswith("*") else f"{kind} {name}"
 
 
 def suffixes(entry: dict[str, Any]) -> list[str]:
-    """What is appended to the name of a kernel or structure, once for each precision that it has."""
+    """List the suffixes of a kernel's or structure's name, one a precision."""
     return ["_f32", "_f64"] if entry.get("real") else [""]
 
 
@@ -85,7 +85,7 @@ def load(text: str | None = None) -> dict[str, Any]:
 
 
 def comment(text: str, indent: int = 0) -> str:
-    """A C comment, filled; lines that begin with two spaces stay as they are."""
+    """Fill a C comment; lines that begin with two spaces stay."""
     pad = " " * indent
     lines: list[str] = []
     for listed, group in groupby(text.splitlines(), key=lambda line: line.startswith("  ")):
@@ -181,7 +181,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
 
 
 def plain(d: dict[str, Any]) -> dict[str, Any]:
-    """What a program that was built against the interface relies on."""
+    """Collect the interface that built programs rely on."""
     return {
         "abi_version": d["abi_version"],
         "status": {name: code for name, (code, _) in d["status"].items()},
@@ -216,7 +216,7 @@ def items(text: str) -> list[Item]:
 
 
 def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
-    """The Cython function of a kernel, one for both precisions."""
+    """Write the Cython function of a kernel, for both precisions."""
     names = [kernel["name"] + suffix for suffix in suffixes(kernel)]
     variants = [f for f in d["functions"] if f.name in names]
     first, given = variants[0], items(kernel["python"])
@@ -338,7 +338,7 @@ class Key:
 
 
 def stub_argument(text: str) -> str:
-    """The Python form of an argument of a Cython function."""
+    """Return the Python form of an argument of a Cython function."""
     found = re.fullmatch(r"(?:(const )?([\w ]+?)(\[.*\])? )?(\w+)( not None)?(?: ?= ?(\w+))?", text)
     assert found, text
     const, kind, array, name, given, default = found.groups()
@@ -380,7 +380,7 @@ def frozen(d: dict[str, Any]) -> str:
 
 
 def files() -> dict[Path, str]:
-    """The generated files and their contents."""
+    """Return the generated files and their contents."""
     d = load()
     kernels = ROOT / "vips_fast" / "kernels"
     return {
@@ -396,7 +396,7 @@ def files() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write the generated files that are missing, changed or older than their sources."""
+    """Write generated files that are missing, changed or too old."""
     newest = max(path.stat().st_mtime for path in (CSRC / "kernels.toml", CSRC / "generate.py"))
     for path, text in files().items():
         if not path.is_file() or path.stat().st_mtime < newest or path.read_text(encoding="utf-8") != text:

@@ -76,8 +76,8 @@ def load_corpus(
         words and says nothing about it. A file that is broken as a whole is refused in any case: one without its
         header, cut gzip data, an npz matrix whose arrays do not fit together.
 
-    Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format
-    cannot be told, or the vocabulary is missing or of another length.
+    Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format is
+    unknown, or the vocabulary is missing or of another length.
     """
     if holds_records(path, format, text, person):
         if vocabulary is None:
@@ -97,7 +97,7 @@ def load_corpus(
 def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
     """Tell whether `load_corpus` would read raw records, and not counts.
 
-    Raises ValueError for an unknown format, for columns of counts, and if the format cannot be told; OSError if the
+    Raises ValueError for an unknown format, for columns of counts, and if the format is unknown; OSError if the
     file does not open.
     """
     if format is not None:

@@ -2,8 +2,8 @@
 
 CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell: pyarrow's
 readers quote the row, know no line, let a quote out of place and other encodings pass, and refuse a row larger than
-their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never
-what a cell holds.
+their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never a
+cell.
 """
 
 import codecs
@@ -89,9 +89,8 @@ def read_batches(
     columns : sequence of str
         The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
     texts : sequence of str
-        Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats what
-        they are.
-    batch_rows : int
+        Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats as
+    they are. batch_rows : int
         Most rows of a batch; batches of long texts have fewer.
     format : {"csv", "jsonl", "parquet", "xlsx", "folder"} or None
         None looks at the contents, and takes the rest as CSV. CSV has commas, semicolons, tabs or bars, by its

@@ -44,8 +44,8 @@ def draw_bins(n_units: int, n_bins: int) -> np.ndarray:
 
     Every unit's bin is uniform and independent of all else, exactly. Let w be uniform on 0 … 2^64 − 1 and
     L = t ⌊2^64 / t⌋. Words w ≥ L are drawn again; given w < L, w is uniform on L numbers. Every residue modulo t has
-    ⌊2^64 / t⌋ of them, so w mod t is uniform. Nothing of the unit enters. This is what the accounting of random
-    allocation assumes; the words are not kept.
+    ⌊2^64 / t⌋ of them, so w mod t is uniform. Nothing of the unit enters. The accounting of random allocation assumes
+    this; the words are not kept.
     """
     limit = np.uint64((2**64 // n_bins * n_bins - 1) % 2**64)
     words = np.empty(n_units, np.uint64)
@@ -82,7 +82,7 @@ def write_shards(
         Size of a shard, in MiB, in [0.0001, 4096]; one with a person of more is larger.
     bins : int or None
         Draws a bin for each unit (`draw_bins`), a person or a row, and writes the units bin by bin, so that a bin is
-        one stretch of the disk. Within a bin, and without bins, they have the order in which they first came.
+        one stretch of the disk. Within a bin, and without bins, they keep the order of their first appearance.
     invalid : {"raise", "drop"}
         A row with invalid values, or without a person, ends the writing, or stays as one that contributes nothing. Such
         rows without a person are together one more person.

@@ -3,7 +3,7 @@
 A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files: of counts and other
 sparse rows ``values``, ``indices`` and ``indptr``, of dense rows only ``values``; and, one entry a row, ``labels``,
 ``persons`` and ``usable`` if there are any. numpy maps such files with no further package. (Arrow would need one,
-and Zarr unpacks what it reads into memory.) Numbers stand in the smallest type that holds them.
+and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """
