@@ -28,7 +28,7 @@ from .solver import find_integer
 
 
 def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Add the epsilons and the deltas of `parts` (Dwork & Roth 2014, 3.16)."""
+    """Add epsilons and deltas of `parts` (Dwork & Roth 2014, theorem 3.16)."""
     checked = [(non_negative("epsilon", e), probability("delta", d)) for e, d in parts]
     return math.fsum(e for e, _ in checked), min(1.0, math.fsum(d for _, d in checked))
 

@@ -68,7 +68,7 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """Find the smallest noise multiplier of one (epsilon, delta)-DP release.
+    """Find the smallest noise multiplier for epsilon >= 0, delta in (0, 1).
 
     Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """

@@ -140,7 +140,7 @@ class Bench:
 
 
 def rows_of_persons(adapter: "Adapter") -> int | None:
-    """Return most rows of a person, or None if records are drawn."""
+    """Return the most rows of a person, or None if records are drawn."""
     estimator = adapter.estimator()
     return estimator.rows_per_group if estimator.sampling == "rows" else None
 

@@ -32,7 +32,7 @@ def checked_spacing(
     low: float = MIN_SPACING,
     high: float = MAX_SPACING,
 ) -> float:
-    """Check the given spacing, or choose one for None, without noise.
+    """Check the given spacing, or choose one for sums without noise.
 
     ``clip_norm`` is the L2 bound C > 0 of one record's contribution, ``least_units`` the least C/g (the largest is
     below 2^31 for every kernel); ``low`` and ``high`` are the range of the spacing. Raises ValueError with the

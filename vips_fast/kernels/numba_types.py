@@ -103,14 +103,14 @@ def address(name: str) -> int:
 
 
 def signature(name: str) -> Signature:
-    """Make a kernel's Numba signature, pointers as ``voidptr``."""
+    """Make a kernel's Numba signature; ValueError for an unknown name."""
     returns, *arguments = _kinds(_checked_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
-    """Make the dtype of a structure such as "vf_lda_params"."""
+    """Make the dtype of a structure; ValueError for an unknown name."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
     kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]

@@ -36,7 +36,7 @@ def _finite(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def bernoulli_exp(a: int, b: int) -> bool:
-    """Return True with probability exp(-a / b) (Canonne, Kamath & Steinke 2020).
+    """Return True with probability exp(-a / b) (Canonne et al. 2020, alg. 1).
 
     The first k with a failed Bernoulli(a / (b k)) is odd with probability exp(-a / b).
     """
@@ -146,7 +146,7 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
 def randomized_response(
     categories: ArrayLike, truth_probability: float, n_categories: int = 2
 ) -> tuple[NDArray[np.int64], RandomizedResponseEvent]:
-    """Randomize the K-ary response of each individual (Kairouz et al. 2016).
+    """Randomize each individual's K-ary response (Kairouz, Oh & Viswanath 2016, section 3).
 
     `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
     `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
