@@ -25,8 +25,8 @@ _PUBLIC = "public:"
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
     """Read the words of a file; line k names column k.
 
-    Raises OSError if the file does not open, and ValueError if it is empty, not UTF-8, or has a blank or repeated
-    line.
+    The file is plain or gzip. Raises OSError if it does not open, and ValueError if it is empty, not UTF-8, or has a
+    blank or repeated line.
     """
     with naming(path), open_text(path) as file:
         try:

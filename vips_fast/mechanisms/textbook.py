@@ -36,7 +36,7 @@ def _finite(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def bernoulli_exp(a: int, b: int) -> bool:
-    """Return True with probability exp(-a / b) (Canonne et al. 2020, alg. 1).
+    """Draw True with probability e^(-a/b) (Canonne et al. 2020, alg. 1).
 
     The first k with a failed Bernoulli(a / (b k)) is odd with probability exp(-a / b).
     """
