@@ -18,7 +18,7 @@ class FactorAnalysis(ProbabilisticPCA):
     """Factor analysis around a public center: x - c = W z + noise (Rubin & Thayer 1982, by its EM).
 
     z ~ N(0, I), noise ~ N(0, diag(psi)): unlike in probabilistic PCA, each column has a variance of its own. The
-    parameters are those of `ProbabilisticPCA`.
+    parameters are the same as of `ProbabilisticPCA`.
 
     Notes
     -----

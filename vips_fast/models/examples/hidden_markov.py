@@ -178,7 +178,7 @@ class HiddenMarkovModel(ConjugateEstimator):
         known = np.logical_and.accumulate((X >= 0) & (X < self.n_symbols), axis=1)
         moves, emits = np.log(self.transitions_), np.log(self.symbols_)
         best, came = np.tile(np.log(self.start_), (len(X), 1)), np.zeros((*X.shape, self.n_components), int)
-        came[:] = np.arange(self.n_components)  # beyond the end a path stays where it is
+        came[:] = np.arange(self.n_components)  # beyond the end a path does not move
         for t in range(X.shape[1]):
             if t:
                 through = best[:, :, None] + moves

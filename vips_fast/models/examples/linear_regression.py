@@ -27,7 +27,7 @@ class LinearRegression(ConjugateEstimator):
         Public R. A row of X that is longer is scaled down to it, together with its 1 and its y: the line stays the
         same, and the record counts less.
     largest : float
-        Public B: then y is clipped to [-B, B], which bends the line. State what y can be.
+        Public B: then y is clipped to [-B, B], which bends the line. State the range of y.
     fit_intercept : bool
     precision : float
         Of the normal prior of the coefficients, in units of B / R: 1 lets a row of length R move y by about B.

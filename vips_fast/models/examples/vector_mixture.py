@@ -18,7 +18,7 @@ from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
 #: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
 _GRID = 2.0**20
 _MOST_COLUMNS = 2**13
-#: Norm of the block of words, where that of the block of vectors is 1.
+#: Norm of the block of words, if the block of vectors has norm 1.
 _WORD_SHARE = 0.5
 
 
@@ -35,7 +35,7 @@ class VectorMixture(ConjugateEstimator):
     n_components : int
     projection : int, (D, d) array or None
         Public matrix that X of D columns is multiplied by: an array; or the number d of dimensions, for a random
-        orthonormal frame that depends on D and d alone, times sqrt(D / d), so that lengths stay as they are on average;
+        orthonormal frame that depends only on D and d, times sqrt(D / d), so that lengths stay as they are on average;
         or None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
     vocabulary : sequence of str or None
         Public, or released (`PrivateVocabulary`), words of the columns of ``y``, which are arrays in memory: shards
