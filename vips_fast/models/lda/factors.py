@@ -25,20 +25,13 @@ _LEAST_OWN = 0.05
 
 
 def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Sums over words, (3, K, K), that `TopicFactors` takes, of statistics x = base r + N(0, 1), both (n, K).
+    """Compute sums over words, (3, K, K), that `TopicFactors` takes.
 
-    With weights w, they are of w_k w_l times the product of deviations from ``base``, less the noise's own part; of w_k
-    w_l base_k base_l, which a covariance of 1 would make of that; and of the squares of the first, which say how exact
-    it is.
+    `vips_fast.kernels.reference.topic_moments` says which.
     """
-    weight = base * base
-    weight *= _SPREAD
-    weight += 1.0
-    np.divide(base, weight, out=weight)
-    deviation, share = x - base, weight * base
-    deviation *= weight
-    sums = np.stack([part.T @ part for part in (deviation, share, deviation * deviation)])
-    sums[0].flat[:: len(sums[0]) + 1] -= np.einsum("vk,vk->k", weight, weight)
+    n_topics = x.shape[1]
+    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 7) * (3 * n_topics + 28))
+    native.topic_moments(_SPREAD, x, base, work, sums)
     return sums
 
 

@@ -47,7 +47,7 @@ _MASS_POINTS = 60
 #: EM rounds of the priors of p and r: the first time, and at each later step (which
 #: starts from the prior of the step before).
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
-_FIRST_ROUNDS, _ROUNDS = 8, 2
+_FIRST_ROUNDS, _ROUNDS = 8, 1
 #: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
 _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
@@ -209,15 +209,17 @@ class ProductShrinkage:
     def _ask_topics(self, average: np.ndarray) -> None:
         """The ratios that other topics predict. But for its part of the mass, no entry is predicted from itself."""
         n_words = len(average)
+        x, base = np.empty((2, n_words, self._n_topics))
         out = np.empty((n_words, self._n_topics), dtype=np.float32)
 
         def collect(first: int, last: int, worker: int) -> np.ndarray:
-            return moments(self._units(average, first, last), self._expected(first, last))
+            x[first:last], base[first:last] = self._units(average, first, last), self._expected(first, last)
+            return moments(x[first:last], base[first:last])
 
         def predict(first: int, last: int, worker: int) -> None:
-            base = self._expected(first, last)
-            base *= factors.predict(self._units(average, first, last), base)
-            out[first:last] = self._shared(base, first, last)
+            expected = factors.predict(x[first:last], base[first:last])
+            expected *= base[first:last]
+            out[first:last] = self._shared(expected, first, last)
 
         factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
         map_chunks(n_words, _CHUNK, self._n_threads, predict)
@@ -226,7 +228,7 @@ class ProductShrinkage:
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
         total = np.einsum("vk,vk->v", expected, self._sd[first:last])
-        expected *= (self.mass[first:last] / total)[:, None]
+        expected *= (self._mass[first:last] * self._word_sd[first:last] / total)[:, None]
         return expected
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
@@ -262,7 +264,7 @@ class ProductShrinkage:
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
         """Compute shares p_v w_k in units of the entries' noise, (last - first, K)."""
-        shares = np.multiply.outer(self.mass[first:last], self.weight)
+        shares = np.multiply.outer(self._mass[first:last] * self._word_sd[first:last], self.weight)
         shares /= self._sd[first:last]
         return np.asarray(shares)
 
