@@ -209,17 +209,15 @@ class ProductShrinkage:
     def _ask_topics(self, average: np.ndarray) -> None:
         """The ratios that other topics predict. But for its part of the mass, no entry is predicted from itself."""
         n_words = len(average)
-        x, base = np.empty((2, n_words, self._n_topics))
         out = np.empty((n_words, self._n_topics), dtype=np.float32)
 
         def collect(first: int, last: int, worker: int) -> np.ndarray:
-            x[first:last], base[first:last] = self._units(average, first, last), self._expected(first, last)
-            return moments(x[first:last], base[first:last])
+            return moments(self._units(average, first, last), self._expected(first, last))
 
         def predict(first: int, last: int, worker: int) -> None:
-            expected = factors.predict(x[first:last], base[first:last])
-            expected *= base[first:last]
-            out[first:last] = self._shared(expected, first, last)
+            base = self._expected(first, last)
+            base *= factors.predict(self._units(average, first, last), base)
+            out[first:last] = self._shared(base, first, last)
 
         factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
         map_chunks(n_words, _CHUNK, self._n_threads, predict)
