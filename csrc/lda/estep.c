@@ -33,8 +33,8 @@
  *   from the loops and its gamma_k is alpha_k. A few rounds in,
  *   about 10 topics of 50 are left. (A topic that alone explains a word keeps
  *   gamma_k >= alpha_k + c_i from the first round on and is never dropped.)
- *   A topic with little of the document that halves in a round or an extrapolation leaves at once (FEW_WORDS): where
- *   theta alone would tell late or, with alpha of .1, never. Bounds stay, to 10^-4 a word and mostly 10^-5.
+ *   A topic with little of the document that halves in a round or an extrapolation leaves at once (FEW_WORDS): by
+ *   theta it would leave late or, with alpha of .1, never. Bounds stay, to 10^-4 a word and mostly 10^-5.
  * - Word scaling: each row of the table is divided by its sum, so the sum
  *   in (2) stays within float32 although E[log beta] spans hundreds, and s in
  *   (4) is a weighted sum of rows.
@@ -68,11 +68,11 @@
 /* The share of its words that a topic keeps in one. */
 #define LEAST_SHARE 0.25
 
-/* An extrapolation is taken back if the round after it changes gamma by more than this times what the one before did. */
+/* An extrapolation is taken back if the round after it changes gamma by more than this times the change before. */
 #define FARTHEST 4.0
 
 /* A topic with fewer words than FEW_WORDS (less as alpha nears 1/4) times the document's least count, and than FEW_SHARE
- * of the heaviest topic's, leaves once it has shrunk to this share of what it had. */
+ * of the heaviest topic's, leaves once it has shrunk to this share of its words. */
 #define SHRUNK 0.5
 #define FEW_WORDS 0.7
 #define FEW_SHARE 0.02
@@ -135,7 +135,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
     *shift = vfd_div(num, vfd_mul(wa, bc));
 }
 
-/* The change of gamma, as a share of the words, at which its rounding would be extrapolated. */
+/* The change of gamma, as a share of the words, that is rounding. */
 static const double least_change_f32 = 0x1p-20, least_change_f64 = 0x1p-44;
 
 /* What differs between the precisions: smaller table entries are zeros; a floor that keeps padding words (0/0) and lost

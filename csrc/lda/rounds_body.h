@@ -278,7 +278,7 @@ VF_INLINE void LOCAL(lda_pad)(const LOCAL(document) * e, REAL gamma, REAL theta)
 
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior: in the
  * next round it would be the prior, to ACTIVE_SHARE of the words. Drop those too that have less than `few` words, and
- * less than SHRUNK of what they had in middle: they are leaving the document. */
+ * less than SHRUNK of their words in middle: they are leaving the document. */
 static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest, REAL few) {
     const int64_t n_active = e->n_active;
     const VEC zero = OP(set1)(0);
@@ -397,11 +397,11 @@ VF_INLINE REAL LOCAL(lda_few)(const LOCAL(document) * e) {
 }
 
 /* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
- * topics; a topic leaves the loops only if what it still holds is too little to move that mean, or if it shrinks and
- * lda_few says so. Two rounds and an extrapolation make a cycle. Where the round after it changes gamma by more than FARTHEST times what the
- * one before it did, the next cycle starts where the two rounds led. Steps get shorter near the stop, so that a document
- * that rounding stops a round late goes on little farther. Returns the number of rounds, one that was not taken among
- * them. */
+ * topics; a topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
+ * so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more than FARTHEST times the last
+ * change, the next cycle starts from the point before the extrapolation. Steps get shorter near the stop, so that a
+ * document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was not taken
+ * among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
     const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);

@@ -129,7 +129,7 @@ def _document(
         return np.asarray(prior + theta * (b @ (c / (theta @ b + 1e-300))))
 
     def leave() -> None:
-        """Drop the topics that have few words, and much fewer than in ``middle``."""
+        """Drop topics with few words, and much fewer than in ``middle``."""
         nonlocal g, middle, prior, topics, b
         stay = g - prior >= np.minimum(few, SHRUNK * (middle - prior))
         g, middle, prior, topics, b = g[stay], middle[stay], prior[stay], topics[stay], b[stay]

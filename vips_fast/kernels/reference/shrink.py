@@ -66,7 +66,7 @@ def topic_ratios(x: np.ndarray, base: np.ndarray, loadings: np.ndarray, own: np.
 
 
 def topic_moments(x: np.ndarray, base: np.ndarray, spread: float) -> np.ndarray:
-    """Sum over words what says how topics go together, (3, K, K); see the kernel.
+    """Compute products of topics, summed over words; see the kernel.
 
     x = base * r + N(0, 1), both (n, K). With weights w, the sums are of w_k w_l times the product of deviations from
     ``base``, less the noise's own part; of w_k w_l base_k base_l, which a covariance of 1 would make of that; and of

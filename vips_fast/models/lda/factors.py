@@ -1,6 +1,6 @@
-"""How topics use words together: what a word's entries in all other topics predict of its entry in one.
+"""Predict a word's entry in one topic from its entries in the others.
 
-Topics that use a word more than the corpus does are not found at random: where a topic of ships uses a word, those of
+Topics that use a word more than the corpus does are not found at random: if a topic of ships uses a word, topics of
 coasts and of war do so more often than others. So the ratios r_vk of a word (`vips_fast.models.lda.shrinkage`) have a
 covariance over topics. It is estimated from all words of a release, and an entry has a conditional mean given the
 word's other entries. All of it is post-processing of released numbers.
