@@ -51,17 +51,17 @@ def serve() -> None:
 
 
 class Served:
-    """An interpreter that fits on demand."""
+    """An interpreter that runs a script's fits on demand."""
 
-    def __init__(self, python: str):
-        command = [python, __file__, "--serve"]
+    def __init__(self, python: str, script: str):
+        command = [python, script, "--serve"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def fit(self, settings: dict) -> float:
-        """Processor seconds of a fit."""
-        self.process.stdin.write(json.dumps(settings) + "\n")
+    def ask(self, question: Any) -> Any:
+        """Have it fit, and read its answer."""
+        self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return json.loads(self.process.stdout.readline())
 
     def end(self) -> None:
         """End the process."""
@@ -75,8 +75,8 @@ def main(other: str) -> None:
     for name, settings in KINDS.items():
         rounds = []
         for _ in range(PROCESSES):
-            both = [Served(python) for python in (sys.executable, other)]
-            rounds.append([[one.fit(settings) for one in both] for _ in range(1 + FITS)])
+            both = [Served(python, __file__) for python in (sys.executable, other)]
+            rounds.append([[one.ask(settings) for one in both] for _ in range(1 + FITS)])
             for one in both:
                 one.end()
         later = [pair for fits in rounds for pair in fits[1:]]

@@ -57,3 +57,16 @@ def test_topic_ratios(paired):
         f"ratios of {N_WORDS} x {N_TOPICS} entries from the other topics, 16 factors",
         scale=SCALE,
     )
+
+
+def test_topic_moments(paired):
+    rng = np.random.default_rng(0)
+    base = 3.0 * rng.gamma(1.0, 1.0, (N_WORDS, N_TOPICS)) + 1e-3
+    x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
+    work, out = np.empty((N_TOPICS + 7) * (3 * N_TOPICS + 28)), np.zeros((3, N_TOPICS, N_TOPICS))
+    paired(
+        lambda: native.topic_moments(0.3, x, base, work, out),
+        {"numpy": lambda: reference.topic_moments(x[:N_FEWER], base[:N_FEWER], 0.3)},
+        f"how {N_TOPICS} topics go together, from {N_WORDS} words",
+        scale=SCALE,
+    )

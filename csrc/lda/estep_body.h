@@ -82,7 +82,7 @@ int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_doc_words, 16);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
     const int64_t tile = n_topics * np;
-    return (tile + 7 * kp + 3 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
+    return (tile + 6 * kp + 2 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
            (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
 }
 
@@ -99,7 +99,7 @@ static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_
         for (int64_t i = 0; i < np; i += LANES) {
             const VEC share = OP(load)(b + i);
             VEC x = OP(mul)(OP(mul)(t, share), OP(load)(rho + i));
-            if (floor > 0.0) x = OP(div)(x, OP(sqrt)(OP(add)(share, least)));
+            if (floor > 0.0) x = OP(mul)(x, OP(root_recip)(OP(add)(share, least)));
             OP(store)(b + i, x);
             s = OP(fma)(x, x, s);
         }
@@ -113,28 +113,35 @@ static void LOCAL(weigh_words)(const LOCAL(document) * e, const double *word_wei
     for (int64_t i = 0; i < e->n_words; ++i) e->rho[i] *= (REAL)word_weight[e->word[i]];
 }
 
-/* Scale each word's part of the contribution down to a norm of at most bound; the norm of the whole. Uses rho. */
-static double LOCAL(bound_words)(const LOCAL(document) * e, double bound) {
+/* Scale each word's part of the contribution, of the given norm, down to a norm of at most bound; the norm of the whole.
+ * Uses rho. */
+static double LOCAL(bound_words)(const LOCAL(document) * e, double norm, double bound) {
+    if (norm <= bound) return norm;
     const int64_t np = e->n_padded;
+    const VEC most = OP(set1)((REAL)(bound * bound)), one = OP(set1)(1), b = OP(set1)((REAL)bound);
     REAL *factor = e->rho;
-    for (int64_t i = 0; i < np; ++i) factor[i] = 0;
-    for (int64_t a = 0; a < e->n_active; ++a) {
-        const REAL *x = e->tile + e->row[a];
-        for (int64_t i = 0; i < np; i += LANES)
-            OP(store)(factor + i, OP(fma)(OP(load)(x + i), OP(load)(x + i), OP(load)(factor + i)));
+    unsigned over = 0;
+    for (int64_t i = 0; i < np; i += LANES) {
+        VEC own = OP(set1)(0);
+        for (int64_t a = 0; a < e->n_active; ++a) {
+            const VEC x = OP(load)(e->tile + e->row[a] + i);
+            own = OP(fma)(x, x, own);
+        }
+        over |= OP(less_bits)(most, own);
+        const VEC inverse = OP(root_recip)(OP(max)(own, OP(set1)(LOCAL(tiny))));
+        OP(store)(factor + i, OP(pick_less)(most, own, OP(mul)(b, inverse), one));
     }
+    if (!over) return norm;
     double square = 0.0;
-    int over = 0;
-    for (int64_t i = 0; i < np; ++i) {
-        const double own = (double)factor[i];
-        const int large = own > bound * bound;
-        factor[i] = large ? (REAL)(bound / sqrt(own)) : 1;
-        square += large ? bound * bound : own;
-        over |= large;
-    }
-    for (int64_t a = 0; over && a < e->n_active; ++a) {
+    for (int64_t a = 0; a < e->n_active; ++a) {
         REAL *x = e->tile + e->row[a];
-        for (int64_t i = 0; i < np; i += LANES) OP(store)(x + i, OP(mul)(OP(load)(x + i), OP(load)(factor + i)));
+        VEC s = OP(set1)(0);
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC scaled = OP(mul)(OP(load)(x + i), OP(load)(factor + i));
+            OP(store)(x + i, scaled);
+            s = OP(fma)(scaled, scaled, s);
+        }
+        square += (double)OP(sum)(s);
     }
     return sqrt(square);
 }
@@ -205,9 +212,11 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
     e->least = least;
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
+    e->alpha = 0.0;
     for (int64_t k = 0; k < e->n_topics; ++k) {
         e->topic[k] = (int32_t)k;
         e->prior[k] = (REAL)alpha[k];
+        e->alpha = alpha[k] > e->alpha ? alpha[k] : e->alpha;
     }
     for (int64_t k = e->n_topics; k < e->stride; ++k) e->prior[k] = 0; /* whole vectors of it are read */
     return 1;
@@ -500,7 +509,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
             } else if (together) {
                 LOCAL(add_document)(&sum, &e);
             } else {
-                if (bound > 0.0) norm = LOCAL(bound_words)(&e, bound);
+                if (bound > 0.0) norm = LOCAL(bound_words)(&e, norm, bound);
                 LOCAL(add_contribution)(&e, params, norm, sums);
             }
         }

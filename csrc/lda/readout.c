@@ -1,7 +1,10 @@
-/* What the read-out of topics learns from all words: the words' masses, and the ratios that its other topics predict;
- * kernels.toml has both models.
+/* What the read-out of topics learns from all words: the words' masses, how topics go together, and the ratios that its
+ * other topics predict; kernels.toml has the models.
  *
  * Masses. A row of likelihoods takes n_grid exponentials, once for all rounds of EM; a round is two passes over it.
+ *
+ * Moments. Words come in groups whose rows of three numbers an entry lie in the workspace; a vector of sums is loaded once
+ * for a group. Half of each symmetric matrix is summed, K^2 multiply-adds and a half a word.
  *
  * Ratios. With d = x - base, p = 1 / (1 + own base^2) and S = I + sum_k p_k base_k^2 L_k L_k', L_k row k of the loadings,
  * Woodbury's identity gives for the covariance C = base (L L' + diag(own)) base + I
@@ -206,5 +209,67 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
         for (int64_t j = 0; j < here; ++j)
             for (int64_t k = 0; k < n_topics; ++k) ratios[(v + j) * n_topics + k] = share[k * VF_ND + j];
     }
+    return VF_OK;
+}
+
+/* Words whose products are added to a vector of sums at a time. */
+#define GROUP 8
+
+/* sums[k][l] += sum of the group's row[k] row[l], for two k at a time and l from their vector on. */
+static void add_products(int64_t n_topics, int64_t stride, const double *rows, double *sums) {
+    for (int64_t k = 0; k < n_topics; k += 2) {
+        double *first = sums + k * stride, *second = first + stride;
+        vfd own[GROUP], next[GROUP];
+        for (int64_t j = 0; j < GROUP; ++j) {
+            own[j] = vfd_set1(rows[j * stride + k]);
+            next[j] = vfd_set1(rows[j * stride + k + 1]);
+        }
+        for (int64_t l = k / VF_ND * VF_ND; l < stride; l += VF_ND) {
+            vfd s = vfd_load(first + l), t = vfd_load(second + l);
+            for (int64_t j = 0; j < GROUP; ++j) {
+                const vfd row = vfd_load(rows + j * stride + l);
+                s = vfd_fma(own[j], row, s);
+                t = vfd_fma(next[j], row, t);
+            }
+            vfd_store(first + l, s);
+            vfd_store(second + l, t);
+        }
+    }
+}
+
+int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread, const double *x, const double *base,
+                                double *workspace, double *sums) {
+    if (n_words < 0 || n_topics < 1 || n_topics > 1 << 20 || n_words > INT32_MAX) return VF_ERR_SIZE;
+    if (!(spread >= 0.0 && spread <= MOST)) return VF_ERR_PARAMETER;
+    if (n_words == 0) return VF_OK;
+    if (!x || !base || !workspace || !sums) return VF_ERR_NULL;
+    if (VF_OFF(x) | VF_OFF(base) | VF_OFF(workspace) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
+    for (int64_t i = 0; i < n_words * n_topics; ++i)
+        if (!(base[i] >= 0.0 && base[i] <= 1e12 && fabs(x[i]) <= 1e12)) return VF_ERR_RANGE;
+    const int64_t stride = VF_ROUND_UP(n_topics, 8), size = VF_ROUND_UP(n_topics, 2) * stride;
+    double *part = workspace + GROUP * 3 * stride, *noise = part + 3 * size;
+    memset(workspace, 0, (size_t)(GROUP * 3 * stride + 3 * size + stride) * sizeof *workspace);
+    for (int64_t v = 0; v < n_words; v += GROUP) {
+        for (int64_t j = 0; j < GROUP; ++j) {
+            double *d = workspace + j * stride, *share = d + GROUP * stride, *square = share + GROUP * stride;
+            const int live = v + j < n_words;
+            const double *b = base + (live ? v + j : v) * n_topics, *y = x + (live ? v + j : v) * n_topics;
+            for (int64_t k = 0; k < n_topics; ++k) {
+                const double w = live ? b[k] / (1.0 + spread * (b[k] * b[k])) : 0.0;
+                d[k] = (y[k] - b[k]) * w;
+                share[k] = w * b[k];
+                square[k] = d[k] * d[k];
+                noise[k] += w * w;
+            }
+        }
+        for (int64_t m = 0; m < 3; ++m) add_products(n_topics, stride, workspace + m * GROUP * stride, part + m * size);
+    }
+    for (int64_t m = 0; m < 3; ++m)
+        for (int64_t k = 0; k < n_topics; ++k)
+            for (int64_t l = k; l < n_topics; ++l) {
+                const double s = part[m * size + k * stride + l] - (m == 0 && k == l ? noise[k] : 0.0);
+                sums[(m * n_topics + k) * n_topics + l] += s;
+                if (l > k) sums[(m * n_topics + l) * n_topics + k] += s;
+            }
     return VF_OK;
 }

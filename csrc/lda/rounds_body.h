@@ -1,11 +1,11 @@
 /* The fixed point of one document in one precision: its loops, and the rounds that they make. */
 
 /* A document in work: the workspace's arrays over topics (active ones first), over words, and the tile. start and middle
- * are gamma at the start of a cycle and one round before or after (see iterate), theta_start and rho_start what belongs
- * to the start. */
+ * are gamma at the start of a cycle and after its first round; at a start, middle is where its extrapolation began. */
 typedef struct {
     int64_t stride, n_topics, n_words, n_padded, n_active;
     double total, least; /* words, counted with their repetitions; the least count of one */
+    double alpha;        /* the largest */
     /* What the topics dropped last would have brought to the change of gamma in the next round, and to the squared second
      * difference of its cycle. */
     double lost_change, lost_square;
@@ -14,7 +14,7 @@ typedef struct {
     const int32_t *next;
     int64_t n_next, asked, known;
     int64_t *row; /* start of each active topic in the tile */
-    REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
+    REAL *tile, *gamma, *start, *middle, *theta, *dot, *prior, *count, *rho;
     int32_t *lattice, *topic, *word;
 } LOCAL(document);
 
@@ -32,13 +32,11 @@ static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_wo
     e->start = e->gamma + kp;
     e->middle = e->start + kp;
     e->theta = e->middle + kp;
-    e->theta_start = e->theta + kp;
-    e->dot = e->theta_start + kp;
+    e->dot = e->theta + kp;
     e->prior = e->dot + kp;
     e->count = e->prior + kp;
     e->rho = e->count + np;
-    e->rho_start = e->rho + np;
-    e->lattice = (int32_t *)(e->rho_start + np);
+    e->lattice = (int32_t *)(e->rho + np);
     e->topic = e->lattice + n_topics * np;
     e->word = e->topic + kp;
 }
@@ -279,8 +277,9 @@ VF_INLINE void LOCAL(lda_pad)(const LOCAL(document) * e, REAL gamma, REAL theta)
 }
 
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior: in the
- * next round it would be the prior, to ACTIVE_SHARE of the words. What a cycle's bound gains by that is not counted. */
-static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
+ * next round it would be the prior, to ACTIVE_SHARE of the words. Drop those too that have less than `few` words, and
+ * less than SHRUNK of their words in middle: they are leaving the document. */
+static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest, REAL few) {
     const int64_t n_active = e->n_active;
     const VEC zero = OP(set1)(0);
     VEC most = zero, largest = zero, change = zero, square = zero;
@@ -290,15 +289,19 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     }
     const REAL heaviest = OP(hmax)(most);
     const VEC below = OP(set1)((REAL)ACTIVE_SHARE * heaviest), held = OP(set1)(rest);
+    const VEC shrunk = OP(set1)((REAL)SHRUNK), least = OP(set1)(few);
     int64_t kept = 0;
     for (int64_t a = 0; a < n_active; a += LANES) {
-        const VEC theta = OP(load)(e->theta + a), own = OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a));
-        const unsigned idle = OP(less_bits)(theta, below) & OP(less_bits)(own, held);
+        const VEC theta = OP(load)(e->theta + a), prior = OP(load)(e->prior + a);
+        const VEC own = OP(sub)(OP(load)(e->gamma + a), prior), before = OP(sub)(OP(load)(e->middle + a), prior);
+        const VEC leaving = OP(min)(least, OP(mul)(shrunk, before));
+        const unsigned idle = (OP(less_bits)(theta, below) & OP(less_bits)(own, held)) | OP(less_bits)(own, leaving);
         if (!idle && kept == a) {
             kept += LANES;
             continue;
         }
-        const VEC lost = OP(pick_less)(theta, below, OP(pick_less)(own, held, own, zero), zero);
+        const VEC lost =
+            OP(pick_less)(theta, below, OP(pick_less)(own, held, OP(pick_less)(own, leaving, zero, own), zero), zero);
         change = OP(add)(change, lost);
         square = OP(fma)(lost, lost, square);
         const int64_t here = n_active - a < LANES ? n_active - a : LANES;
@@ -308,6 +311,7 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
             e->row[kept] = e->row[from];
             e->prior[kept] = e->prior[from];
             e->gamma[kept] = e->gamma[from];
+            e->middle[kept] = e->middle[from];
             e->theta[kept] = e->theta[from];
             ++kept;
         }
@@ -319,60 +323,6 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     e->lost_square = (double)OP(sum)(square);
     LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
     for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
-}
-
-/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, the height of the convex lnGamma above its tangent: with y = x + m,
- * m as
- * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
-VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
-    const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), m = OP(set1)(LOCAL(steps));
-    const VEC d = OP(sub)(x, x0), y = OP(add)(x, m), y0 = OP(add)(x0, m);
-    const VEC i = OP(div)(one, y), i0 = OP(div)(one, y0), u = OP(mul)(i, i), u0 = OP(mul)(i0, i0);
-    const int n = (int)(sizeof LOCAL(stirling) / sizeof *LOCAL(stirling));
-    VEC series, shift, p = x, p0 = x0;
-    for (REAL j = 1; j < LOCAL(steps); ++j) {
-        p = OP(mul)(p, OP(add)(x, OP(set1)(j)));
-        p0 = OP(mul)(p0, OP(add)(x0, OP(set1)(j)));
-    }
-    LOCAL(exp_psi)(x0, &series, &shift);
-    const VEC s = OP(mul)(i, OP(horner)(u, n, LOCAL(stirling))), s0 = OP(mul)(i0, OP(horner)(u0, n, LOCAL(stirling)));
-    const VEC slope0 = OP(fma)(half, i0, OP(mul)(u0, OP(horner)(u0, n, LOCAL(stirling_slope))));
-    const VEC whole = OP(sub)(OP(mul)(OP(sub)(y, half), OP(log_ratio)(y, y0)), d);
-    const VEC parts = OP(fma)(d, OP(add)(slope0, shift), OP(sub)(s, s0));
-    return OP(sub)(OP(add)(whole, parts), OP(log_ratio)(p, p0));
-}
-
-/* What the document's bound has gained since the start of the cycle. With the best phi and sum gamma = sum alpha + N it
- * is, up to a constant,
- *
- *     L = sum_i c_i log sum_k theta_k B_ik - sum_k (gamma_k - alpha_k) log theta_k + sum_k lnGamma(gamma_k),
- *
- * so a common factor of theta cancels. Differences come first, so that the error is relative to the change. The
- * entries that pad a vector have prior = gamma = start and add nothing. */
-VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
-    const VEC tiny = OP(set1)(LOCAL(tiny));
-    VEC words = OP(set1)(0), topics = words, far = words;
-    for (int64_t i = 0; i < e->n_padded; i += LANES) {
-        const VEC before = OP(load)(e->rho_start + i), now = OP(load)(e->rho + i);
-        const VEC t = OP(mul)(OP(sub)(before, now), OP(recip)(OP(add)(OP(add)(before, now), tiny))), u = OP(mul)(t, t);
-        far = OP(max)(far, u);
-        words = OP(fma)(OP(mul)(OP(load)(e->count + i), t), OP(artanh)(u), words);
-    }
-    words = OP(add)(words, words);
-    /* The first cycles change some word by more than the series reaches. */
-    if (OP(hmax)(far) > (REAL)(VF_ARTANH_MAX * VF_ARTANH_MAX)) {
-        words = OP(set1)(0);
-        for (int64_t i = 0; i < e->n_padded; i += LANES) {
-            const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);
-            words = OP(fma)(OP(load)(e->count + i), OP(log_ratio)(before, now), words);
-        }
-    }
-    for (int64_t a = 0; a < e->n_active; a += LANES) {
-        const VEC g = OP(load)(e->gamma + a), share = OP(sub)(OP(load)(e->prior + a), g);
-        const VEC change = OP(log_ratio)(OP(load)(e->theta + a), OP(load)(e->theta_start + a));
-        topics = OP(add)(topics, OP(fma)(share, change, LOCAL(above_tangent)(g, OP(load)(e->start + a))));
-    }
-    return (double)OP(sum)(words) + (double)OP(sum)(topics);
 }
 
 /* The extrapolation gamma + b (gamma - middle) of estep.c, with b <= longest. A topic keeps at least LEAST_SHARE of its
@@ -402,17 +352,12 @@ static void LOCAL(lda_leap)(LOCAL(document) * e, double longest) {
         OP(store)(e->gamma + a, OP(fma)(OP(load)(e->gamma + a), scale, OP(load)(e->prior + a)));
 }
 
-/* gamma after a round whose dots are made; its summed |change|. The old gamma goes to middle. */
-VF_INLINE double LOCAL(lda_after)(LOCAL(document) * e) {
-    const double change = LOCAL(lda_update)(e->n_active, e->prior, e->dot, e->theta, e->gamma, e->middle);
-    VF_SWAP(REAL *, e->gamma, e->middle);
-    return change;
-}
-
-/* One round from gamma in the tile, whose rho are made. */
-VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e) {
+/* One round in the tile from gamma, whose rho are made, to the array `to`, which takes its place; the summed |change|. */
+VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e, REAL **to) {
     LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
-    return LOCAL(lda_after)(e);
+    const double change = LOCAL(lda_update)(e->n_active, e->prior, e->dot, e->theta, e->gamma, *to);
+    VF_SWAP(REAL *, e->gamma, *to);
+    return change;
 }
 
 /* The start (4) of gamma. A document none of whose words any topic has starts with as many words in each. */
@@ -441,57 +386,69 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
     LOCAL(lda_pad)(e, OP(hmax)(largest), 0);
 }
 
+/* The words below which a topic that shrinks leaves: not more than a share of the heaviest topic's, and less than any
+ * word's count, so that no word loses the only topic it has. With alpha from 1/4 on small topics do not die out. */
+VF_INLINE REAL LOCAL(lda_few)(const LOCAL(document) * e) {
+    VEC largest = OP(set1)(0);
+    for (int64_t a = 0; a < e->n_topics; a += LANES)
+        largest = OP(max)(largest, OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a)));
+    const double few = FEW_WORDS * (1.0 - 4.0 * e->alpha) * e->least, share = FEW_SHARE * (double)OP(hmax)(largest);
+    return (REAL)(few < 0.0 ? 0.0 : few < share ? few : share);
+}
+
 /* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
- * topics; a topic leaves the loops only if its rest is too small to move that mean. Two rounds and an
- * extrapolation make a cycle; the point that it leads to is taken if the bound there is not below that at the start of
- * the cycle, up to rounding; else the next cycle starts where the two rounds led. Steps get shorter near the stop, so
- * that a document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was
- * not taken among them. */
+ * topics; a topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
+ * so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more than FARTHEST times the last
+ * change, the next cycle starts from the point before the extrapolation. Steps get shorter near the stop, so that a
+ * document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was not taken
+ * among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
     const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
     const REAL rest = (REAL)(held < ACTIVE_COUNT * e->least ? held : ACTIVE_COUNT * e->least);
     const double longest = stop > 0.0 ? LONGEST_STEP : ENDLESS_STEP;
-    const double slack = LOCAL(rounding) * (e->total + (double)e->n_topics);
-    int leapt = 0;
+    double most = INFINITY;
     int32_t rounds = 0;
-    REAL base = (REAL)(2 * BASE_MAX);
+    REAL base = (REAL)(2 * BASE_MAX), few = 0;
     double change = stop;
     LOCAL(lda_start)(e);
     LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
     if (params->max_iter > 0) {
         LOCAL(lda_rows)(e, e->theta, e->rho, e->dot);
         ++rounds;
-        change = LOCAL(lda_after)(e);
+        change = LOCAL(lda_update)(e->n_active, e->prior, e->dot, e->theta, e->gamma, e->middle);
+        VF_SWAP(REAL *, e->gamma, e->middle);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
-        LOCAL(lda_drop)(e, rest);
+        few = LOCAL(lda_few)(e);
+        LOCAL(lda_drop)(e, rest, few);
     }
     LOCAL(lda_tile)(e);
     if (change < stop) return rounds;
     while (rounds < params->max_iter) {
+        if (rounds > 2) LOCAL(lda_drop)(e, rest, most < INFINITY ? few : 0);
         LOCAL(ask)(e);
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
         ++rounds;
-        if (leapt && !(LOCAL(lda_gain)(e) >= -slack)) {
-            leapt = 0;
+        change = LOCAL(lda_round)(e, &e->start) + e->lost_change;
+        if (change > most) {
+            most = INFINITY;
             VF_SWAP(REAL *, e->gamma, e->middle);
+            OP(store)(e->gamma + e->n_active, OP(load)(e->prior + e->n_active));
             LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
             continue;
         }
-        if (rounds > 2) LOCAL(lda_drop)(e, rest);
-        change = LOCAL(lda_round)(e) + e->lost_change;
-        VF_SWAP(REAL *, e->middle, e->start);
-        VF_SWAP(REAL *, e->rho, e->rho_start);
-        VF_SWAP(REAL *, e->theta, e->theta_start);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
         if (change < stop || rounds == params->max_iter) break;
         LOCAL(ask)(e);
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
         ++rounds;
-        change = LOCAL(lda_round)(e);
+        change = LOCAL(lda_round)(e, &e->middle);
         const int end = change < stop || rounds == params->max_iter;
-        leapt = !end && change > LOCAL(least_change) * e->total;
-        if (leapt) LOCAL(lda_leap)(e, change < 2.0 * stop ? longest * (change / stop - 1.0) : longest);
+        most = INFINITY;
+        if (!end && change > LOCAL(least_change) * e->total) {
+            most = FARTHEST * change;
+            LOCAL(lda_leap)(e, change < 2.0 * stop ? longest * (change / stop - 1.0) : longest);
+        }
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
         if (end) break;
     }

@@ -142,10 +142,9 @@ int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *ave
     if (status != VF_OK) return status;
     for (int64_t k = 0; k < n_bands; ++k)
         if (first[k + 1] > first[k] && !prior_is_good(n_grid, prior + k * n_grid)) return VF_ERR_PARAMETER;
-    for (int64_t i = 0; i < n; ++i) {
-        x[i] = (float)(average[place[i]] / sd[place[i]]);
-        b[i] = expected[place[i]];
-    }
+    for (int64_t i = 0; i < n; ++i) b[i] = (float)(average[i] / sd[i]);
+    for (int64_t i = 0; i < n; ++i) x[i] = b[place[i]];
+    for (int64_t i = 0; i < n; ++i) b[i] = expected[place[i]];
     for (int64_t i = n; i < n + VF_NF; ++i) x[i] = b[i] = 0.0f;
     for (int64_t g = 0; g < n_grid; ++g) {
         const int64_t before = g > 0 ? g - 1 : g, after = g + 1 < n_grid ? g + 1 : g;

@@ -33,27 +33,4 @@ static const double vfd_log2_high = -6.93145751953125e-1, vfd_log2_low = -1.4286
 VF_EXP_NEG(vff, float, -86.0f, 8)
 VF_EXP_NEG(vfd, double, -700.0, 14)
 
-/* 1/(2n + 1), n = 4, 3, ... 0 and n = 10, 9, ... 0: artanh(t) / t in t^2. */
-static const float vff_artanh_terms[] = {1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1.0f};
-static const double vfd_artanh_terms[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
-                                          1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
-
-/* log(a / b) for normal a, b > 0 whose ratio is normal, to some units in the last place, near 1 too: with the power of
- * two next to a / b in b, log(a / b) = 2 artanh((a - b) / (a + b)), in which a - b is exact. artanh(t^2) is
- * artanh(t) / t for |t| <= VF_ARTANH_MAX, which is where a / b is between sqrt(1/2) and sqrt(2). */
-#define VF_ARTANH_MAX 0.17157
-#define VF_LOG_RATIO(V, T)                                                                                   \
-    VF_INLINE V V##_artanh(V u) { return VF_HORNER(V, u, V##_artanh_terms); }                                \
-    VF_INLINE V V##_log_ratio(V a, V b) {                                                                    \
-        V m, e = V##_split(V##_mul(a, V##_recip(b)), &m);                                                    \
-        e = V##_pick_less(m, V##_set1((T)1.4142135623730951), e, V##_add(e, V##_set1(1)));                   \
-        b = V##_mul(b, V##_pow2(e));                                                                         \
-        const V t = V##_mul(V##_sub(a, b), V##_recip(V##_add(a, b)));                                        \
-        const V h = V##_mul(t, V##_artanh(V##_mul(t, t))), p = V##_add(h, h);                                \
-        /* The parts of log 2 are exp's, with the opposite sign. */                                          \
-        return V##_sub(V##_sub(p, V##_mul(e, V##_set1(V##_log2_low))), V##_mul(e, V##_set1(V##_log2_high))); \
-    }
-VF_LOG_RATIO(vff, float)
-VF_LOG_RATIO(vfd, double)
-
 #endif

@@ -4,13 +4,12 @@
  * where the compiler's own vectors of 16 bytes become SSE2, NEON or whatever the target always has. Reductions use a
  * fixed tree, so a result depends only on its inputs and the instruction set. vff_fma is one rounding where the
  * machine has FMA and two where it has not: code that needs the same bits everywhere must not rely on it. vff_recip is
- * 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded. What the names do not
- * say, for either type:
+ * 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded. vff_root_recip is the
+ * root of 1/a, within 4 units, for normal a. What the names do not say, for either type:
  *
  *   sum, hmax    sum and maximum over the lanes
  *   sum4         out[j] = sum of sj: four sums at the cost of little more than one
  *   pow2         2^n for integral n if that is a normal number
- *   split        the exponent e of a normal a = m 2^e, and in *m the mantissa in [1, 2)
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
  *   less_bits    bit i is set where a < b in lane i
  *   less         c - a b, with one rounding where the machine has FMA
@@ -119,17 +118,13 @@ VF_INLINE void vff_store_i32(int32_t *p, vff a) { VF_SI(storeu)((void *)p, VF_MM
 
 #if defined(VF_ISA_AVX512)
 /* ------------------------------------------------------------- AVX-512 */
-VF_INLINE vff vff_split(vff a, vff *m) {
-    *m = _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
-    return _mm512_getexp_ps(a);
-}
-VF_INLINE vfd vfd_split(vfd a, vfd *m) {
-    *m = _mm512_getmant_pd(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
-    return _mm512_getexp_pd(a);
-}
 VF_INLINE vff vff_recip(vff a) {
     const vff r = _mm512_rcp14_ps(a);
     return _mm512_fmadd_ps(_mm512_fnmadd_ps(a, r, _mm512_set1_ps(1.0f)), r, r);
+}
+VF_INLINE vff vff_root_recip(vff a) {
+    const vff r = _mm512_rsqrt14_ps(a), e = _mm512_fnmadd_ps(_mm512_mul_ps(a, r), r, _mm512_set1_ps(1.0f));
+    return _mm512_fmadd_ps(_mm512_mul_ps(e, _mm512_set1_ps(0.5f)), r, r);
 }
 VF_INLINE float vff_sum(vff a) { return _mm512_reduce_add_ps(a); }
 VF_INLINE float vff_hmax(vff a) { return _mm512_reduce_max_ps(a); }
@@ -164,29 +159,18 @@ VF_INLINE void vfd_store_i32(int32_t *p, vfd a) { _mm256_storeu_si256((void *)p,
 /* -------------------------------------------- AVX2 + FMA, and SSE 4.2 */
 /* The bits of 2^52 around the exponent's bits make these a number. */
 #if defined(VF_ISA_AVX2)
-#define VF_TO_SI(type) _mm256_cast##type##_si256
-#else
-#define VF_TO_SI(type) _mm_cast##type##_si128
-#endif
-VF_INLINE vff vff_split(vff a, vff *m) {
-    const __typeof__(VF_TO_SI(ps)(a)) bits = VF_TO_SI(ps)(a);
-    *m = VF_FROM_SI(ps)(VF_SI(or)(VF_SI(and)(bits, VF_MM(set1_epi32)(0x7fffff)), VF_MM(set1_epi32)(0x3f800000)));
-    return vff_sub(VF_MM(cvtepi32_ps)(VF_MM(srli_epi32)(bits, 23)), vff_set1(127.0f));
-}
-VF_INLINE vfd vfd_split(vfd a, vfd *m) {
-    const __typeof__(VF_TO_SI(pd)(a)) bits = VF_TO_SI(pd)(a);
-    const __typeof__(bits) one = VF_SET1_I64(0x3ff0000000000000), magic = VF_SET1_I64(0x4330000000000000);
-    *m = VF_FROM_SI(pd)(VF_SI(or)(VF_SI(and)(bits, VF_SET1_I64(0xfffffffffffff)), one));
-    return vfd_sub(VF_FROM_SI(pd)(VF_SI(or)(VF_MM(srli_epi64)(bits, 52), magic)), vfd_set1(0x1p52 + 1023));
-}
-#if defined(VF_ISA_AVX2)
 VF_INLINE vff vff_recip(vff a) {
     const vff r = _mm256_rcp_ps(a);
     return _mm256_fmadd_ps(_mm256_fnmadd_ps(a, r, _mm256_set1_ps(1.0f)), r, r);
 }
+VF_INLINE vff vff_root_recip(vff a) {
+    const vff r = _mm256_rsqrt_ps(a), e = _mm256_fnmadd_ps(_mm256_mul_ps(a, r), r, _mm256_set1_ps(1.0f));
+    return _mm256_fmadd_ps(_mm256_mul_ps(e, _mm256_set1_ps(0.5f)), r, r);
+}
 #define VF_HALF(s, op, a) _mm_##op##_##s(_mm256_cast##s##256_##s##128(a), _mm256_extractf128_##s(a, 1))
 #else
 VF_INLINE vff vff_recip(vff a) { return vff_div(vff_set1(1.0f), a); }
+VF_INLINE vff vff_root_recip(vff a) { return vff_div(vff_set1(1.0f), vff_sqrt(a)); }
 #define VF_HALF(s, op, a) (a)
 #endif
 #define VF_REDUCTION(name, op)                                         \
@@ -273,66 +257,56 @@ typedef double vfd __attribute__((vector_size(16)));
     V r = {0};                                                     \
     for (int i = 0; i < 16 / (int)sizeof r[0]; ++i) r[i] = (expr); \
     return r
-#define VF_OPERATIONS(V, T, BITS, N, BIAS, MANTISSA, SQRT, RINT)                                  \
-    VF_INLINE V V##_set1(T x) { VF_LANES(V, x); }                                                 \
-    VF_INLINE V V##_load(const T *p) {                                                            \
-        V r;                                                                                      \
-        memcpy(&r, p, sizeof r);                                                                  \
-        return r;                                                                                 \
-    }                                                                                             \
-    VF_INLINE void V##_store(T *p, V a) { memcpy(p, &a, sizeof a); }                              \
-    VF_INLINE V V##_add(V a, V b) { return a + b; }                                               \
-    VF_INLINE V V##_sub(V a, V b) { return a - b; }                                               \
-    VF_INLINE V V##_mul(V a, V b) { return a * b; }                                               \
-    VF_INLINE V V##_div(V a, V b) { return a / b; }                                               \
-    VF_INLINE V V##_sqrt(V a) { VF_LANES(V, SQRT(a[i])); }                                        \
-    VF_INLINE V V##_min(V a, V b) { VF_LANES(V, a[i] < b[i] ? a[i] : b[i]); }                     \
-    VF_INLINE V V##_max(V a, V b) { VF_LANES(V, a[i] > b[i] ? a[i] : b[i]); }                     \
-    VF_INLINE V V##_abs(V a) { VF_LANES(V, a[i] < 0 ? -a[i] : a[i]); }                            \
-    VF_INLINE V V##_fma(V a, V b, V c) { return a * b + c; }                                      \
-    VF_INLINE V V##_less(V c, V a, V b) { return c - a * b; }                                     \
-    VF_INLINE V V##_rint(V a) { VF_LANES(V, RINT(a[i])); }                                        \
-    VF_INLINE V V##_pick_less(V a, V b, V x, V y) { VF_LANES(V, a[i] < b[i] ? x[i] : y[i]); }     \
-    VF_INLINE unsigned V##_less_bits(V a, V b) {                                                  \
-        unsigned bits = 0;                                                                        \
-        for (int i = 0; i < N; ++i) bits |= (unsigned)(a[i] < b[i]) << i;                         \
-        return bits;                                                                              \
-    }                                                                                             \
-    VF_INLINE V V##_pow2(V n) {                                                                   \
-        u##BITS##_t b[N];                                                                         \
-        V r;                                                                                      \
-        for (int i = 0; i < N; ++i) b[i] = (u##BITS##_t)((BITS##_t)n[i] + BIAS) << MANTISSA;      \
-        memcpy(&r, b, sizeof r);                                                                  \
-        return r;                                                                                 \
-    }                                                                                             \
-    VF_INLINE V V##_split(V a, V *m) {                                                            \
-        u##BITS##_t b[N];                                                                         \
-        V e;                                                                                      \
-        memcpy(b, &a, sizeof a);                                                                  \
-        for (int i = 0; i < N; ++i) {                                                             \
-            e[i] = (T)((BITS##_t)(b[i] >> MANTISSA) - BIAS);                                      \
-            b[i] = (b[i] & (((u##BITS##_t)1 << MANTISSA) - 1)) | ((u##BITS##_t)BIAS << MANTISSA); \
-        }                                                                                         \
-        memcpy(m, b, sizeof *m);                                                                  \
-        return e;                                                                                 \
-    }                                                                                             \
-    VF_INLINE void V##_transpose4(const T *const *src, V out[4]) {                                \
-        for (int j = 0; j < 4; ++j) {                                                             \
-            T row[N];                                                                             \
-            for (int i = 0; i < N; ++i) row[i] = src[i][j];                                       \
-            out[j] = V##_load(row);                                                               \
-        }                                                                                         \
-    }                                                                                             \
-    VF_INLINE void V##_store_i32(int32_t *p, V a) {                                               \
-        for (int i = 0; i < N; ++i) p[i] = (int32_t)a[i];                                         \
-    }                                                                                             \
-    VF_INLINE T V##_sum(V a);                                                                     \
-    VF_INLINE void V##_sum4(T *out, V s0, V s1, V s2, V s3) {                                     \
-        out[0] = V##_sum(s0), out[1] = V##_sum(s1), out[2] = V##_sum(s2), out[3] = V##_sum(s3);   \
+#define VF_OPERATIONS(V, T, BITS, N, BIAS, MANTISSA, SQRT, RINT)                                \
+    VF_INLINE V V##_set1(T x) { VF_LANES(V, x); }                                               \
+    VF_INLINE V V##_load(const T *p) {                                                          \
+        V r;                                                                                    \
+        memcpy(&r, p, sizeof r);                                                                \
+        return r;                                                                               \
+    }                                                                                           \
+    VF_INLINE void V##_store(T *p, V a) { memcpy(p, &a, sizeof a); }                            \
+    VF_INLINE V V##_add(V a, V b) { return a + b; }                                             \
+    VF_INLINE V V##_sub(V a, V b) { return a - b; }                                             \
+    VF_INLINE V V##_mul(V a, V b) { return a * b; }                                             \
+    VF_INLINE V V##_div(V a, V b) { return a / b; }                                             \
+    VF_INLINE V V##_sqrt(V a) { VF_LANES(V, SQRT(a[i])); }                                      \
+    VF_INLINE V V##_min(V a, V b) { VF_LANES(V, a[i] < b[i] ? a[i] : b[i]); }                   \
+    VF_INLINE V V##_max(V a, V b) { VF_LANES(V, a[i] > b[i] ? a[i] : b[i]); }                   \
+    VF_INLINE V V##_abs(V a) { VF_LANES(V, a[i] < 0 ? -a[i] : a[i]); }                          \
+    VF_INLINE V V##_fma(V a, V b, V c) { return a * b + c; }                                    \
+    VF_INLINE V V##_less(V c, V a, V b) { return c - a * b; }                                   \
+    VF_INLINE V V##_rint(V a) { VF_LANES(V, RINT(a[i])); }                                      \
+    VF_INLINE V V##_pick_less(V a, V b, V x, V y) { VF_LANES(V, a[i] < b[i] ? x[i] : y[i]); }   \
+    VF_INLINE unsigned V##_less_bits(V a, V b) {                                                \
+        unsigned bits = 0;                                                                      \
+        for (int i = 0; i < N; ++i) bits |= (unsigned)(a[i] < b[i]) << i;                       \
+        return bits;                                                                            \
+    }                                                                                           \
+    VF_INLINE V V##_pow2(V n) {                                                                 \
+        u##BITS##_t b[N];                                                                       \
+        V r;                                                                                    \
+        for (int i = 0; i < N; ++i) b[i] = (u##BITS##_t)((BITS##_t)n[i] + BIAS) << MANTISSA;    \
+        memcpy(&r, b, sizeof r);                                                                \
+        return r;                                                                               \
+    }                                                                                           \
+    VF_INLINE void V##_transpose4(const T *const *src, V out[4]) {                              \
+        for (int j = 0; j < 4; ++j) {                                                           \
+            T row[N];                                                                           \
+            for (int i = 0; i < N; ++i) row[i] = src[i][j];                                     \
+            out[j] = V##_load(row);                                                             \
+        }                                                                                       \
+    }                                                                                           \
+    VF_INLINE void V##_store_i32(int32_t *p, V a) {                                             \
+        for (int i = 0; i < N; ++i) p[i] = (int32_t)a[i];                                       \
+    }                                                                                           \
+    VF_INLINE T V##_sum(V a);                                                                   \
+    VF_INLINE void V##_sum4(T *out, V s0, V s1, V s2, V s3) {                                   \
+        out[0] = V##_sum(s0), out[1] = V##_sum(s1), out[2] = V##_sum(s2), out[3] = V##_sum(s3); \
     }
 VF_OPERATIONS(vff, float, int32, VF_NF, 127, 23, sqrtf, rintf)
 VF_OPERATIONS(vfd, double, int64, VF_ND, 1023, 52, sqrt, rint)
 VF_INLINE vff vff_recip(vff a) { return vff_set1(1.0f) / a; }
+VF_INLINE vff vff_root_recip(vff a) { return vff_set1(1.0f) / vff_sqrt(a); }
 VF_INLINE float vff_sum(vff a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 VF_INLINE double vfd_sum(vfd a) { return a[0] + a[1]; }
 VF_INLINE float vff_hmax(vff a) {
@@ -344,6 +318,7 @@ VF_INLINE double vfd_hmax(vfd a) { return a[0] > a[1] ? a[0] : a[1]; }
 #endif
 
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
+VF_INLINE vfd vfd_root_recip(vfd a) { return vfd_div(vfd_set1(1.0), vfd_sqrt(a)); }
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
 #define VF_REST(V, SPLIT) \

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from inputs import topics
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 
 from vips_fast.kernels import lda_estep, native, reference
 from vips_fast.kernels.lda import scaled_table
@@ -64,9 +64,10 @@ def test_huge_counts(dtype):
     X = sp.csr_array(np.array([[10**9, 1, 0, 7], [0, 1, 1, 0]]))
     beta = topics(rng, 3, 4)
     ours = call(X, beta, 0.3, dtype=dtype)
-    # The float32 rounds cannot resolve changes below the stop rule at 10^9 words.
+    # At 10^9 words float32 rounds cannot resolve changes below the stop rule, nor when a hundredth of a word leaves.
     twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, 0.3)
-    np.testing.assert_allclose(ours.sstats, twin.sstats, rtol=1e-5 if dtype == "float32" else 1e-9, atol=1e-3)
+    rtol, atol = (1e-5, 1e-2) if dtype == "float32" else (1e-9, 1e-3)
+    np.testing.assert_allclose(ours.sstats, twin.sstats, rtol=rtol, atol=atol)
     np.testing.assert_allclose(ours.sstats.sum(axis=0), X.sum(axis=0), rtol=1e-6, atol=1e-5)
 
 
@@ -155,34 +156,47 @@ def test_a_contribution_never_exceeds_the_clip_norm(isa, dtype):
             assert sum(int(x) ** 2 for x in q[q != 0]) <= limit
 
 
-def start_bounds(monkeypatch, X, beta, alpha):
-    """The twin's bound where each cycle started, and the gamma it reached."""
-    starts, extrapolated = [], twin_module.extrapolated
+def test_an_extrapolation_that_leads_too_far_is_taken_back(monkeypatch):
+    # Found by search among small documents: after it gamma moves more than four times as far as before.
+    X, alpha = sp.csr_array(np.array([[1, 2]])), 0.18
+    beta = np.array([[0.564, 0.438], [0.995, 0.007], [0.019, 0.983]])
 
-    def recorded(start, *rest):
-        starts.append(start)
-        return extrapolated(start, *rest)
+    def twin():
+        return reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha, tol=0, max_iter=30).gamma
 
-    with monkeypatch.context() as patch:
-        patch.setattr(twin_module, "extrapolated", recorded)
-        gamma = reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha, tol=0, max_iter=30).gamma
-    b = beta[:, X.indices] / beta[:, X.indices].max(axis=0)
-    return np.array([twin_module.document_bound(X.data, b, alpha, g) for g in starts]), gamma
-
-
-def test_the_bound_never_falls_from_cycle_to_cycle(monkeypatch):
-    # Found by search among 200,000 small documents: an extrapolation that passes over a ridge.
-    X, alpha = sp.csr_array(np.array([[2, 2]])), 0.023
-    beta = np.array([[0.064, 1.0], [1.0, 0.059], [0.597, 0.001], [0.814, 0.038]])
-    bounds, gamma = start_bounds(monkeypatch, X, beta, alpha)
-    assert len(bounds) > 5 and np.diff(bounds).min() > -1e-9
-    monkeypatch.setattr(twin_module, "ROUNDING", np.inf)
-    fallen, elsewhere = start_bounds(monkeypatch, X, beta, alpha)
-    assert np.diff(fallen).min() < -0.1 and np.abs(elsewhere - gamma).max() > 0.5
-    for isa in ISAS:  # without the guard the kernel ends elsewhere too
+    gamma = twin()
+    for isa in ISAS:
         for dtype in ("float32", "float64"):
             ours = call(X, beta, alpha, tol=0, max_iter=30, dtype=dtype, isa=isa).gamma
             np.testing.assert_allclose(ours, gamma, atol=1e-4)
+    monkeypatch.setattr(twin_module, "FARTHEST", np.inf)
+    assert np.abs(twin() - gamma).max() > 0.4
+
+
+def document_bounds(X, beta, alpha, gamma):
+    """Each document's variational bound at gamma, up to a constant."""
+    e = digamma(gamma)
+    for d in range(X.shape[0]):
+        row = X[[d]]
+        words = row.data @ np.log(np.exp(e[d]) @ beta[:, row.indices])
+        theta = -(gamma[d] - alpha) @ e[d] + gammaln(gamma[d]).sum() - gammaln(gamma[d].sum())
+        yield (words + theta) / row.data.sum()
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2])
+def test_topics_that_leave_cost_nothing(alpha, monkeypatch):
+    rng = np.random.default_rng(3)
+    beta = rng.dirichlet(np.full(300, 0.05), 20) + 1e-6
+    shares = rng.dirichlet(np.full(20, 0.1), 60) @ beta
+    X = sp.csr_array(np.array([rng.multinomial(n, p / p.sum()) for n, p in zip([10, 100, 500] * 20, shares)]))
+    left = call(X, beta, alpha, dtype="float64").gamma
+    monkeypatch.setattr(twin_module, "FEW_WORDS", 0.0)
+    stayed = reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha).gamma
+    assert (left == alpha).mean() > (stayed < alpha * (1 + 1e-9)).mean() + 0.02
+    lost = np.array([*document_bounds(X, beta, alpha, stayed)]) - [*document_bounds(X, beta, alpha, left)]
+    assert abs(lost.mean()) < 1e-3 and lost.max() < 0.02
+    # All words keep a topic: the few words of those that left go to others.
+    np.testing.assert_allclose(left.sum(axis=1), X.sum(axis=1) + 20 * alpha, rtol=1e-6)
 
 
 def test_fewer_rounds_lead_nearer_to_the_fixed_point():

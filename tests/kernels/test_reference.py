@@ -203,6 +203,26 @@ def ratio_compare(ours, twin, precision):
     np.testing.assert_allclose(ours, twin, rtol=1e-9)
 
 
+def moment_arguments(rng, size):
+    """Groups of words that are full and not; statistics hidden by the noise and far above it."""
+    for n_words in (1, 8, 37):
+        for loud in (0.01, 3.0, 300.0):
+            base = loud * rng.gamma(1.0, 1.0, (n_words, size))
+            yield (base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape), base, 0.3), {}
+
+
+def topic_moments(x, base, spread, isa=None):
+    k = x.shape[1]
+    sums, work = np.ones((3, k, k)), np.empty((k + 7) * (3 * k + 28))
+    native.topic_moments(spread, x, base, work, sums, isa)
+    return sums - 1.0
+
+
+def moment_compare(ours, twin, precision):
+    # float64: sums of 37 products, which may cancel, in another order.
+    np.testing.assert_allclose(ours, twin, rtol=0, atol=1e-12 * max(np.abs(twin).max(), 1.0))
+
+
 def integer_arguments(rng, size):
     """Numbers of all lengths, blanks and colons in all places, and what is neither, at last or not at all."""
     for colons in (False, True):
@@ -568,6 +588,7 @@ REGISTRY = {
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
+    "topic_moments": Case(moment_arguments, moment_compare, sizes=(1, 2, 7, 8, 9, 16, 17, 33, 50)),
     "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
     "logistic_classes": Case(classes_arguments, classes_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_estep": Case(logistic_arguments, logistic_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
@@ -594,6 +615,7 @@ OURS = {
     "logistic_units": logistic_units,
     "lda_units": lda_units,
     "shrink_means": shrink_means,
+    "topic_moments": topic_moments,
     "topic_ratios": topic_ratios,
     "word_masses": word_masses,
     "add_rounded_gaussian": add_rounded_gaussian,

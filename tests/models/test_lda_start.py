@@ -62,7 +62,8 @@ def test_only_those_that_began_take_part_until_they_are_split():
     for step in range(STEPS + 1):
         sums = np.zeros((V, K), dtype=np.int64)
         ours.contribute(block, np.arange(20, dtype=np.uint64), sums, {})
-        seen.append((sums > 0).any(axis=0))
+        seen.append((ours._table[:, :K] > 0).any(axis=0))
+        assert (sums[:, seen[-1]] > 0).any() and not sums[:, ~seen[-1]].any()
         ours.update(release(step))
     assert all(taking[:J].all() and not taking[J:].any() for taking in seen[:STEPS])
     assert seen[STEPS].all()

@@ -157,7 +157,8 @@ static void topics(const vf_api *api) {
     static const double edge[] = {1}, ends[] = {0, 0.5, 1, 4};
     static float expected[WORDS * K], scratch[3 * WORDS * K + 32];
     static double average[WORDS * K], sd[WORDS * K], base[WORDS * K], means[WORDS * K], responsibility[8];
-    static double likelihood[WORDS * 8], mass[WORDS], loadings[K * 3], room[8 * (3 * K + 3 * 5)];
+    static double likelihood[WORDS * 8], mass[WORDS], loadings[K * 3], room[(K + 7) * (3 * K + 28)];
+    static double products[3 * K * K];
     for (int i = 0; i < WORDS * K; ++i) {
         average[i] = 20 * fraction() - 5, sd[i] = 0.5 + fraction(), base[i] = 0.25 + 2 * fraction();
         expected[i] = (float)base[i];
@@ -175,6 +176,7 @@ static void topics(const vf_api *api) {
     for (int i = 0; i < K * 3; ++i) loadings[i] = 2 * fraction() - 1;
     show("topic_ratios", api->topic_ratios(WORDS, K, 3, average, base, loadings, alpha, room, means), sizeof means,
          means);
+    show("topic_moments", api->topic_moments(WORDS, K, 0.3, average, base, room, products), sizeof products, products);
 }
 
 static void regression(const vf_api *api) {

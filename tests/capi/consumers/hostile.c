@@ -265,11 +265,12 @@ static void read_out(const vf_api *api) {
     const double sizes[] = {0, 5e-324, 1e-100, 1e-30, 1, 1e12, 1e30, 1e99, 1e200, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     const double points[] = {0, 1}, loading[] = {1, -1e50, 1e50, 1e-50}, no_loading[] = {1, NAN, 1, 1};
-    double likelihood[8], sums[2], means[1], workspace[8 * (3 * 2 + 2 * (2 + 2))], ratios[2];
+    double likelihood[8], sums[2], means[1], workspace[9 * (3 * 2 + 28)], ratios[2], products[12];
 #define MASSES(n_grid, known, sd, total, grid, width, weight) \
     api->word_masses(&(vf_mass_params){1, n_grid, known, sd}, total, grid, width, weight, likelihood, sums, means)
 #define RATIOS(n_factors, x, base, loadings, own) \
     api->topic_ratios(1, 2, n_factors, x, base, loadings, own, workspace, ratios)
+#define MOMENTS(spread, x, base) api->topic_moments(1, 2, spread, x, base, workspace, products)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k) {
@@ -286,6 +287,12 @@ static void read_out(const vf_api *api) {
                         status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "topic_ratios: a result that is no number",
                         status != VF_OK || (ratios[0] >= .1 && ratios[1] >= .1));
+                memset(products, 0, sizeof products);
+                status = MOMENTS(sizes[k], x, base);
+                require(api, "topic_moments: status",
+                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                require(api, "topic_moments: a result that is no number",
+                        status != VF_OK || (products[4] >= 0 && products[8] >= 0 && products[0] == products[0]));
             }
     const double one[] = {1, 1};
     expect(api, "word_masses", VF_OK, MASSES(2, 0, 1.0, one, points, one, one));
@@ -302,6 +309,11 @@ static void read_out(const vf_api *api) {
     expect(api, "topic_ratios, loadings", VF_ERR_PARAMETER, RATIOS(2, one, one, no_loading, one));
     expect(api, "topic_ratios, own", VF_ERR_PARAMETER, RATIOS(2, one, one, loading, &sizes[9]));
     expect(api, "topic_ratios, base", VF_ERR_RANGE, RATIOS(2, one, sizes, loading, one));
+    expect(api, "topic_moments", VF_OK, MOMENTS(.3, one, one));
+    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, one, one, workspace, products));
+    expect(api, "topic_moments, spread", VF_ERR_PARAMETER, MOMENTS(-1., one, one));
+    expect(api, "topic_moments, base", VF_ERR_RANGE, MOMENTS(.3, one, &sizes[9]));
+    expect(api, "topic_moments, base is missing", VF_ERR_NULL, MOMENTS(.3, one, NULL));
     expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, one, NULL, loading, one));
 }
 

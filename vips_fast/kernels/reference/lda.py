@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
@@ -13,9 +13,12 @@ __all__ = ["lda_estep", "lda_units"]
 #: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
 #: topic keeps in it.
 LONGEST_STEP, ENDLESS_STEP, LEAST_SHARE = 12.0, 4.0, 0.25
-#: What rounding may take from the bound, for each word and topic, and the change of gamma, as a share of the words,
-#: below which nothing is extrapolated.
-ROUNDING, LEAST_CHANGE = 2.0**-44, 2.0**-44
+#: How much farther than the last round the one after an extrapolation may go, and the change of gamma, as a share of
+#: the words, below which nothing is extrapolated.
+FARTHEST, LEAST_CHANGE = 4.0, 2.0**-44
+#: When a topic leaves: the share of its words that is left, and the words below which it counts, for alpha = 0, as a
+#: share of the least count and of the heaviest topic's.
+SHRUNK, FEW_WORDS, FEW_SHARE = 0.5, 0.7, 0.02
 
 
 def lda_estep(
@@ -116,42 +119,50 @@ def _document(
     """Compute a document's words, contribution (K, n), gamma and rounds."""
     columns, c = np.unique(indices, return_inverse=True)
     c = np.bincount(c, weights=counts)
-    b, n_iter = beta[:, columns], 0
-    total = c.sum()
-    slack = ROUNDING * (total + len(alpha))
-    g, fallback, start_bound = document_start(c, b, alpha), None, -np.inf
+    full = b = beta[:, columns]
+    total, n_iter, most = c.sum(), 0, np.inf
+    prior, topics = alpha, np.arange(len(alpha))
+    g = middle = document_start(c, b, alpha)
 
     def round_from(g: np.ndarray) -> np.ndarray:
         theta = _weights(g)
-        return np.asarray(alpha + theta * (b @ (c / (theta @ b + 1e-300))))
+        return np.asarray(prior + theta * (b @ (c / (theta @ b + 1e-300))))
+
+    def leave() -> None:
+        """Drop topics with few words, and much fewer than in ``middle``."""
+        nonlocal g, middle, prior, topics, b
+        stay = g - prior >= np.minimum(few, SHRUNK * (middle - prior))
+        g, middle, prior, topics, b = g[stay], middle[stay], prior[stay], topics[stay], b[stay]
 
     if max_iter > 0:
-        start, g, n_iter = g, round_from(g), 1
-        if np.abs(g - start).mean() < tol:
+        g, n_iter = round_from(middle), 1
+        if np.abs(g - middle).sum() < tol * len(alpha):
             max_iter = 1
+        few = min(FEW_WORDS * max(1.0 - 4.0 * alpha.max(), 0.0) * c[c > 0].min(), FEW_SHARE * (g - prior).max())
+        leave()
     while n_iter < max_iter:
-        bound = document_bound(c, b, alpha, g)
-        if fallback is not None:
-            if not bound >= start_bound - slack:
-                g, fallback, n_iter = fallback, None, n_iter + 1
-                continue
-            fallback = None
-        start, start_bound = g, bound
-        middle = g = round_from(start)
-        n_iter += 1
-        if np.abs(g - start).mean() < tol or n_iter == max_iter:
+        if most < np.inf:
+            leave()
+        start, g, n_iter = g, round_from(g), n_iter + 1
+        change = np.abs(g - start).sum()
+        if change > most:
+            g, most = middle, np.inf
+            continue
+        if change < tol * len(alpha) or n_iter == max_iter:
             break
-        g = round_from(middle)
-        n_iter += 1
-        change = np.abs(g - middle)
-        if change.mean() < tol or n_iter == max_iter:
+        middle, g, n_iter, most = g, round_from(g), n_iter + 1, np.inf
+        change = np.abs(g - middle).sum()
+        if change < tol * len(alpha) or n_iter == max_iter:
             break
-        if change.sum() > LEAST_CHANGE * total:
+        if change > LEAST_CHANGE * total:
             # Shorter near the stop: a document that rounding stops a round late then goes on little farther.
-            longest = LONGEST_STEP * min(change.mean() / tol - 1.0, 1.0) if tol > 0 else ENDLESS_STEP
-            fallback, g = g, extrapolated(start, middle, g, alpha, longest)
-    theta = _weights(g)
-    return columns, theta[:, None] * b * (c / (theta @ b + 1e-300)), g, n_iter
+            longest = LONGEST_STEP * min(change / (tol * len(alpha)) - 1.0, 1.0) if tol > 0 else ENDLESS_STEP
+            most = FARTHEST * change
+            g, middle = extrapolated(start, middle, g, prior, longest), g
+    theta, gamma, contribution = _weights(g), alpha.copy(), np.zeros(full.shape)
+    gamma[topics] = g
+    contribution[topics] = theta[:, None] * b * (c / (theta @ b + 1e-300))
+    return columns, contribution, gamma, n_iter
 
 
 def _weights(g: np.ndarray) -> np.ndarray:
@@ -165,17 +176,6 @@ def document_start(c: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarra
     s = b @ (c / (b.sum(axis=0) + 1e-300))
     share = (s / s.max()) ** 3 if s.max() > 0 else np.ones(len(alpha))
     return np.asarray(alpha + c.sum() * share / share.sum())
-
-
-def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarray) -> float:
-    """Compute a document's bound at gamma and the best phi, without constant.
-
-    c, (n,), counts the words, b, (K, n), are their exp(E[log beta]).
-    """
-    e = digamma(g)
-    top = e.max()
-    words = c @ (np.log(np.exp(e - top) @ b + 1e-300) + top)
-    return float(words - (g - alpha) @ e + gammaln(g).sum())
 
 
 def extrapolated(start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float) -> np.ndarray:

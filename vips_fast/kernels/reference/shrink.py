@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["shrink_means", "topic_ratios", "word_masses"]
+__all__ = ["shrink_means", "topic_moments", "topic_ratios", "word_masses"]
 
 
 def shrink_means(
@@ -63,3 +63,17 @@ def topic_ratios(x: np.ndarray, base: np.ndarray, loadings: np.ndarray, own: np.
     inverse = np.linalg.inv(base[:, :, None] * covariance * base[:, None, :] + np.eye(len(own)))
     rest = np.einsum("vkl,vl->vk", inverse, deviation) / np.einsum("vkk->vk", inverse)
     return np.asarray(np.maximum(1.0 + (deviation - rest) / base, 0.1))
+
+
+def topic_moments(x: np.ndarray, base: np.ndarray, spread: float) -> np.ndarray:
+    """Compute products of topics, summed over words; see the kernel.
+
+    x = base * r + N(0, 1), both (n, K). With weights w, the sums are of w_k w_l times the product of deviations from
+    ``base``, less the noise's own part; of w_k w_l base_k base_l, which a covariance of 1 would make of that; and of
+    the squares of the first, which say how exact it is.
+    """
+    weight = base / (1.0 + spread * base**2)
+    deviation, share = weight * (x - base), weight * base
+    sums = np.stack([part.T @ part for part in (deviation, share, deviation**2)])
+    sums[0] -= np.diag((weight**2).sum(axis=0))
+    return sums

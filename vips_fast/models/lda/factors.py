@@ -1,6 +1,6 @@
-"""How topics use words together: what a word's entries in all other topics predict of its entry in one.
+"""Predict a word's entry in one topic from its entries in the others.
 
-Topics that use a word more than the corpus does are not found at random: where a topic of ships uses a word, those of
+Topics that use a word more than the corpus does are not found at random: if a topic of ships uses a word, topics of
 coasts and of war do so more often than others. So the ratios r_vk of a word (`vips_fast.models.lda.shrinkage`) have a
 covariance over topics. It is estimated from all words of a release, and an entry has a conditional mean given the
 word's other entries. All of it is post-processing of released numbers.
@@ -25,20 +25,13 @@ _LEAST_OWN = 0.05
 
 
 def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Sums over words, (3, K, K), that `TopicFactors` takes, of statistics x = base r + N(0, 1), both (n, K).
+    """Compute sums over words, (3, K, K), that `TopicFactors` takes.
 
-    With weights w, they are of w_k w_l times the product of deviations from ``base``, less the noise's own part; of w_k
-    w_l base_k base_l, which a covariance of 1 would make of that; and of the squares of the first, which say how exact
-    it is.
+    `vips_fast.kernels.reference.topic_moments` says which.
     """
-    weight = base * base
-    weight *= _SPREAD
-    weight += 1.0
-    np.divide(base, weight, out=weight)
-    deviation, share = x - base, weight * base
-    deviation *= weight
-    sums = np.stack([part.T @ part for part in (deviation, share, deviation * deviation)])
-    sums[0].flat[:: len(sums[0]) + 1] -= np.einsum("vk,vk->k", weight, weight)
+    n_topics = x.shape[1]
+    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 7) * (3 * n_topics + 28))
+    native.topic_moments(_SPREAD, x, base, work, sums)
     return sums
 
 

@@ -57,11 +57,12 @@ class EntryScales:
 
         def fill(first: int, last: int, worker: int) -> None:
             share = table[first:last].astype(np.float64)
-            used = share * topic_weight
+            used = np.einsum("vk,k->v", share, topic_weight)
+            share /= share + self.floor
+            norm = np.einsum("vk,k->v", share, topic_weight)
             # A word that no topic has takes no part.
-            used /= np.maximum(used.sum(axis=1, keepdims=True), 1e-300)
-            norm = np.sqrt((used / (share + self.floor)).sum(axis=1))
-            self._word[first:last] = word[first:last] * np.where(norm > 0, norm, 1.0)
+            square = np.divide(norm, used, out=np.ones(len(used)), where=used > 0)
+            self._word[first:last] = word[first:last] * np.sqrt(square)
 
         map_chunks(len(table), _CHUNK, n_threads, fill)
         np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
@@ -96,9 +97,14 @@ class ScaledAverage:
             if scales is None:
                 part += units[first:last] * (release.scale * rate)
                 return
-            scale = scales.rows(first, last)[:, : part.shape[1]] * rate
-            np.hypot((1.0 - rate) * before[first:last], release.noise_sd * scale, out=after[first:last])
-            scale *= release.scale
+            scale = scales.rows(first, last)[:, : part.shape[1]]
+            variance = np.multiply(before[first:last], 1.0 - rate, out=after[first:last])
+            variance *= variance
+            noise = scale * (release.noise_sd * rate)
+            noise *= noise
+            variance += noise
+            np.sqrt(variance, out=variance)
+            scale *= release.scale * rate
             scale *= units[first:last]
             part += scale
 

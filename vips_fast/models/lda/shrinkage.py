@@ -47,7 +47,7 @@ _MASS_POINTS = 60
 #: EM rounds of the priors of p and r: the first time, and at each later step (which
 #: starts from the prior of the step before).
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
-_FIRST_ROUNDS, _ROUNDS = 8, 2
+_FIRST_ROUNDS, _ROUNDS = 8, 1
 #: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
 _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
@@ -226,7 +226,7 @@ class ProductShrinkage:
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
         total = np.einsum("vk,vk->v", expected, self._sd[first:last])
-        expected *= (self.mass[first:last] / total)[:, None]
+        expected *= (self._mass[first:last] * self._word_sd[first:last] / total)[:, None]
         return expected
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
@@ -262,7 +262,7 @@ class ProductShrinkage:
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
         """Compute shares p_v w_k in units of the entries' noise, (last - first, K)."""
-        shares = np.multiply.outer(self.mass[first:last], self.weight)
+        shares = np.multiply.outer(self._mass[first:last] * self._word_sd[first:last], self.weight)
         shares /= self._sd[first:last]
         return np.asarray(shares)
 
