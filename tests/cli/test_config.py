@@ -114,6 +114,7 @@ OWN = {
         "no_intercept": True,
         "covariance": "spherical",
         "anyway": True,
+        "no_measure_gain": True,
     },
     "fit mixture": {
         "input": "/x.npy",
@@ -128,8 +129,17 @@ OWN = {
         "center": 0.0,
         "radius": 2.5,
         "max_words": 9,
+        "anyway": True,
     },
-    "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
+    "fit sbn": {
+        "input": "/x.npy",
+        "person": "p",
+        "threshold": -128,
+        "components": 7,
+        "bound": "pg",
+        "anyway": True,
+        "no_measure_gain": True,
+    },
 }
 ELSE = {"epsilon", "non_private", "public_prior", "scheduler", "word_vectors"}
 

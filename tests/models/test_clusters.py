@@ -257,3 +257,29 @@ def test_clusters_after_another_relation_are_refused():
     topics = LatentDirichletAllocation(2, doc_length=20, epsilon=9.0, n_steps=3)
     with pytest.raises(ValueError, match="events of different"):
         topics.fit(y, after=clusters)
+
+
+@pytest.mark.parametrize("n", [50, 200, 2000])
+def test_documents_without_clusters_are_never_useful(n):
+    """Vectors in all directions, with words that do not go with them: releases move centers, which says nothing."""
+    fixed = np.random.default_rng(0)
+    prototypes, words = (v / np.linalg.norm(v, axis=1)[:, None] for v in fixed.standard_normal((2, 40, 24)))
+    projection = np.linalg.qr(fixed.standard_normal((24, 16)))[0]
+    names = [f"w{v}" for v in range(40)]
+    public = PublicVectors(projection, prototypes, np.full(40, 1 / 40), names, words, "none")
+    moved, worth = 0, set()
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n, 24))
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        model = DocumentClusters((1, 2, 5)[seed % 3], public=public, epsilon=(2.0, 8.0)[seed % 2], random_state=0)
+        verdict = model.set_unsafe(test_key=seed.to_bytes(32)).fit(X, rng.integers(0, 3, (n, 40))).verdict_
+        moved += "moved the clusters, but" in verdict.text
+        worth.add(verdict.worth)
+    assert moved > 5 and worth <= {"weak", "noise"}
+
+
+def test_mutant_a_verdict_by_movement_is_seen(monkeypatch):
+    monkeypatch.setattr(DocumentClusters, "_words_differ", lambda self: True)
+    with pytest.raises(AssertionError):
+        test_documents_without_clusters_are_never_useful(200)

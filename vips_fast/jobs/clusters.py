@@ -154,7 +154,7 @@ class PrivateClusters:
     >>> len(found.clusters(3)), found.predict(["cough"]).shape
     (2, (1,))
     >>> print(found)
-    Verdict: useful. Releases moved the clusters. Noise in a share: ...
+    Verdict: useful. Releases moved the clusters, and their words differ. Noise in a share: ...
     """
 
     def __init__(

@@ -175,14 +175,36 @@ class DocumentClusters(PrivateEstimator):
         if not noise:
             return Verdict("", None, None, "")
         error = f"Noise in a share: about {noise:.1%} (one standard deviation)."
-        if moved:
-            return Verdict("useful", None, None, f"Verdict: useful. Releases moved the clusters. {error}")
         unit = self._fitted().privacy.unit
+        if moved and self._words_differ():
+            text = f"Verdict: useful. Releases moved the clusters, and their words differ. {error}"
+            return Verdict("useful", None, None, text)
+        if moved:
+            found = "Releases moved the clusters, but show no difference between their words"
+            remedy = f"more {unit}s, a larger epsilon, fewer clusters or documents with other words"
+            return Verdict("weak", None, None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
         remedy = f"more {unit}s, a larger epsilon or fewer clusters would let releases move the clusters"
         text = f"The clusters are those of public documents; only their shares are from releases. {error}"
         if noise * self.n_components > _MOST_NOISE:
             return Verdict("noise", None, None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")
         return Verdict("weak", None, None, f"Verdict: weak. {text} To improve: {remedy}.")
+
+    @kept
+    def _words_differ(self) -> bool:
+        """Test whether the clusters have different words, by the released counts and the law of their noise.
+
+        It is a test of independence at three standard deviations. The variance of a count among n records is at most
+        its mean over n, since a record's entries are at most 1.
+        """
+        counts, sd = self.word_counts_, float(self._fitted().arrays["word_counts_sd"][0])
+        total = float(counts.sum())
+        if min(counts.shape) < 2 or total < 5.0 * sd * counts.size**0.5:
+            return False
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+        variance = sd**2 + np.maximum(expected, 0.0) / self._fitted().public.n_records
+        free = (counts.shape[0] - 1) * (counts.shape[1] - 1)
+        squares = float(((counts - expected) ** 2 / variance).sum())
+        return bool(squares > free + _CHANCE * (2.0 * free) ** 0.5)
 
     @kept
     def _word_scores(self) -> Matrix:

@@ -95,9 +95,10 @@ class NetworkEstimator(PrivateEstimator):
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         if not self.private or not schedule.noise_multiplier or self._options.learning_offset is not None:
             return None
-        n_steps = schedule.n_steps - schedule.measured
-        rate = Schedule(0.0, float(self._options.learning_decay))
-        noise = noise_of_mean(schedule, model, rate, n_steps - max(1, schedule.horizon // 10))
+        n_steps = schedule.n_steps - schedule.measured - max(1, schedule.horizon // 10)
+        if n_steps < 1:
+            return None
+        noise = noise_of_mean(schedule, model, Schedule(0.0, float(self._options.learning_decay)), n_steps)
         # A hidden unit has its part of a record's norm, and the noise's largest singular value stands against it.
         J, K = public.n_features, int(self.n_components)
         classes = 1 if public.classes is None else len(public.classes)
