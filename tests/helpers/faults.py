@@ -18,6 +18,7 @@ from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.scaling import word_scales
 from vips_fast.models.logistic.multiclass import OneVsRestModel
+from vips_fast.models.logistic.sandwich import SandwichModel
 from vips_fast.models.logistic.spherical import SphericalModel
 
 # ------------------------------------------------------------------- estimators
@@ -509,3 +510,16 @@ class RealisedBatch(Part):
     def sum(self, model, records, rows, words, diagnostics=None):
         fine = self.inner.sum(model, records, rows, words, diagnostics)
         return fine * 20 // max(1, len(rows))
+
+
+class LoudSquaresModel(SandwichModel):
+    """The squares of units' gradients come on top of a contribution that is as long as the bound."""
+
+    own_part = 1.0
+
+
+class LoudSquares(BayesianLogisticRegression):
+    """Statistics of persons beyond their bound."""
+
+    def _model(self, public, schedule=None):
+        return LoudSquaresModel(public, self._model_settings(schedule))

@@ -239,6 +239,10 @@ class LogisticAdapter(Adapter):
         """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
         return relation == "add_remove" and self.kind is self.estimator_type
 
+    def adds_up(self) -> bool:
+        """Equal rows stay a little short of the bound, a part of which is for the squares of persons' gradients."""
+        return False
+
     def base(self, n: int) -> list[Any]:
         """The other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]

@@ -34,6 +34,7 @@ from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
+from .sandwich import SandwichModel
 from .spectrum import NODES, WEIGHTS
 from .spherical import MAX_COLUMNS, SphericalModel
 
@@ -104,6 +105,9 @@ class BayesianLogisticRegression(Classifier):
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
     adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
     their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+
+    *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons. Their rows
+    may be alike (`vips_fast.models.logistic.sandwich.SandwichModel`).
 
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 
@@ -265,6 +269,8 @@ class BayesianLogisticRegression(Classifier):
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
+        if kind is LogisticModel and public.unit != "record" and self._options.noise_aware:
+            kind = SandwichModel
         if self.covariance == "spherical":
             kind = SphericalModel
         return kind(public, self._model_settings(schedule))

@@ -40,9 +40,9 @@ class Coefficients(Part):
         return Learned(
             "An effect is how much a change of one column adds to the log odds, all others being the same. A number's "
             "is from one of its public bounds to the other. The point is the posterior mean and the line the 90 % "
-            "interval, which takes the noise into account. Pale intervals hold 0: their sign is not known. The table "
-            f"has effects in the columns' own units, and their odds ratios. Shown are the {shown} largest of {n}; of "
-            f"all, {clear} have an interval without 0.",
+            f"interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not "
+            "known. The table has effects in the columns' own units, and their odds ratios. Shown are the "
+            f"{shown} largest of {n}; of all, {clear} have an interval without 0.",
             groups=tuple(groups),
             columns=("effect", "column", "change", "log odds", "5 %", "95 %", "odds ratio", "5 %", "95 %"),
             table=tuple(table),
@@ -69,6 +69,16 @@ class Coefficients(Part):
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the probabilities by their labels."""
         return [f"p({label})" for label in model.classes_.tolist()]
+
+
+def _sampling(model: Any) -> str:
+    """Say whose sampling the intervals are about, if units have several rows."""
+    unit = model.privacy_.unit
+    if unit == "record":
+        return ""
+    if "squares" in model._fitted().state:
+        return f", and the chance that brought these units ({unit})"
+    return f"; rows of one {unit} count as independent in it"
 
 
 def _named(found: list[Effect], columns: Sequence[str] | None) -> list[Effect]:
