@@ -80,13 +80,13 @@ def test_the_outcome_is_the_second_of_the_classes_as_stated():
     assert one.classes_.tolist() == other.classes_.tolist() == ["ill", "well"]
     np.testing.assert_array_equal(one.coef_, other.coef_)
     for a, b, c in zip(one.effects(), other.effects(), unstated.effects(), strict=True):
-        np.testing.assert_allclose(a.log_odds, -np.array([b.log_odds.mean, b.log_odds.high, b.log_odds.low]))
+        np.testing.assert_allclose(a.log_ratio, -np.array([b.log_ratio.mean, b.log_ratio.high, b.log_ratio.low]))
         assert b == c and a.outcome == "ill"
     age = one.effects()[0]
-    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_odds.mean)
-    assert age.odds_ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_odds.mean)
+    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_ratio.mean)
+    assert age.ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_ratio.mean)
     narrow = one.effects(0.5)[0]
-    assert age.log_odds.low < narrow.log_odds.low < narrow.log_odds.high < age.log_odds.high
+    assert age.log_ratio.low < narrow.log_ratio.low < narrow.log_ratio.high < age.log_ratio.high
     with pytest.raises(ValueError, match="level=1"):
         one.effects(1)
 

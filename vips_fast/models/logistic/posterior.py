@@ -30,8 +30,8 @@ from .spectrum import NODES, WEIGHTS
 #: Nodes of alpha's distribution, at quantiles.
 _ALPHA_NODES = 7
 #: Nodes and weights of the posterior's own spread of a logit.
-_INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
-_INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
+INNER, INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+INNER_WEIGHTS = INNER_WEIGHTS / INNER_WEIGHTS.sum()
 #: Standard deviations of the noise from which a positive value is taken as it is seen.
 _AS_SEEN = 300.0
 #: Square of the posterior's spread over the logits' beyond which the mean does not trust the curvature.
@@ -140,8 +140,8 @@ class Weighting:
 
     def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
         """Means of the trials, and of trials p (1 - p), over logits N(a, wide^2)."""
-        p = expit(a[:, None] + wide * _INNER)
-        return self.n_trials, self.n_trials * ((p * (1 - p)) @ _INNER_WEIGHTS)
+        p = expit(a[:, None] + wide * INNER)
+        return self.n_trials, self.n_trials * ((p * (1 - p)) @ INNER_WEIGHTS)
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,20 @@ def read_counts(
     return y, trials, problems
 
 
+def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
+    """Counts of events, float64, and what is invalid in them.
+
+    Raises ValueError or TypeError if the shape does not fit X, or the dtype is not one of numbers.
+    """
+    y = _column("y", y, n_rows)
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"y has dtype {y.dtype}: expected counts")
+    y = y.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((y >= 0) & (y == np.floor(y)) & np.isfinite(y))
+    return np.where(bad, 0.0, y), [(bad, "y: expected counts, whole numbers from 0")]
+
+
 def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
     """The rows without a problem, or None if that is all; with ``invalid="raise"`` a problem is a ValueError."""
     bad = np.zeros_like(problems[0][0])
