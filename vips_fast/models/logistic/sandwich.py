@@ -42,8 +42,8 @@ class SandwichModel(LogisticModel):
     entries t_j = trunc(c g q_j^2 / L (1 - 2^-40)) in units of g, which are >= 0. Products have relative errors below
     2^-48, so g t_j <= c (g q_j)^2 / L. The norm of a vector is at most the sum of its absolute entries: g |t| <= c g^2
     |q|^2 / L <= c L. The parts lie in different coordinates, and L'^2 + (c L)^2 = L^2. So a contribution has a norm of
-    at most L, and the rest of the proof holds: only s2 is rounded, and s3 is on the noise's lattice already. The event of a
-    release is the same.
+    at most L, and the rest of the proof holds: only s2 is rounded, and s3 is on the noise's lattice already. A release
+    has the same event.
 
     *Capacity.* t_j is at most L / g, as other entries of s1.
     """
