@@ -104,6 +104,29 @@ def test_more_classes_have_effects_each_in_the_stated_order():
         model.calibration(X, y)
 
 
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        (lambda X: np.where(X[:, 0] > 0, "ill", "well"), r"classes \['ill', 'well'\]: almost separated .*expected"),
+        (lambda X: np.full(len(X), "well"), "classes: 'ill' occurs in hardly any record.*expected"),
+    ],
+)
+def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
+    """Separated classes, and one that does not occur: argument, value and remedy in one line, from releases only."""
+    X = np.random.default_rng(0).uniform(-1, 1, (6000, 3))
+    model = BayesianLogisticRegression(row_norm=2.0, epsilon=4.0, delta=1e-6, classes=["well", "ill"])
+    with pytest.warns(UserWarning, match=text) as said:
+        model.set_unsafe(test_key=bytes(32)).fit(X, label(X))
+    assert sum("expected" in str(one.message) for one in said) == 1
+
+
+def test_a_number_without_bounds_is_refused():
+    with pytest.raises(
+        ValueError, match="^column 'age': low=None, high=None: expected numbers, low < high"
+    ):
+        Schema.parse('[columns.age]\nkind = "number"\n')
+
+
 @pytest.mark.parametrize("covariance", ["full", "spherical"])
 def test_marginal_effects_are_differences_of_probabilities(covariance):
     """Of each change, as moving the rows themselves makes them; slopes by a small step."""
