@@ -1,4 +1,4 @@
-"""Build of the C kernels, once for each instruction set, and of the Cython module.
+"""Build the C kernels, once for each instruction set, and the Cython module.
 
 csrc/generate.py first writes the files that repeat the kernels' declarations
 (csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
@@ -30,7 +30,7 @@ CSRC = ROOT / "csrc"
 
 
 def make_variables(path: Path) -> dict[str, list[str]]:
-    """The variables of csrc/sources.mk, each a list of words."""
+    """Return the variables of csrc/sources.mk, each a list of words."""
     out: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -43,7 +43,7 @@ def make_variables(path: Path) -> dict[str, list[str]]:
 BUILD = make_variables(CSRC / "sources.mk")
 ROOMS = {path.relative_to(CSRC).as_posix() for path in CSRC.glob("*/*.c")}
 BUILD["KERNEL_SOURCES"] = sorted((ROOMS | {"table.c"}).difference(BUILD["COMMON_SOURCES"]))
-#: Python's own flags ask for debugging information, five times the size of the code; who wants it says so in CFLAGS.
+#: Python's own flags ask for debugging information, five times the size of the code; CFLAGS=-g brings it back.
 DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 
 
@@ -80,7 +80,7 @@ MANUAL = "build/man/vips-fast.1"
 
 
 def write_manual() -> None:
-    """Write the manual page, in a process of its own, which imports the package without what is built for it."""
+    """Write the manual page in another process, without the package's kernels."""
     code = "from vips_fast import __version__; from vips_fast.cli.manual import page; print(page(__version__), end='')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     path = ROOT / MANUAL
@@ -89,7 +89,7 @@ def write_manual() -> None:
 
 
 class CopyHeaders(build_py):
-    """Ship the public C headers inside the package, where get_include() finds them; and write the manual page."""
+    """Ship the C headers, where get_include() finds them, and the manual page."""
 
     def run(self) -> None:
         super().run()

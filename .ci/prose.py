@@ -79,13 +79,13 @@ class Measure:
     found: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in GOAL})
 
     def rates(self) -> dict[str, float]:
-        """The numbers of this place, as they are stored."""
+        """Return the numbers of this place, as they are stored."""
         of = {"constructions": self.words / 10, "long_sentences": self.sentences, "first_lines": self.docstrings}
         return {name: round(100 * len(where) / max(of[name], 1), 1) for name, where in self.found.items()}
 
 
 def passages(path: Path) -> Iterator[Passage]:
-    """The prose of a file."""
+    """Yield the prose of a file."""
     source = path.read_text("utf-8", errors="replace")
     if path.suffix == ".md":
         yield Passage(path, 1, _markdown(source))
@@ -193,7 +193,7 @@ def tracked() -> list[str]:
 
 
 def rates(files: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The numbers of all places."""
+    """Return the numbers of all places."""
     out = {}
     for place, paths in places(files).items():
         counts = Measure()
@@ -227,7 +227,7 @@ def lowered(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]
 
 
 def load(path: Path = STORED) -> dict[str, dict[str, float]]:
-    """The stored numbers of each place."""
+    """Return the stored numbers of each place."""
     return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
 
 

@@ -89,7 +89,7 @@ def found():
 
 
 def built(interpreter, sdist, base, dist):
-    """The wheel of an interpreter, with its manylinux tag, in ``dist``."""
+    """Return the wheel of an interpreter, with its manylinux tag, in ``dist``."""
     call(interpreter, "-m", "venv", base / "build")
     pip = [base / "build" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
     call(*pip, "wheel", "--no-deps", "--wheel-dir", base / "raw", sdist)

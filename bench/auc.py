@@ -1,12 +1,12 @@
-"""AUC of private logistic regression beside other methods, on five data sets, as one JSON file and a table.
+"""Compare the AUC of private logistic regressions on five data sets.
 
     python bench/auc.py --out auc.json                     # needs Adult and Abalone in VIPS_FAST_DATA
     python bench/auc.py --methods ours --out earlier.json  # of another commit; then --before earlier.json
 
-Rows are scaled by public bounds to [-1, 1] a column over the root of their number; AUC is that of a fifth of the rows,
-over random splits; delta = 10^-3, adding or removing a record. DP-SGD is whole-batch with the tightest accountant and
-the best of three learning rates by test AUC at each epsilon, which favors it. diffprivlib promises delta = 0. Its
-version 0.6.6 needs scikit-learn below 1.7, and is left out without it.
+Public bounds scale a column to [-1, 1], over the root of the number of columns. Random splits test by a fifth of the
+rows. delta = 10^-3, adding or removing a record. DP-SGD takes all records in a step, with the tightest accountant. Its
+learning rate is the best of three by test AUC, which favors it. diffprivlib promises delta = 0. Its version 0.6.6 needs
+scikit-learn below 1.7, and is left out without it.
 """
 
 import argparse
@@ -38,13 +38,13 @@ EPSILONS = (0.1, 0.3, 1.0)
 
 
 def bounded(X: np.ndarray) -> np.ndarray:
-    """Scale columns to [-1, 1] over the root of their number; their ranges are taken as public."""
+    """Scale columns to [-1, 1] over the root of their number."""
     low, high = X.min(axis=0), X.max(axis=0)
     return (2 * (X - low) / np.maximum(high - low, 1e-12) - 1) / np.sqrt(X.shape[1])
 
 
 def hospital() -> tuple[Any, np.ndarray]:
-    """Draw 30,000 stays: age, ten conditions, eight wards, two laboratory values; and a return within a month."""
+    """Draw 30,000 stays, and whether a return follows within a month."""
     rng = np.random.default_rng(0)
     n = 30_000
     age, frail = rng.beta(4, 2, n), rng.normal(size=n)
@@ -56,7 +56,7 @@ def hospital() -> tuple[Any, np.ndarray]:
 
 
 def of_uci(name: str) -> Callable[[], tuple[Any, np.ndarray]]:
-    """Make a reader of Adult or Abalone, rows over the largest length that their schema allows."""
+    """Make a reader of Adult or Abalone."""
 
     def read() -> tuple[Any, np.ndarray]:
         X, y = load(name)

@@ -46,7 +46,7 @@ def ratios(results: dict) -> dict[str, float]:
 
 
 def machine(results: dict) -> str:
-    """The processor that a pytest-benchmark result is from."""
+    """Return the processor that a pytest-benchmark result is from."""
     return results["machine_info"].get("cpu", {}).get("brand_raw", "unknown")
 
 
@@ -77,7 +77,7 @@ def allowed_drop(sd: float) -> float:
 
 
 def fallen(baseline: dict[str, dict[str, float]], latest: dict[str, float]) -> list[str]:
-    """The ratios that fell by more than their tolerance."""
+    """Return the ratios that fell by more than their tolerance."""
     return [
         name
         for name, known in baseline.items()
@@ -86,7 +86,7 @@ def fallen(baseline: dict[str, dict[str, float]], latest: dict[str, float]) -> l
 
 
 def measured_again(results: dict, names: list[str]) -> dict[str, float]:
-    """The ratios of the named benches' tests, run once more."""
+    """Return the ratios of the named benches' tests, run once more."""
     tests = {bench["fullname"] for bench in results["benchmarks"] if any(n in names for n in ratios_of(bench))}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "repeat.json"

@@ -10,7 +10,7 @@ from common import DATA
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """Folder of the real data sets (VIPS_FAST_DATA); skips where it is absent."""
+    """Folder of the real data sets (VIPS_FAST_DATA); skips if it is absent."""
     if not DATA.is_dir():
         pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {DATA.name}/)")
     return DATA
@@ -21,7 +21,7 @@ def paired(benchmark):
     """Time ``ours`` and its peers in turn, A B C A B C …, and record the ratios peer / ours.
 
     ``paired(ours, peers, work, rounds)``: ``peers`` maps a name to a callable,
-    ``work`` says in words what each call does. Machines drift; two neighbours in
+    ``work`` describes each call in words. Machines drift; two neighbors in
     time do not, so each round gives one ratio and their median is the figure. It
     goes to ``extra_info["ratios"]``, which bench/compare.py holds against the
     baseline.

@@ -2,8 +2,8 @@
 
     python bench/efficiency.py
 
-Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each of which one pass per thread
-reads; what is left (sampling, bookkeeping) is serial. With T threads a step then takes
+Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each read by one pass per thread;
+the rest (sampling, bookkeeping) is serial. With T threads a step then takes
 
     E/T + N/T + U · ceil(b/T)/b + merge + rest
 
@@ -35,7 +35,7 @@ CORES = (2, 4, 16, 64)
 
 
 def timed(owner, name, spent, times):
-    """Replace a method by one that adds its seconds to ``spent``; returns what puts it back."""
+    """Replace a method by one that adds its seconds to ``spent``; return a function that puts it back."""
     inner = getattr(owner, name)
 
     def call(*args, **keywords):
@@ -101,7 +101,7 @@ def merge_seconds(n_entries):
 
 
 def step_seconds(found, n_threads, n_words, n_topics):
-    """Seconds of a step on so many threads, by the formula above."""
+    """Compute the seconds of a step on some threads, by the formula above."""
     workers = max(1, min(n_threads, backend.ACCUMULATOR_BYTES // (8 * n_words * n_topics)))
     blocks = -(-n_words // _CHUNK)
     merge = merge_seconds(n_words * n_topics) if workers > 1 else 0.0

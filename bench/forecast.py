@@ -1,9 +1,9 @@
-"""What was forecast of private topics from public numbers, beside what came out.
+"""Compare forecasts of private topics with their results.
 
     python -m bench.forecast fits        # a fit of each corpus, size and epsilon: bench/results/forecast.csv
     python -m bench.forecast fits --neighbors   # the same with words that are used alike, by a public model's vectors
     python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
-    python -m bench.forecast table       # the forecast beside what came out, in Markdown
+    python -m bench.forecast table       # the forecast beside the result, in Markdown
     python -m bench.forecast persons     # posts by person, all defaults: words that are purchased, and public ones
 
 The gain is one minus the perplexity of held-out words under the model over that under the training documents' own word
@@ -12,7 +12,7 @@ of a topic is readable where its released average stands above four standard dev
 told the median number of distinct words of the training documents, which a user would have to guess.
 
 ``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time, and as
-long again with neighbours, for which VIPS_FAST_VECTORS names the file that bench/paper/word_vectors.py writes.
+long again with neighbors, with VIPS_FAST_VECTORS as the name of the file that bench/paper/word_vectors.py writes.
 """
 
 import argparse
@@ -44,7 +44,7 @@ LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reut
 #: Those that the constants are fitted on.
 FITTED = ("articles", "kos", "docstrings")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: The vocabulary of a corpus by which its words have vectors; the words of KOS are not among the data.
+#: The vocabulary of a corpus whose words have vectors; the words of KOS are not among the data.
 WORDS = {"articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"}
 #: Most documents of a corpus.
 MOST = {"articles": 12_000}
@@ -84,7 +84,7 @@ def runs(n):
 
 
 def outcome(train, test, topics, length, distinct, epsilon, near):
-    """The gain of a fit, and its readable words a topic."""
+    """Return the gain of a fit, and its readable words a topic."""
     model = LatentDirichletAllocation(
         topics,
         doc_length=length,
@@ -102,7 +102,7 @@ def outcome(train, test, topics, length, distinct, epsilon, near):
 
 
 def fits(names, alike):
-    """Add what is missing to the file."""
+    """Add missing fits to the file."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     known = {(row["corpus"], row["records"], row["topics"], row["epsilon"], row["neighbors"]) for row in stored()}
     with open(RESULTS, "a", newline="") as file:
@@ -148,7 +148,7 @@ def stored():
 
 
 def planned(row):
-    """The plan for a row."""
+    """Return the plan for a row."""
     n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
     return plan(
         n,
@@ -186,12 +186,12 @@ def constants():
 
 
 def percent(gain):
-    """A share in whole percents, with a true minus."""
+    """Return a share in whole percents, with a true minus."""
     return f"{100 * gain:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
 
 
 def neighbors_worth():
-    """How many times smaller the origin is with neighbours, by curves of one slope and ceiling, in each corpus."""
+    """How many times smaller the origin is with neighbors, by curves of one slope and ceiling, in each corpus."""
     for name in WORDS:
         rows = [row for row in stored() if row["corpus"] == name and row["gain"] > -0.1]
         signal, alike, topics, gain = (
@@ -214,14 +214,14 @@ def neighbors_worth():
 
 
 def tables():
-    """Fits without neighbours of words, then with them."""
+    """Fits without neighbors of words, then with them."""
     for alike in (0, 1):
         print("\nWith words that are used alike\n" if alike else "")
         table([(row, planned(row)) for row in stored() if row["neighbors"] == alike])
 
 
 def table(rows):
-    """Both beside one another; then how far they are apart, and what a refusal would have cost."""
+    """Print both side by side; then their distance, and the cost of a refusal."""
     print("| | records | distinct words | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
     print("| --- " * (3 + len(EPSILONS)) + "|")
     for name in LENGTHS:

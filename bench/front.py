@@ -4,9 +4,9 @@
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
 
 The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. Each tool has its own defaults but for
-the number of topics, one thread, and the schedules below; what counts is the processor time of its fit. All topics are
+the number of topics, one thread, and the schedules below; the table shows the processor time of its fit. All topics are
 judged alike: the words of 800 test articles are halved by chance, a document's topic proportions come from one half
-(`fold_in`), and the perplexity is that of the other. gensim, scikit-learn and tomotopy are left out where they are not
+(`fold_in`), and the other half gives the perplexity. gensim, scikit-learn and tomotopy are left out if they are not
 installed. Writes bench/results/front.{csv,md,png}; a tool ends at the perplexity 1,650 or after --seconds.
 """
 
@@ -33,7 +33,7 @@ Way = Iterator[tuple[float, np.ndarray]]
 
 
 def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
-    """The words of each document, dealt to two halves by coins."""
+    """Return the words of each document, dealt to two halves by coins."""
     first = np.random.default_rng(seed).binomial(X.data, 0.5).astype(X.data.dtype)
     parts = [sp.csr_array((part, X.indices, X.indptr), shape=X.shape).copy() for part in (first, X.data - first)]
     for part in parts:
@@ -44,7 +44,7 @@ def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
 def fold_in(topics: np.ndarray, X: sp.csr_array, rounds: int = 50) -> np.ndarray:
     """Topic proportions of documents: EM on p(w) = sum_k theta_k beta_kw, with 1/K added to each topic's count.
 
-    Depends on the topics' probabilities alone, so no tool's own inference or prior is in the measure. Returns (D, K).
+    Depends only on the topics' probabilities, so no tool's own inference or prior is in the measure. Returns (D, K).
     """
     n_topics, (n, _) = len(topics), X.shape
     rows = np.repeat(np.arange(n), np.diff(X.indptr))
@@ -75,7 +75,7 @@ def ours(X: sp.csr_array, n_topics: int) -> Way:
     """A fit for each number of steps; the default is 48 for 4,000 documents."""
     from vips_fast import LatentDirichletAllocation
 
-    LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # what it imports late
+    LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # its late imports
     for n_steps in (4, 6, 8, 12, 16, 24, 32, None, 64, 96, 160):
         start = time.process_time()
         model = LatentDirichletAllocation(n_topics, private=False, n_steps=n_steps, random_state=0).fit(X)
@@ -140,7 +140,7 @@ TOOLS = {"ours": ours, "scikit-learn": scikit_learn, "gensim": gensim, "tomotopy
 
 
 def times_to(way: list[tuple[float, float]], levels: tuple[int, ...] = LEVELS) -> list[float | None]:
-    """Seconds of the first point at or below each perplexity; None where there is none."""
+    """Find the seconds of the first point at or below each perplexity, or None."""
     return [min((seconds for seconds, reached in way if reached <= level), default=None) for level in levels]
 
 

@@ -75,7 +75,7 @@ def described(corpus, name):
 
 
 def stored(corpus, name, batch):
-    """A batch of shadow models, or None if there is none of these settings."""
+    """Load a batch of shadow models of these settings, or None."""
     file = path(corpus, name, batch)
     if not file.exists():
         return None
@@ -86,7 +86,7 @@ def stored(corpus, name, batch):
 
 
 def run(corpora, n_models, minutes):
-    """Make what is missing."""
+    """Make missing shadow models."""
     start = time.monotonic()
     for corpus in corpora:
         X = counts(corpus)
@@ -113,7 +113,7 @@ def run(corpora, n_models, minutes):
 
 
 def measured(corpus):
-    """{setting: report} over the batches that all settings have; empty where there is none."""
+    """Report each setting over the batches that all settings have."""
     parts = {name: [] for name in SETTINGS}
     for batch in range(10_000):
         made = {name: stored(corpus, name, batch) for name in SETTINGS}
@@ -154,7 +154,7 @@ def report(corpora, image):
 
 
 def draw(found, image):
-    """The curves of all corpora on two logarithmic scales, with what each claim allows dashed."""
+    """Draw the curves of all corpora on two logarithmic scales, with the bound of each claim dashed."""
     from vips_fast.accounting import true_positive_rate
 
     figure, axes = subplots(1, len(found), figsize=(3.4 * len(found), 3.4), sharey=True, squeeze=False)

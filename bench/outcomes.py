@@ -1,4 +1,4 @@
-"""Coverage of 90 % intervals for outcomes of several kinds, and real counts beside a fit without privacy.
+"""Measure the coverage of 90 % intervals for outcomes of several kinds.
 
     python bench/outcomes.py persons    # rows of one person are alike: a random effect
     python bench/outcomes.py counts     # counts, as spread as stated and not
@@ -6,8 +6,7 @@
     python bench/outcomes.py survey     # a survey through the shell, 40 seeds
     python bench/outcomes.py randhie    # visits to a doctor, beside statsmodels (needs statsmodels)
 
-Data and noise of a run come from its number, so that the figures are the same wherever they are computed; those of the
-survey have fresh noise.
+Data and noise of a run come from its number, so the figures repeat. Only surveys have fresh noise.
 """
 
 import argparse
@@ -30,7 +29,7 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 def cover(runs: int, simulate: Callable[[int], Data], make: Callable[[], Any]) -> str:
-    """Fit ``runs`` data sets, and say coverage, width and error of all coefficients."""
+    """Fit ``runs`` data sets; give coverage, width and error."""
     hits, widths, errors = [], [], []
     for seed in range(runs):
         X, y, truth, more = simulate(seed)
@@ -44,7 +43,7 @@ def cover(runs: int, simulate: Callable[[int], Data], make: Callable[[], Any]) -
 
 
 def persons(seed: int, n: int, size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw 1 to 5 rows of n persons, whose logits have a random effect; two of five columns vary within persons."""
+    """Draw 1 to 5 rows of n persons with a random effect."""
     rng = np.random.default_rng([seed, n])
     X = np.repeat(rng.uniform(-1, 1, (n, 5)), 5, axis=0)
     X[:, 3:] = rng.uniform(-1, 1, (5 * n, 2))
@@ -73,7 +72,7 @@ def of_persons(runs: int) -> None:
 
 
 def of_counts(runs: int) -> None:
-    """Print the coverage of log rate ratios; every model states a dispersion of 1."""
+    """Print the coverage of log rate ratios."""
     truth = np.array([0.6, -0.4, 0.2, 0.0, 0.0, 0.3])
     for spread in (0.01, 1.0, 2.0):
         for n, epsilon in ((5000, 1.0), (5000, 4.0), (20_000, 1.0), (20_000, 4.0)):
@@ -90,7 +89,7 @@ def of_counts(runs: int) -> None:
 
 
 def of_classes(runs: int) -> None:
-    """Print the coverage of each class's log odds against the rest, by the coefficients of 400,000 rows."""
+    """Print the coverage of each class's log odds."""
     slopes = np.array([[1.0, 0.0, -1.0, 0.3], [0.0, 0.8, 0.0, 0.3], [-0.5, -0.5, 0.5, 0.0]])
 
     def draw(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +133,7 @@ EFFECTS = {"age": 0.04, "sex=man": 0.2, "smoker=yes": 0.5, "region=north": 0.3, 
 
 
 def survey(seed: int, n: int = 6000) -> dict[str, np.ndarray]:
-    """Draw a survey, column by column; EFFECTS are log odds of being ill by a change of one unit."""
+    """Draw a survey, column by column."""
     rng = np.random.default_rng(seed)
     table = {
         "age": rng.integers(18, 91, n),
@@ -156,7 +155,7 @@ def write(path: Path, names: Iterable[str], rows: Iterable[Any]) -> None:
 
 
 def of_surveys(runs: int) -> None:
-    """Fit surveys at the shell, and print how often intervals hold the truth and the maximum of the likelihood."""
+    """Fit surveys at the shell, and print the coverage."""
     from sklearn.linear_model import LogisticRegression
 
     hits, agrees, signs = np.zeros((3, len(EFFECTS)))
@@ -191,7 +190,7 @@ RANDHIE = {"lncoins": (0, 5), "idp": (0, 1), "lpi": (0, 8), "fmde": (0, 9), "phy
 
 
 def of_randhie(runs: int) -> None:
-    """Print rate ratios of visits to a doctor, 20,190 rows, beside those of statsmodels."""
+    """Print rate ratios of visits to a doctor, beside statsmodels."""
     import statsmodels.api as sm
 
     data = sm.datasets.randhie.load_pandas().data

@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--topics", type=int, default=5)
     options = parser.parse_args()
-    # That a fit is hopeless, and that epsilons of fits to the same data add up, is what is measured here.
+    # The bench measures hopeless fits, and sums of epsilons of fits to the same data.
     warnings.simplefilter("ignore")
     table = []
     for epsilon in options.epsilon:

@@ -45,7 +45,7 @@ def best_time(call, rounds=5):
 
 
 def dp_accounting_pld(q, z, steps, delta, interval):
-    """Their PLD accountant, or a skip where it is not installed."""
+    """Return their PLD accountant, or skip if it is not installed."""
     dp = pytest.importorskip("dp_accounting", reason="needs dp-accounting")
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant", reason="needs dp-accounting")
 

@@ -1,7 +1,7 @@
-"""A step's sum on Dask workers: two processes beside one, and what a step moves.
+"""A step's sum on Dask workers: two processes beside one, and the bytes of a step.
 
 W1 with S = 100,000 documents of 500 words, simulated, K = 50. Sums over the whole set, in the second step of a run.
-The workers compute with one thread each; what is timed is all of `DaskBackend.sum`: sending the table, drawing, the
+The workers compute with one thread each; the bench times all of `DaskBackend.sum`: sending the table, drawing, the
 E-step, the tree, and taking the total in.
 """
 
@@ -26,7 +26,7 @@ K, N_DOCS, LENGTH = 50, 100_000, 500
 
 @pytest.fixture(scope="module")
 def run():
-    """A fit in its second step, of which sums are timed; documents as multinomial counts of simulated topics."""
+    """Make a fit in its second step, to time its sums; documents are multinomial counts of simulated topics."""
     rng = np.random.default_rng(0)
     weight = 1 / np.arange(10, 7712)
     topics = rng.dirichlet(0.02 * 7702 * weight / weight.sum(), K)

@@ -52,7 +52,7 @@ def test_estep_from_c_beside_python(paired, tmp_path):
     np.testing.assert_array_equal(from_c(), from_python())
     work = f"E-step of {n_docs} documents of {length} words, from C"
     ratios = paired(from_c, {"Python's kernel": from_python}, work, rounds=9)
-    # No dearer than from Python, within what two neighbouring runs differ by.
+    # No dearer than from Python, within the difference of two neighboring runs.
     assert ratios["Python's kernel"] > 0.9
 
 

@@ -88,7 +88,7 @@ def scikit_learn(X, beta, alpha=ALPHA):
 
 
 def gensim(X, beta):
-    """gensim's inference of a list of bags of words, or None where it is not installed."""
+    """Return gensim's inference of a list of bags of words, or None if it is not installed."""
     try:
         from gensim.models import LdaModel
     except ImportError:
@@ -191,7 +191,7 @@ def test_w1_accuracy(work):
 
 
 def test_fit_of_few_short_documents(paired):
-    """All that is not the E-step: the plan, the noise's calibration, the M-step, the ledger. Nothing is kept between
+    """All that is not the E-step: the plan, the noise's calibration, the M-step, the ledger. Nothing stays between
     fits, whose epsilons differ a little. bench/short.py holds the same fit beside another checkout's."""
     from sklearn import decomposition
 

@@ -20,7 +20,7 @@ N = 10_000_000
 
 
 def stable_numpy(c):
-    """The mean without loss of digits, in whole-array numpy."""
+    """Return the mean without loss of digits, in whole-array numpy."""
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.tanh(c / 2) / (2 * c)
     return np.where(c < 1e-4, 0.25 - c * c / 48, mean)
@@ -81,7 +81,7 @@ def scipy_estep(X, y, M):
 
 
 def numpy_estep(X, y, M):
-    """The same with dense products."""
+    """Compute the same with dense products."""
     xi = stable_numpy(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ M, X), 0)))
     return X.T @ (y - 0.5), X.T @ (X * xi[:, None])
 

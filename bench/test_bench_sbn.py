@@ -1,7 +1,7 @@
 """W6: the sigmoid belief network's kernels at J = 784, K = 100, S = 3,200, one thread.
 
-With MNIST (VIPS_FAST_DATA) the records are images binarised above 0 and the
-parameters those of a fit of a few steps; without it, records from a random network.
+With MNIST (VIPS_FAST_DATA) the records are images binarized above 0 and the
+with the parameters of a fit of a few steps; without it, records from a random network.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Settings of the documentation site, which `make docs` builds from Markdown, docstrings and notebooks, offline."""
+"""Settings of the site that `make docs` builds, offline, from Markdown, docstrings and notebooks."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ nb_kernel_rgx_aliases = {".*": "python3"}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
-# Lists of names, as they are written: their types are prose, of which no word is to become a link.
+# Lists of names, as they are written: their types are prose without links.
 napoleon_use_param = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False

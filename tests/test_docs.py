@@ -41,8 +41,11 @@ NAMES = (
     "howto/publish",
     "howto/unit",
     "tutorials/arrays",
+    "tutorials/months",
+    "tutorials/nightly",
     "tutorials/notes",
     "tutorials/own",
+    "tutorials/table",
 )
 DOCS = [f"{name}.md" for name in NAMES]
 

@@ -49,6 +49,9 @@ def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
             called.add(target)
         called |= set(re.findall(r"[\w-]+", text.partition("target: [")[2].partition("]")[0]))
         assert text.count("run: ") == text.count("run: make "), workflow.name
+        # A tag can be moved to other code; a hash cannot.
+        pinned = re.findall(r"uses: [\w/-]+@[0-9a-f]{40}  # v[\d.]+$", text, re.M)
+        assert text.count("uses: ") == len(pinned), workflow.name
     assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "cibuildwheel"} <= called
     lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
     hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())

@@ -129,3 +129,12 @@ def test_every_room_has_its_own_numbers():
     rooms = {f"vips_fast/{path.parent.name}" for path in (ROOT / "vips_fast").glob("*/__init__.py")}
     assert rooms | {"csrc", "bench", "docs", "README.md", "tests"} <= set(found)
     assert set(prose.load()) <= set(found), "python .ci/prose.py --lower"
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(f"docs/tutorials/{p.name}" for p in ROOT.glob("docs/tutorials/*.md"))]
+)
+def test_first_pages_have_short_sentences(page):
+    counts = prose.Measure()
+    prose.measure(ROOT / page, counts)
+    assert counts.sentences > 2 and not counts.found["long_sentences"]

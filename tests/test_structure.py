@@ -1,4 +1,4 @@
-"""The structure that the README draws, held: layers, no circles, no private names abroad, no overgrown file."""
+"""The structure that docs/explanation/design.md draws: layers, no circles, no private names abroad, no long file."""
 
 import ast
 from pathlib import Path

@@ -1,7 +1,7 @@
 """What the figures of the accountants' paper (Triastcyn & Faltings 2019, version 1) share: its accountants as printed.
 
-The text that we have of the article has lost its numbers. `acc_table1` finds those of the MNIST run from the printed
-epsilons: batches of 64 of 60,000, a noise multiplier of 1, 100 epochs, delta = 10^-5, orders lambda up to 32.
+The text that we have of the article has lost its numbers. `acc_table1` finds the numbers of the MNIST run from the
+printed epsilons: batches of 64 of 60,000, a noise multiplier of 1, 100 epochs, delta = 10^-5, orders lambda up to 32.
 """
 
 import math
@@ -25,7 +25,7 @@ Q = BATCH / N
 
 
 def steps_of(epochs):
-    """Steps of so many epochs, the last batch of each being full."""
+    """Count the steps of some epochs, the last batch of each being full."""
     return round(epochs * N / BATCH)
 
 
@@ -52,7 +52,7 @@ def generic_delta(q, z, steps, eps):
 
 
 def event(q, z, steps):
-    """The run: Poisson sampling, add or remove one record."""
+    """Return the run: Poisson sampling, add or remove one record."""
     one = GaussianEvent(z) if q >= 1 else PoissonSampledEvent(q, GaussianEvent(z))
     return SelfComposedEvent(one, steps)
 
@@ -67,7 +67,7 @@ def bayesian_v1(squared, delta):
 
     ``squared`` is the sum over the steps of q^2 (mean squared distance of two random contributions) / (2 sd^2). The
     printed cost of a step is the ln of the pairs' mean of exp(lambda (lambda + 1) q^2 d^2 / (2 sd^2)), exponents far
-    below 1, and so their mean. Neither what sampling adds nor the estimate's own error is in it.
+    below 1, and so their mean. It has neither the effect of sampling nor the estimate's own error.
     """
     return squared + 2 * math.sqrt(squared * math.log(1 / delta))
 

@@ -25,7 +25,7 @@ def cells(scale):
 
 
 def load():
-    """Training images, their labels, and those of the test."""
+    """Load training images with labels, and test images with labels."""
     import torch
     from acc_network import images
 
@@ -47,7 +47,7 @@ def run(cell):
 
 
 def ours(at, X, y, X_test, y_test):
-    """The package's loop; the Bayesian accountant watches."""
+    """Run the package's loop, watched by the Bayesian accountant."""
     from acc_network import accuracy, network, train
 
     steps, epochs_of = steps_of(at[-1]), {steps_of(e): e for e in at}
@@ -89,7 +89,7 @@ def ours(at, X, y, X_test, y_test):
 
 
 def opacus(at, X, y, X_test, y_test):
-    """The same network, batches, noise, clip and steps in Opacus."""
+    """Train in Opacus, with the same network, batches, noise, clip and steps."""
     import warnings
 
     import torch
@@ -168,7 +168,7 @@ def report(rows):
             ],
         ],
     )
-    cut = "" if whole else f"{epochs} of the printed 100 epochs, for time; what needs no run is given for 100 too. "
+    cut = "" if whole else f"{epochs} of the printed 100 epochs, for time; numbers without a run are for 100 too. "
     return f"""{cut}Batches of {BATCH} of 60,000, noise multiplier {NOISE:g}, clip {CLIP:g}, δ = 10⁻⁵ (the
 setting that Table 1's figures give away), Poisson sampling, add or remove one image. Network: two convolutions
 and two dense layers, 26,010 parameters; the article's is not described.

@@ -49,8 +49,7 @@ def report(rows):
     ]
     below = ", ".join(f"{row['steps']:,}" for row in rows if min(row["generic_epsilon"]) < row["exact"])
     return f"""Printed as a picture; its T and the "optimal values of λ" are lost in the text that we have. Batch
-size 64 of 60,000 as printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is that of 1, 10 and
-100 epochs.
+size 64 of 60,000 as printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is for 1, 10 and 100 epochs.
 
 {markdown(columns, table)}
 

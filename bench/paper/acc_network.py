@@ -1,7 +1,7 @@
 """A convolutional network on MNIST by DP-SGD in the package's own loop: its sampling, lattice, noise and ledger.
 
 Gradients of single images are PyTorch's (`torch.func`), clipped, truncated and added as integers. PyTorch does not
-promise that an image's gradient has the same bits in whatever company, so the runs are tainted: what their ledger
+guarantee that an image's gradient has the same bits in any company, so the runs are tainted: what their ledger
 states is the mechanism's epsilon on exact gradients.
 """
 
@@ -41,12 +41,12 @@ def network(seed=0):
 
 
 def images(X):
-    """Grey values of records (n, 784) as (n, 1, 28, 28), centred."""
+    """Grey values of records (n, 784) as (n, 1, 28, 28), centered."""
     return (torch.as_tensor(X, dtype=torch.float32).reshape(-1, 1, 28, 28) / 255 - 0.1307) / 0.3081
 
 
 def accuracy(net, parameters, X, y):
-    """Share of the images that are recognised."""
+    """Share of the images that are recognized."""
     with torch.no_grad():
         found = torch.cat([functional_call(net, parameters, (part,)).argmax(1) for part in X.split(1000)])
     return float((found == y).float().mean())
@@ -74,7 +74,7 @@ class Images:
 
 
 class NetworkModel(Model):
-    """Gradients of the cross-entropy, clipped to an L2 norm of ``clip``, by which an image more or less moves the sum.
+    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``, the most that an image moves the sum.
 
     A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
     the squares of its entries add up to at most (clip / spacing)^2 < 2^53.
@@ -102,7 +102,7 @@ class NetworkModel(Model):
             raise ValueError("spacing: expected one at which a squared norm is below 2^53")
 
     def parameters(self):
-        """The network's parameters by name, single precision."""
+        """Return the network's parameters by name, single precision."""
         parts = self.theta.float().split([math.prod(shape) for shape in self.names.values()])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.names.items(), parts)}
 
@@ -125,7 +125,7 @@ class NetworkModel(Model):
         out += torch.cat([kept @ part for part in units]).numpy().astype(np.int64)
 
     def distances(self, block):
-        """L2 distances of the contributions of the first half of a block from those of the second."""
+        """Compute L2 distances between the contributions of the halves of a block."""
         parts, factor = self.clipped(block)
         half = len(factor) // 2
         pairs = [(part * factor).split(half) for part in parts]
@@ -144,12 +144,12 @@ class NetworkModel(Model):
         self.theta = torch.as_tensor(state["theta"]).clone()
 
     def result(self):
-        """The parameters."""
+        """Return the parameters."""
         return {"theta": self.theta.numpy().copy()}
 
 
 def train(net, X, y, *, batch, noise, clip, rate, steps, delta, pairs=0, see=None, callback=None):
-    """A private run of `NetworkModel`; returns the model and its ledger."""
+    """Run `NetworkModel` privately; return the model and its ledger."""
     model = NetworkModel(net, clip, rate)
     sampler = PoissonSampler(len(y), batch)
     plan = make_plan(model, sampler, noise, n_steps=steps, delta=delta, taints=(TAINT,))

@@ -32,8 +32,8 @@ SEARCHED = {
         sigma=[*np.exp(np.linspace(-0.3, 3, 10)), *np.linspace(0.4, 2, 5)],
     ),
 }
-#: The record that the Bayesian accountant fails: a bound that only she reaches, noise at which it says about .08, the
-#: length of her usual attributes and of the one that is hers alone, and by how much a loss has to pass to be counted.
+#: The record that the Bayesian accountant fails: a bound that only she reaches, noise with a bound of about .08, the
+#: length of her usual attributes and of the one that only she has, and the margin of a counted loss.
 CLIP, NOISE_SD, USUAL, HERS, PAST = 500.0, 20.0, 500.0, 150.0, 10.0
 
 
@@ -49,13 +49,13 @@ def run(cell):
 
 
 def rounds_to(value, text):
-    """Whether a value is the printed one to its digits."""
+    """Tell whether a value is the printed one to its digits."""
     digits = len(text.partition(".")[2])
     return f"{value:.{digits}f}" == f"{float(text):.{digits}f}"
 
 
 def search(data):
-    """Settings whose moments-accountant epsilon is the printed one, and what the generic accountant says there."""
+    """Find settings with the printed moments-accountant epsilon, and their generic epsilon."""
     grid, (printed, printed_generic, _) = SEARCHED[data], PRINTED[data]
     found, tried = [], 0
     for q in grid["q"]:
@@ -88,7 +88,7 @@ def search(data):
 
 
 def constructed(runs):
-    """Privacy losses of a person who alone has an attribute, computed from the system's own releases.
+    """Compute privacy losses of the only person with an attribute, from the system's own releases.
 
     The data are Adult's training rows and hers: a usual row that speaks against an income over 50,000, made longer, one
     more column, which is 0 for all others, and the label that says she has one. Given the releases so far, every
@@ -245,5 +245,5 @@ hides no such person."""
 
 
 def draw(rows, folder):
-    """A table has no picture."""
+    """Draw nothing: a table has no picture."""
     return []

@@ -39,7 +39,7 @@ TRIALS = 10
 
 
 def load(data):
-    """Training rows, labels, and those of the test: the first 80 % and the rest, as DPVI does."""
+    """Load training rows and labels, the first 80 %, and the rest as the test, as DPVI does."""
     if data == "abalone":
         with np.load(DATA / "abalone" / "dpvi_aba.npz") as file:
             X, y = file["x"], file["y"]
@@ -68,7 +68,7 @@ def distances(model, block):
 
 
 def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, watch=None):
-    """Variational inference by samples; the coefficients, and what the Bayesian accountants make of it.
+    """Fit variational inference by samples; return the coefficients, and the Bayesian accountants' epsilons.
 
     ``watch(model, records, release)`` is called before the model sees a release.
     """
@@ -99,7 +99,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
     """The article's sampling VI, NOT PRIVATE: q goes on from its own parameters, which nobody protects.
 
-    As `sampling_vi`, but what a step's samples add to q's mean is forgotten in the next one: only the last is in the
+    As `sampling_vi`, but each step forgets what the last one's samples added to q's mean: only the last is in the
     result. Seeded, as nothing is hidden.
     """
     rng, n = np.random.default_rng(seed), len(y)
@@ -212,23 +212,23 @@ def report(rows):
     }[data]
     return f"""{cut}Printed as a picture, without numbers in the text; order of methods at equal ε: sampling VI,
 DPVI, DP-SGLD. Data: {what}. The first 80 % of the rows train. Rate {settings["q"]:g}, {settings["steps"]:,}
-steps ({settings["sgld"]} of DP-SGLD), clip {settings["clip"]:g} and the noise multipliers are those of DPVI's
+steps ({settings["sgld"]} of DP-SGLD), clip {settings["clip"]:g} and the noise multipliers come from DPVI's
 published scripts; learning rates are the best of a few by the test. Without privacy: {plain["accuracy"][0]:.4f}.
 
 {markdown(columns, table)}
 
-*Sampling VI as printed* (NOT PRIVATE) adds nothing to what it learns: q goes on from parameters that are never
+*Sampling VI as printed* (NOT PRIVATE) adds no noise to its parameters: q continues from parameters that are never
 released, while each step is counted as if only its own gradient told two data sets apart. Its ε is the Bayesian
-accountant's first version at δ = 10⁻⁵: about a random pair of records, without what sampling adds. *Sampling VI*
-is ours, which starts each step from the released samples, so that the count is right. DPVI's printed ε is the
-moments accountant at half of δ = 10⁻³ with λ up to 159, as its scripts count, and DP-SGLD's the noise of Wang et
-al. (2015) solved for ε.
+accountant's first version at δ = 10⁻⁵: about a random pair of records, without the effect of sampling. *Sampling VI* is
+ours, which starts each step from the released samples, so that the count is right. DPVI's printed ε is the moments
+accountant at half of δ = 10⁻³ with λ up to 159, as its scripts count, and DP-SGLD's the noise of Wang et al. (2015)
+solved for ε.
 
 Left picture, each by its printed accountant: {above(rows, "sampling VI as printed", "DPVI")}, and
 {above(rows, "DPVI", "DP-SGLD")} (printed: at every point). Right, one sound accountant for all (add or remove a
 record): {above(rows, "DPVI", "sampling VI", "exact")}, {above(rows, "sampling VI", "DPVI", "exact")}, and
-{above(rows, "DPVI", "DP-SGLD", "exact")}. The two are one mechanism with different steps: the article's lead lay
-in what was counted."""
+{above(rows, "DPVI", "DP-SGLD", "exact")}. The two are one mechanism with different steps: the article's lead lay in the
+accounting."""
 
 
 def draw(rows, folder, name):

@@ -138,7 +138,7 @@ def report(rows: list[dict]) -> str:
 numbers in the picture, which the text does not have; the order that it names is VIPS above DPVI at every σ. With the
 clipping threshold 75 and the learning rate .1 of DPVI's own code for Adult that order is seen here at σ =
 {_listed(held)}. With a threshold of 2, chosen by test AUC on other splits, DPVI is above VIPS at σ = {_listed(lost)}:
-the figure shows noise of 2·75·σ where no score is longer than its row, about 3.9, not a weakness of noised gradients.
+the figure shows noise of 2·75·σ for scores no longer than their row, about 3.9, not a weakness of noised gradients.
 
 Neither method breaks its promise here: the article's 2/N and 1/(2N) are above the sensitivities that hold, so that the
 exact ε, proven for replacing a record, covers both; it is less than a sixth of the printed. *Ours* takes every record

@@ -2,7 +2,7 @@
 
 Simulated records: true weights N(0, 3^2) and an intercept of 0.5, delta = 10^-5, adding or removing a record. Rows are
 correlated normal columns inside the unit ball, or 0/1 columns of shares from 2 to 50 %, over the root of their number.
-Every run is another data set; its intervals share records and noise, so that standard errors are those of the runs'
+Every run is another data set; its intervals share records and noise, so that standard errors come from the runs'
 shares. Methods:
 
 - ours: the defaults of `BayesianLogisticRegression`;
@@ -53,7 +53,7 @@ def simulate(design, run, n, d, scale=3.0):
 
 
 def prior_precision(mean, covariance):
-    """The variational update of alpha."""
+    """Return the variational update of alpha."""
     return (0.01 + len(mean) / 2) / (0.01 + (mean @ mean + np.trace(covariance)) / 2)
 
 
@@ -72,7 +72,7 @@ def all_records(X, y):
 
 
 def one_release(X, y, epsilon, rng):
-    """The posterior given one noised release; see the module."""
+    """Return the posterior given one noised release; see the module."""
     n, bound = len(X), math.sqrt(2)
     X = np.hstack([X, np.ones((n, 1))])
     d = X.shape[1]

@@ -150,7 +150,7 @@ def run(cell: dict) -> dict:
     rows, y = load(cell["data"])
     X, names = rows.toarray(), table_of(cell["data"]).feature_names
     train, test = split(len(y), cell["run"])
-    # Capital gains and losses alone are not centred.
+    # Only capital gains and losses are not centered.
     attributes = Attributes(names, [0.0 if name.startswith("capital") else -1.0 for name in names])
     made = measured(attributes, X[train], y[train], cell["epsilon"], DELTA)
     found = {}

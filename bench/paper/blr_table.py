@@ -1,16 +1,16 @@
 """Private logistic regression on Adult and Abalone: the tables of docs/logistic.md.
 
-Each run is another random 80/20 split; AUC is that of the test part, delta = 10^-3,
+Each run is another random 80/20 split; AUC is for the test part, delta = 10^-3,
 epsilon proven for adding or removing a record. Methods:
 
 - scikit-learn: LogisticRegression, no privacy;
 - non-private VB: our posterior without noise;
 - ours: the defaults of `BayesianLogisticRegression`; the same with ``noise_aware=False``;
 - paper's algorithm: Algorithm 5 with its rate 0.004 and 100 steps (Adult), the noise
-  being what the accountant asks for at that epsilon; and the best of other rates;
+  being the accountant's at that epsilon; and the best of other rates;
 - objective perturbation, DPVI, DP-SGLD, variational inference by sampling, double-noise Newton: the best
   settings of a grid on other splits by test AUC at epsilon = 0.2 (`tune`), which
-  favours them: a private user could not choose so without spending budget.
+  favors them: a private user could not choose so without spending budget.
 """
 
 import itertools
@@ -74,7 +74,7 @@ def split(n, run):
 
 
 def estimator(method, epsilon, n, settings=None):
-    """The estimator of a row."""
+    """Return the estimator of a row."""
     if method == "scikit-learn":
         from sklearn.linear_model import LogisticRegression
 
@@ -104,7 +104,7 @@ def one(method, epsilon, run, X, y, settings=None):
 
 @lru_cache(2)
 def table_of(name):
-    """A data set."""
+    """Return a data set."""
     if name == "adult":
         return read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
     return read_abalone(next((DATA / "abalone").glob("abalone.data*")))

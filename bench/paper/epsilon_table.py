@@ -2,7 +2,7 @@
 
 For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed epsilon stands beside
 
-- the analytical moments accountant with the classical conversion, which is what the paper used (theorem 9
+- the analytical moments accountant with the classical conversion, as the paper used it (theorem 9
   of Wang et al. 2019 for the topic model and the belief network, theorem 27 with 600 orders for the regression),
 - the same curve with the tight conversion (theorem 9),
 - the tight value for Poisson sampling under add/remove (another relation),
@@ -54,12 +54,12 @@ class Setting:
     max_order: int = 256
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """The run, with the paper's sampling and relation."""
+        """Return the run, with the paper's sampling and relation."""
         one = WithoutReplacementEvent(self.sample_size, self.n_records, GaussianEvent(noise_multiplier))
         return SelfComposedEvent(one, self.steps)
 
     def poisson_event(self, noise_multiplier: float) -> PrivacyEvent:
-        """The run with Poisson sampling at the same rate, add/remove."""
+        """Return the run with Poisson sampling at the same rate, add/remove."""
         rate = self.sample_size / self.n_records
         return SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), self.steps)
 
@@ -111,7 +111,7 @@ class PaperRow:
 
 
 def paper_row(s: Setting) -> PaperRow:
-    """The figures of a setting."""
+    """Return the figures of a setting."""
     z, orders = s.noise_multiplier, (*range(2, 65), *range(72, s.max_order + 1, 8))
     event, true = s.event(z), s.event(z / s.true_sensitivity)
     return PaperRow(
@@ -132,7 +132,7 @@ NEEDS: tuple[str, ...] = ()
 
 
 def cells(scale: int) -> list[dict]:
-    """A setting each; nothing is cut at any scale."""
+    """List one part for each setting; no scale cuts any."""
     return [dict(setting=setting.name) for setting in SETTINGS]
 
 

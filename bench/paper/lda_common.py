@@ -22,7 +22,7 @@ LENGTH, K = 500, 50
 
 
 def without_noise(learning_decay=None):
-    """Parameters of a fit that differs from a private one in the clip and the noise alone."""
+    """Parameters of a fit that differs from a private one only in the clip and the noise."""
     options = LdaOptions(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
     return dict(private=False, sampling="poisson", doc_length=LENGTH, options=options)
 
@@ -88,7 +88,7 @@ def top_words(components, n=10):
 
 
 def npmi(top, documents):
-    """Mean normalised pointwise mutual information of the topics' top words over documents."""
+    """Mean normalized pointwise mutual information of the topics' top words over documents."""
     used, place = np.unique(top, return_inverse=True)
     present = (documents[:, used] > 0).astype(np.float64)
     together = (present.T @ present).toarray() / documents.shape[0]

@@ -29,7 +29,7 @@ PAPER = ("moments accountant", "strong composition", "no clipping")
 
 
 def event(size, z):
-    """One epoch of the paper's run, with its sampling and relation."""
+    """Return one epoch of the paper's run, with its sampling and relation."""
     return SelfComposedEvent(WithoutReplacementEvent(size, N, GaussianEvent(z, relation="replace_one")), N // size)
 
 
@@ -145,8 +145,8 @@ def report(rows: list[dict]) -> str:
 The corpus is 21,475 articles resampled to 400,000 documents of 500 words, since the paper's is not public, so
 perplexities are not the paper's: these are old, long articles, whose words' own frequencies already predict well. The
 quick form has a tenth of the documents, of each minibatch and of the noise: the same noise a document. Perplexity is
-that of 800 held-out documents. The three methods are the paper's algorithm with its sensitivity; *ours* is the planned
-fit (Poisson sampling, add/remove) whose proven ε is the paper's figure of the row."""
+over 800 held-out documents. The three methods are the paper's algorithm with its sensitivity; *ours* is the planned fit
+(Poisson sampling, add/remove) whose proven ε is the paper's figure of the row."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

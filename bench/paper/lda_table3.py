@@ -40,7 +40,7 @@ def run(cell: dict) -> dict:
         components = LatentDirichletAllocation(**planned_options(X.shape[1], spent, scale)).fit(X).components_
     else:
         components = LatentDirichletAllocation.paper(**paper_options(method, SIZE, SIGMA, scale)).fit(X).components_
-    # The topics whose first word is heaviest are those that a reader recognises first.
+    # The topics whose first word is heaviest are those that a reader recognizes first.
     share = plain / plain.sum(axis=1, keepdims=True)
     chosen = (-share[range(K), top_words(share, 1)[:, 0]]).argsort()[:TOPICS]
     order, top = matched(components, plain), top_words(components)
@@ -86,8 +86,8 @@ def report(rows: list[dict]) -> str:
 The share of the most probable words falls with the noise, in the printed order (non-private, moments accountant, strong
 composition, no clipping): {"so it does here" if ordered else "not so here"}. The topics shown are the three whose first
 word is heaviest without privacy, each beside its closest match of the other methods; the paper does not say how its
-three were chosen, and the largest share of any topic is what a choice in favor of a method could show. NPMI is the
-coherence of the ten words over the held-out documents, overlap the share of ten words in common, both over all {K}
+three were chosen, and the largest share of any topic is the most that a choice in favor of a method could show. NPMI is
+the coherence of the ten words over the held-out documents, overlap the share of ten words in common, both over all {K}
 topics. Corpus and quick form as in Figure 2."""
 
 

@@ -1,8 +1,8 @@
 """Private topics with words that are used alike as a prior (the tables of docs/topics.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4; the plan's settings, and its number
-of topics but for the 400,000 documents. *Vectors*: neighbours by a public model's vectors (the file VIPS_FAST_VECTORS,
-which `word_vectors.py` writes); *others' vectors*: each word has another word's, a control; *articles*: neighbours by
+of topics but for the 400,000 documents. *Vectors*: neighbors by a public model's vectors (the file VIPS_FAST_VECTORS,
+which `word_vectors.py` writes); *others' vectors*: each word has another word's, a control; *articles*: neighbors by
 `vips_fast.word_vectors` of whole articles that no section comes from, taken as public.
 """
 

@@ -1,7 +1,7 @@
 """Classifiers trained on private samples of MNIST and tested on its real images, beside published generative models.
 
-A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarised above 0, with their labels; 2,000 records
-of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarised
+A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels; 2,000 records
+of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized
 likewise. Everything after the fit is post-processing. The settings were chosen on 10,000 of the training images.
 """
 
@@ -49,7 +49,7 @@ PUBLISHED = (
 
 
 def cells(scale: int) -> list[dict]:
-    """One for each classifier, so that what is not done yet leaves a gap in the table and no more."""
+    """List one part for each classifier, so that an unfinished one leaves only a gap in the table."""
     samples = [
         [dict(classifier=name, trained_on="samples", epsilon=e, run=run) for e in EPSILONS for name in CLASSIFIERS]
         for run in range(3 if scale == 1 else 1)
@@ -65,7 +65,7 @@ def _images():
 
 @functools.lru_cache(1)
 def _fitted(epsilon, run):
-    """The model of a run, and what is drawn from it."""
+    """Return the model of a run, and its samples."""
     train, _, labels, _ = _images()
     privacy = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=DELTA)
     model = ClassConditionalNetwork(COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy)
@@ -147,7 +147,7 @@ def _name(epsilon) -> str:
 
 
 def _percents(rows, trained_on, epsilon) -> list[str | None]:
-    """A line's cells: mean and standard deviation, None where nothing was run."""
+    """Make a line's cells: mean and standard deviation, None without a run."""
     own = [row for row in rows if (row["trained_on"], row["epsilon"]) == (trained_on, epsilon)]
     return [_spread([100 * row["accuracy"] for row in own if row["classifier"] == name]) for name in CLASSIFIERS]
 
@@ -175,7 +175,7 @@ Per cent of MNIST's 10,000 test images, mean{" ± standard deviation" if runs > 
 run{"s"[: runs > 1]}; δ = 10⁻⁵, adding or removing a labelled image; {STEPS} releases of all images.
 {COMPONENTS} hidden units a class. *CNN, shifted images* sees each batch
 moved by up to two pixels, which costs nothing; *the networks* are the model's own `predict`. Ours are trained and
-tested on images binarised above 0, the published ones on grey images: the figures are those of Dockhorn et al. (2023),
+tested on images binarised above 0, the published ones on grey images: the figures come from Dockhorn et al. (2023),
 table 1."""
 
 

@@ -1,6 +1,6 @@
-"""VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and what they have learned.
+"""VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and their images.
 
-Images are binarised above 0. Algorithm 6 takes one pass in minibatches of S with the article's seven blocks; ours is
+Images are binarized above 0. Algorithm 6 takes one pass in minibatches of S with the article's seven blocks; ours is
 the defaults of `SigmoidBeliefNetwork`, every image in each step, at the printed epsilon. No setting depends on S or K.
 The mean image predicts every test image by the training mean: a private model below it has learned nothing.
 """
@@ -189,9 +189,10 @@ standard deviation over {runs} run{"s"[: runs > 1]}; δ = 10⁻⁴, one pass; sc
 image, of {SCORED:,} test images. The printed accuracies are in the picture only; its order is no privacy, moments
 accountant, strong composition, at every S and K. Seen here, of all test images: no privacy above the moments accountant
 in {above(FREE, MOMENTS)} pairs of S and K; the moments accountant above strong composition in {above(MOMENTS, STRONG)}.
-But both stay near the mean image, the prediction of no model at all, and what is between them is small: a step releases
-a K × K matrix for each of 784 pixels, whose own eigenvalues lie below the edge of the noise's spectrum already at σ =
-1, so that the repair leaves little but the mean image. The components and samples below (K = 50, S = 3,200) show it.
+But both stay near the mean image, the prediction of no model at all, and the difference between them is small: a step
+releases a K × K matrix for each of 784 pixels, whose own eigenvalues lie below the edge of the noise's spectrum already
+at σ = 1, so that the repair leaves little but the mean image. The components and samples below (K = 50, S = 3,200) show
+it.
 
 The article's √7 for seven blocks is above the √6 that is needed, so that the exact ε, proven for replacing an image,
 covers these runs; it is a third to a half of the printed. The article's accountant gives the printed ε but for S =

@@ -25,7 +25,7 @@ class DoubleNoiseNewton:
 
     Rows, with the constant 1, are scaled down to the norm hypot(row_norm, 1) = R. With the mean loss over the public n
     and H its Hessian, a step spends rho/T of zCDP: ``gradient_share`` on the gradient (sensitivity R/n), and of the
-    rest ``trace_share`` on tr H (sensitivity R^2/(4 n)) and what is left on the direction. With l = max((tr / (n^2
+    rest ``trace_share`` on tr H (sensitivity R^2/(4 n)) and the rest on the direction. With l = max((tr / (n^2
     rho_d))^(1/3), 1/n) in units of R^2, tr the noised trace, the direction is (H + l I)^-1 g, g the noised gradient.
 
     The direction's sensitivity is `direction_sensitivity` with s = R^2/(4 n): a record's part of the Hessian, be it

@@ -9,13 +9,13 @@
 Rows of the table, for each epsilon:
 
 - persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
-- persons, words alike (topics): the same with neighbours by a public model's vectors of words, where VIPS_FAST_VECTORS
+- persons, words alike (topics): the same with neighbors by a public model's vectors of words, where VIPS_FAST_VECTORS
   names the file that word_vectors.py writes;
 - rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
-- alone: each row as a record of its own, at the same epsilon: what persons cost.
+- alone: each row as a record of its own, at the same epsilon: the cost of persons.
 
-Topics: as many as the plan asks for, for persons or for documents alone; perplexities, the bound of Eq. 32, of public
+Topics: the plan's number, for persons or for documents; perplexities, the bound of Eq. 32, of public
 test documents. Adult: area under the ROC curve, means over splits. MNIST: share of the test images' pixels that the
 reconstruction has right. Writes bench/results/persons_NAME.csv.
 """
@@ -113,7 +113,7 @@ class Comparison:
 
 
 def topics(arguments, corpus):
-    """The tables of topic models."""
+    """Return the tables of topic models."""
     X, persons, Y, settings, limits = corpus()
     X.data = X.data.astype(np.int32)
     merged = sp.csr_array((np.ones(len(persons), np.int32), (persons, np.arange(len(persons))))) @ X
@@ -195,7 +195,7 @@ def adult(arguments, most=4, delta=1e-3):
 
 
 def mnist(arguments, most=10, delta=1e-4):
-    """Belief networks of binarised images."""
+    """Belief networks of binarized images."""
     train, test, _, _ = load_mnist(DATA.parent / "mnist")
     writers = np.arange(len(train)) // most
     print(f"{len(train)} images, {most} a writer, delta = {delta:g}", flush=True)

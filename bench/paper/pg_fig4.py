@@ -17,7 +17,8 @@ def cells(scale: int) -> list[dict]:
 
 
 def run(cell: dict) -> dict:
-    """The kernel's mean, and that of draws: PG(1, c) is a weighted sum of exponentials (Polson, Scott & Windle 2013).
+    """Compute the kernel's mean, and the mean of draws: PG(1, c) is a weighted sum of exponentials (Polson, Scott &
+    Windle 2013).
 
     The terms after the last that is drawn are replaced by their mean.
     """
@@ -48,7 +49,7 @@ def report(rows: list[dict]) -> str:
     return f"""{markdown(columns, shown)}
 
 No data and no privacy: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b = 1. The draws are
-of the variable's own definition, so that the kernel is held against something else than its formula. The quick form
+of the variable's own definition, so the test of the kernel does not use its formula. The quick form
 has a tenth of the draws."""
 
 

@@ -2,11 +2,11 @@
 
 Accounting: adding or removing one unit, delta = 10^-6; the plan's settings. The unit is a person for posts and notes,
 and a document for sections and newswires. *Articles*: 100 topics of encyclopedia articles. *Packages*: 100 clusters of
-word vectors, from packages alone (`vips-fast prior build`). *Shuffled*: the articles' topics, each word with the ratios
+word vectors, from packages only (`vips-fast prior build`). *Shuffled*: the articles' topics, each word with the ratios
 of another one. *Notes* are posts cut to four words, drawn by chance from those that count.
 
 The figure is completion perplexity: half of a document's words, each drawn with probability 1/2, is predicted from the
-other half. Word frequencies are those of the training documents, exact.
+other half. Word frequencies come from the training documents, exactly.
 """
 
 from functools import lru_cache
@@ -26,12 +26,17 @@ TITLE = "Topics of few persons, with a public prior"
 NEEDS = ("people", "wiki", "text", "wordfreq")
 DELTA, K, N_WORDS = 1e-6, 100, 5000
 PERSONS = ((200, 2.0), (821, 2.0), (1700, 2.0), (3400, 2.0), (6652, 1.0), (6652, 2.0), (6652, 4.0))
+#: Persons, with each epsilon of 1 and 2.
+FEW = (500, 1500, 5000)
 SETTINGS = ("plan", "articles", "packages", "shuffled")
 
 
 def cells(scale: int) -> list[dict]:
     seeds = range(3 if scale == 1 else 1)
     wanted = [("posts", n, eps, setting, seed) for n, eps in PERSONS for setting in SETTINGS for seed in seeds]
+    wanted += [
+        ("posts", n, eps, s, seed) for n in FEW for eps in (1.0, 2.0) for s in ("plan", "packages") for seed in seeds
+    ]
     wanted += [("notes", 6652, eps, s, seed) for eps in (2.0, 4.0) for s in SETTINGS for seed in seeds]
     for part, epsilons in (("sections", (0.3, 1.0, 2.0)), ("newswires", (1.0, 2.0, 4.0))):
         wanted += [(part, 0, eps, s, seed) for eps in epsilons for s in ("plan", "packages") for seed in seeds]
@@ -79,7 +84,7 @@ def corpus(part: str):
 
 
 def cut(counts, length):
-    """Documents of so many words, drawn by chance from theirs."""
+    """Draw documents of some words from these documents' words."""
     rng, out = np.random.default_rng(0), sp.lil_array(counts.shape, dtype=np.int32)
     for row in range(counts.shape[0]):
         part = slice(counts.indptr[row], counts.indptr[row + 1])

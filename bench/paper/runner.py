@@ -36,6 +36,7 @@ FIGURES = (
     "lda_vectors",
     "public_prior",
     "public_clusters",
+    "topic_tables",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",
@@ -45,6 +46,7 @@ FIGURES = (
     "text_logistic",
     "blr_coverage",
     "lda_coverage",
+    "latent_models",
     "mnist_fig8",
     "mnist_downstream",
     "epsilon_table",
@@ -60,16 +62,16 @@ OUT = ROOT / "bench" / "paper" / "out"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
-Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
-1 where it shows the printed ranges and numbers of runs but for what it says is cut, and 10 where it shows the quick
-form, about a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is
-**NOT PRIVATE** where that sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time),
-with the reading of the data where a cell is the first to need them.
+`make paper` (`python -m bench.paper`) makes this page from the runs in `bench/paper`; nobody writes it by hand. Scale 1
+has the printed ranges and numbers of runs, except for the cuts that a section names. Scale 10 is the quick form, about
+a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE**
+if that sensitivity does not hold (`privacy.md`). Seconds are of one core (processor time). They include the reading of
+the data if a cell is the first to need them.
 """
 
 
 def missing(needs) -> list[str]:
-    """What is neither a folder of VIPS_FAST_DATA, nor set in the environment, nor a module that can be imported."""
+    """List missing folders of VIPS_FAST_DATA, variables of the environment and modules."""
     return [n for n in needs if not ((DATA / n).is_dir() or os.environ.get(n) or importlib.util.find_spec(n))]
 
 
@@ -193,12 +195,12 @@ def section(name, scale) -> str | None:
 
 
 def sources() -> dict[str, list]:
-    """What each source states: rows of item, what it is, its code, its tests."""
+    """List the statements of each source: rows of item, meaning, code, tests."""
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
 def page(scale) -> tuple[str, list[str]]:
-    """docs/papers.md, anew from what has been run, and the figures whose part could not be made."""
+    """Make docs/papers.md anew from finished runs; also return the figures whose part could not be made."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
     overview, parts, failed = [], [], []
@@ -216,7 +218,7 @@ def page(scale) -> tuple[str, list[str]]:
         body = kept.get(name, "Not run yet.") if text is None else text
         overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
-    parts.append("## What the sources state, where it lives, which test holds it\n")
+    parts.append("## Statements of the sources, with code and test\n")
     for source, entries in sources().items():
         rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
         parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
@@ -235,7 +237,7 @@ def main(argv=None) -> int:
     unknown = [part for part in arguments.only if not any(part in name for name in FIGURES)]
     if unknown:
         parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
-    # A whole name means that figure alone.
+    # A whole name means only that figure.
     names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
     for name in list(names):
         if lacking := missing(importlib.import_module(name).NEEDS):

@@ -1,13 +1,13 @@
 """Fits from shards on disk beside fits in memory: resident memory, seconds a step, bits.
 
     python bench/paper/shards.py write FOLDER --records 2000000   # simulated documents of 500 words
-    python bench/paper/shards.py memory FOLDER                    # what a fit from disk takes, in its own process
+    python bench/paper/shards.py memory FOLDER                    # memory of a fit from disk, in its own process
     python bench/paper/shards.py memory FOLDER --counts int64     # and one in memory, with counts of a type
     python bench/paper/shards.py time FOLDER                      # seconds a step of both, in turn, in one process
 
 ``write`` draws ``records / batch`` bins, so that a bin is a minibatch of about ``--batch`` documents. Steps are timed
-for Poisson sampling, whose rows lie all over the disk, and for bins, each of which is one stretch of it. What is timed
-as "bins" is the reading alone: its sampler here is a stand-in without accounting, and the models are thrown away.
+for Poisson sampling, whose rows lie all over the disk, and for bins, each one stretch of it. "Bins" times only the
+reading: its sampler here is a stand-in without accounting, and the models are thrown away.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def write(arguments):
 
 
 def matrix(corpus, dtype=np.int32):
-    """All rows in memory, filled in place."""
+    """Return all rows in memory, filled in place."""
     rows = np.arange(corpus.n_rows)
     lengths = np.concatenate([corpus.lengths(rows[a : a + 10**6]) for a in range(0, len(rows), 10**6)])
     X = sp.csr_array(corpus.shape, dtype=dtype)

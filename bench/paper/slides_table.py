@@ -25,7 +25,7 @@ TITLE = "Slides: the three scenarios of private gradient descent, Adult"
 NEEDS = ("adult",)
 EPSILON, DELTA, STEPS, SHARE, RUNS = 1.0, 1e-5, 50, 0.05, 20
 RDP = dict(accountant="rdp", conversion="classical")
-#: scenario -> what is printed, what holds; C is the clip, B the sensitivity of the sum, which the slides take to be C.
+
 FORMULAS = {
     "laplace": (
         "1: σ = C/(m ln(1+(e^(ε/T)−1)n/m))",
@@ -40,7 +40,7 @@ FORMULAS = {
 
 
 def event(scenario, n, z):
-    """A run with noise of z times the sensitivity that holds."""
+    """Return a run with noise of z times the sensitivity that holds."""
     if scenario == "laplace":
         one = WithoutReplacementEvent(round(SHARE * n), n, LaplaceEvent(z))
     elif scenario == "zcdp":
@@ -51,7 +51,7 @@ def event(scenario, n, z):
 
 
 def noise(scenario, formula, n):
-    """The noise over the sensitivity that holds."""
+    """Return the noise over the sensitivity that holds."""
     if scenario == "laplace":
         z = 1 / math.log1p(math.expm1(EPSILON / STEPS) * n / round(SHARE * n))
         return z if formula == "right" else z / 2

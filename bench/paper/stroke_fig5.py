@@ -34,8 +34,7 @@ METHODS = (*FREE, MOMENTS, STRONG, ERM, EXACT, GAUSSIAN_ERM, OURS)
 
 
 def cells(scale: int) -> list[dict]:
-    """One run in full, an hour of a core; the quick form has four, each with a tenth of the codes and so many patients
-    that noise over signal is that of the whole."""
+    """Plan one run in full, an hour of a core, or four with a tenth of the codes, at the same noise over signal."""
     codes, train = 4_146 // scale, round(10_069 / math.sqrt(scale))
     runs = 1 if scale == 1 else 4
     return [
@@ -186,7 +185,7 @@ perturbation with Gaussian noise and no cross-validation (add or remove one); ou
 print the number of steps.
 
 With rows of norm 1 the spectrum of the noise in the d × d statistic reaches z √d / N, where a column's own curvature is
-far smaller; Algorithm 5 takes what is left above 0 for curvature. Private ERM pays for δ = 0 with a perturbation whose
+far smaller; Algorithm 5 takes the rest above 0 for curvature. Private ERM pays for δ = 0 with a perturbation whose
 length grows as d, not √d. The full form has 1 run in place of 20, since each takes an hour of a core, nearly all of it
 in eigenvalues of 4,146 × 4,146 matrices. The quick form has 4 runs, a tenth of the codes and N/√10 patients, so that
 z √d / N is that of the full form; d / N, and with it private ERM's perturbation, is then √10 smaller than in full,

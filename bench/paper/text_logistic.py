@@ -8,12 +8,12 @@ for adding or removing a text. Methods:
 - scikit-learn: LogisticRegression with C = 30, no privacy;
 - ours: ``BayesianLogisticRegression(covariance="spherical", n_steps=50)``, rows of norm 1;
 - DP-SGD: `peers.DPSGDLogisticRegression` with the tightest accountant; rows of norm 1 or 10/3, beside
-  which its constant of 1 is what ours is (0.3);
+  which its constant of 1 equals ours (0.3);
 - DP Frank-Wolfe (Talwar, Thakurta & Zhang 2015; for sparse texts Raff, Khanna & Lu 2023, whose steps are the same
   ones, faster): `frank_wolfe` below; rows with a largest entry of 1.
 
 Settings of DP-SGD and Frank-Wolfe are the best of a grid on other splits of Reuters at each epsilon by test AUC
-(`tune`), which favours them. Those of ours are constants, found on other splits of three of Reuters' topics.
+(`tune`), which favors them. Those of ours are constants, found on other splits of three of Reuters' topics.
 """
 
 import gzip

@@ -1,12 +1,12 @@
 """Topics that know the documents' labels: supervised topic models by the sums that there are (docs/topics.md).
 
-A document's label counts as a word of it, of a column of its own; which topics use the column says what the label is
-about, and of a document without its label what it is likely to be. Nothing else is released: the label is as private as
-the words. Beside it, both steps private at half of epsilon and delta: topics of the words alone, then a logistic
-regression of the labels on the documents' proportions of topics (composed by adding).
+A document's label counts as a word of it, of a column of its own; the topics that use the column show the subject of
+the label, and predict the label of a document without one. Nothing else is released: the label is as private as the
+words. Beside it, both steps private at half of epsilon and delta: topics of only the words, then a logistic regression
+of the labels on the documents' proportions of topics (composed by adding).
 
 Posts of newsgroups, whose 20 groups are the labels, and the words of `persons`; a post is a record. Accuracy of
-posts by other persons; the share is that of the label among a document's words.
+posts by other persons; the share is the label's among a document's words.
 """
 
 from functools import lru_cache
@@ -43,7 +43,7 @@ def posts():
 
 
 def topics_of(X, epsilon, delta, seed, settings):
-    """Topics, as many as the plan asks for, 50 without privacy."""
+    """Fit the plan's number of topics, 50 without privacy."""
     if epsilon is None:
         return LatentDirichletAllocation(50, private=False, n_jobs=1, random_state=seed).fit(X)
     private = {**settings, "epsilon": epsilon, "delta": delta}

@@ -1,7 +1,7 @@
 """Words that a vocabulary purchased from the budget holds, and topics over them.
 
     python bench/paper/vocabulary.py words         # 21,475 Wikipedia articles, and 400,000 drawn from them
-    python bench/paper/vocabulary.py forecast      # what was expected of them, of 4,000 articles, sections and posts
+    python bench/paper/vocabulary.py forecast      # the forecast for them, for 4,000 articles, sections and posts
     python bench/paper/vocabulary.py people        # topics of posts at epsilon = 4 in all, beside public vocabularies
     python bench/paper/vocabulary.py wiki          # topics of 400,000 articles at epsilon = 1 in all, beside all words
 
@@ -73,7 +73,7 @@ def corpora():
 
 
 def purchased(rows, n, groups=None, **settings):
-    """A fitted vocabulary."""
+    """Return a fitted vocabulary."""
     return PrivateVocabulary(delta=DELTA, n_records=n, **settings).fit(rows, groups=groups)
 
 

@@ -1,4 +1,4 @@
-"""Vectors of words from a public sentence model, each word taken as a sentence: what `lda_vectors`, `persons` and
+"""Vectors of words from a public sentence model, each word taken as a sentence, for `lda_vectors`, `persons` and
 `bench.forecast` read.
 
     python bench/paper/word_vectors.py MODEL FILE   # writes FILE, the text that VIPS_FAST_VECTORS names
@@ -37,7 +37,7 @@ def posts_analyzer() -> Analyzer:
 
 
 def vocabulary(name: str) -> list[str]:
-    """The public words of one of NAMES: "people" are those of `persons`, "posts" those of `bench.forecast`."""
+    """Load the public words of one of NAMES: "people" for `persons`, "posts" for `bench.forecast`."""
     if name in FILES:
         return list(load_vocabulary(common.DATA / FILES[name]))
     if name == "people":

@@ -31,7 +31,7 @@ from .linear import LinearClassifier
 #: Scaling before truncation, so that rounding of the norm cannot pass the bound.
 _SHRINK = 1.0 - 2.0**-40
 
-#: scenario -> (sampling, neighbours, accountant that calibrates, norm of the clip)
+#: scenario -> (sampling, neighbors, accountant that calibrates, norm of the clip)
 _SCENARIOS = {
     "laplace": ("without_replacement", "replace_one", "basic", 1),
     "zcdp": ("full", "replace_one", "zcdp", 2),

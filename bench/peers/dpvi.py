@@ -33,7 +33,7 @@ class DPVIModel(ScoreModel):
         return np.concatenate([np.zeros(self._d), np.full(self._d, math.log(float(self._settings["initial_sd"])))])
 
     def _take(self) -> None:
-        # Rows (x, x * eta sd); with the centre (mean, 1) their product is x . (mean + eta sd).
+        # Rows (x, x * eta sd); with the center (mean, 1) their product is x . (mean + eta sd).
         mean, log_sd = self._theta[: self._d], self._theta[self._d :]
         self._eta = self._draws(0) * np.exp(log_sd)
         self._center = np.concatenate([mean, np.ones(self._d)])

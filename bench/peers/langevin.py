@@ -34,7 +34,7 @@ class SGLDModel(ScoreModel):
         return self._theta + drift + math.sqrt(rest) * self._draws(1)
 
     def result(self) -> dict[str, np.ndarray]:
-        """The kept iterates and the step size."""
+        """Return the kept iterates and the step size."""
         return super().result() | {"step_size": np.array([self.step_size])}
 
 

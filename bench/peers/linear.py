@@ -101,7 +101,7 @@ class LinearClassifier(PrivateEstimator):
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The more probable class of each row."""
+        """Return the more probable class of each row."""
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 

@@ -27,9 +27,9 @@ _SOME_DELTA = 1e-6
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObjectivePerturbationLogisticRegression(LinearClassifier):
-    """Empirical risk minimisation with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
+    """Empirical risk minimization with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
 
-    theta minimises sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
+    theta minimizes sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
     b; theta is the only release. With ``delta=0`` the norm of b is a Gamma variable and the guarantee is pure
     (the article's Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of the notes
     below, which are smaller than theirs.
@@ -43,7 +43,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Notes
     -----
     Let D' be D with one more record x, |x| <= R, and b(theta; D) the b for which theta is
-    the minimiser: b' = b - g with g = l'(theta) x, |l'| <= 1. The density of theta is that
+    the minimizer: b' = b - g with g = l'(theta) x, |l'| <= 1. The density of theta is that
     of b times det(sum of curvatures + ridge), whose ratio between D' and D lies in
     [1, 1 + R^2 / (4 ridge)]; so with e = epsilon - ln(1 + R^2 / (4 ridge)) it is enough that the
     ratio of the densities of b is at most exp(e), up to probability delta.
@@ -52,7 +52,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     direction of x, which does not depend on theta, so u . b' is normal and the bound fails
     with probability 2 Phi(-(e s / R - R / (2 s))) = delta; the other direction is the same.
 
-    The minimiser is found to a gradient norm of about 1e-6; the proof takes it as exact. The
+    The minimizer is found to a gradient norm of about 1e-6; the proof takes it as exact. The
     noise is floating-point: this is a baseline, not a hardened mechanism.
     """
 
@@ -175,7 +175,7 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
 
 
 def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
-    """The minimiser of the perturbed objective: Newton steps by conjugate gradients, halved until they descend."""
+    """The minimizer of the perturbed objective: Newton steps by conjugate gradients, halved until they descend."""
     sign = 2 * y - 1
     theta = np.zeros(A.shape[1])
 

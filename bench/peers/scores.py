@@ -1,7 +1,7 @@
 """Noised sums of clipped scores, the base of DPVI, DP-SGLD and sampling.
 
 The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x. All three are the package's own
-loop with another M-step. The contributions come from the logistic regression kernel: around the centre theta and with
+loop with another M-step. The contributions come from the logistic regression kernel: around the center theta and with
 <m m^T> = theta theta^T its linear statistic is the score.
 """
 
@@ -67,7 +67,7 @@ class ScoreModel(Model):
         self._moment = np.outer(self._center, self._center)
 
     def _rows(self, block: Rows) -> Rows:
-        """The rows that multiply the residual."""
+        """Return the rows that multiply the residual."""
         return block
 
     def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class ScoreModel(Model):
         self._take()
 
     def result(self) -> dict[str, np.ndarray]:
-        """The kept iterates."""
+        """Return the kept iterates."""
         return {"samples": self._kept}
 
 

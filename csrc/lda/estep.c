@@ -11,7 +11,7 @@
  *
  *     gamma_k = alpha_k + N s_k^3 / sum_l s_l^3,  s_k = sum_i c_i B_ik / sum_l B_il,  N = sum_i c_i.      (4)
  *
- * s is what a round leads to from equal weights. Its third power is nearer to where the rounds end, among few topics,
+ * s is the result of a round from equal weights. Its third power is nearer to where the rounds end, among few topics,
  * than gamma = alpha + N/K is, and most documents then end at a bound no lower. The usual theta_k =
  * exp(psi(gamma_k) - psi(sum gamma)) differs by a factor common to all k, which cancels in (3). phi_ik = theta_k B_ik /
  * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
@@ -45,8 +45,8 @@
  * is checked again in exact integers: sum q^2 <= floor(C/g)^2. Truncation toward zero cannot raise the norm. The sums
  * are int64, so any order and any number of threads give the same bits.
  *
- * A document's result depends on that document, the table and the parameters alone: no state is carried from one
- * document to the next, but for which rows of the table the caches hold. */
+ * A document's result depends only on that document, the table and the parameters: no state goes from one document to
+ * the next, except rows of the table in the caches. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -67,15 +67,15 @@
 /* The share of its words that a topic keeps in one. */
 #define LEAST_SHARE 0.25
 
-/* Rows of the table that are asked for ahead of the one in work, as long as memory takes; and that are read twice before
+/* Rows of the table that are fetched ahead of the one in work, as long as memory takes; and that are read twice before
  * the next ones. */
 #define ROWS_AHEAD 12
 #define ROWS_TOGETHER 32
 
-/* The words whose rows of sums are asked for ahead of the one in work. */
+/* The words whose rows of sums are fetched ahead of the one in work. */
 #define WORDS_AHEAD 8
 
-/* In about so many parts the rows of the next document are asked for, one before each round. */
+/* The rows of the next document are fetched in about this number of parts, one before each round. */
 #define ASKS 24
 
 /* Exponents of theta above this could leave float32. */
@@ -133,7 +133,7 @@ static const double stirling_slope_f64[] = {-691.0 / 32760, 1.0 / 132, -1.0 / 24
 static const float steps_f32 = 4.0f;
 static const double steps_f64 = 8.0;
 
-/* What a bound's change may be off by, for each word and topic; the change of gamma, as a share of the words, at which
+/* The error of a bound's change, for each word and topic; the change of gamma, as a share of the words, at which
  * its rounding would be extrapolated. */
 static const double rounding_f32 = 0x1p-23, rounding_f64 = 0x1p-44;
 static const double least_change_f32 = 0x1p-20, least_change_f64 = 0x1p-44;

@@ -4,7 +4,7 @@
 #include "declarations.h"
 
 /* splitmix64 (Steele, Lea & Flood 2014): one multiply-xor chain per draw and
- * any 64-bit seed is good, which is what one short stream per record needs. */
+ * any 64-bit seed is good, as one short stream per record needs. */
 VF_INLINE uint64_t splitmix64(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,7 +18,7 @@ VF_INLINE uint32_t below(uint64_t *state, uint64_t total) {
     return (uint32_t)(((splitmix64(state) >> 32) * total) >> 32);
 }
 
-/* Counts that sum to `total` are replaced by those of doc_length words drawn from them.
+/* Replace counts that sum to `total` by counts of doc_length words drawn from them.
  * At most VF_LDA_RESAMPLE_TOKENS words: scratch says which word each one is. More: it
  * holds one past the last number of each word, for a binary search. */
 static void resample(int64_t n, uint64_t total, int64_t doc_length, uint64_t seed, const int32_t *counts,

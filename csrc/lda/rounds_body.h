@@ -245,7 +245,7 @@ static double LOCAL(lda_update)(int64_t n_active, const REAL *VF_RESTRICT prior,
     return (double)OP(sum)(change);
 }
 
-/* The least shift of exp(psi(gamma)), that of the largest gamma. */
+/* The least shift of exp(psi(gamma)), for the largest gamma. */
 static REAL LOCAL(lda_base)(int64_t n_active, const REAL *gamma) {
     VEC low = OP(set1)((REAL)1e37), e, s;
     for (int64_t a = 0; a < n_active; a += LANES) {
@@ -270,7 +270,7 @@ static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, RE
     *base = -OP(hmax)(OP(sub)(OP(set1)(0), low));
 }
 
-/* Make the entries after the active ones inert, a whole vector of them: prior = gamma, that of the heaviest topic, with
+/* Make the entries after the active ones inert, a whole vector of them: prior = gamma of the heaviest topic, with
  * its theta, dot = 0. */
 VF_INLINE void LOCAL(lda_pad)(const LOCAL(document) * e, REAL gamma, REAL theta) {
     OP(store)(e->prior + e->n_active, OP(set1)(gamma));
@@ -321,7 +321,8 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
 }
 
-/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
+/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, the height of the convex lnGamma above its tangent: with y = x + m,
+ * m as
  * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
 VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
     const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), m = OP(set1)(LOCAL(steps));
@@ -346,7 +347,7 @@ VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
  *
  *     L = sum_i c_i log sum_k theta_k B_ik - sum_k (gamma_k - alpha_k) log theta_k + sum_k lnGamma(gamma_k),
  *
- * in which a common factor of theta cancels. Differences come first, so that the error is relative to the change. The
+ * so a common factor of theta cancels. Differences come first, so that the error is relative to the change. The
  * entries that pad a vector have prior = gamma = start and add nothing. */
 VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
     const VEC tiny = OP(set1)(LOCAL(tiny));
@@ -375,7 +376,7 @@ VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
 }
 
 /* The extrapolation gamma + b (gamma - middle) of estep.c, with b <= longest. A topic keeps at least LEAST_SHARE of its
- * words, and all topics together as many as before. gamma goes to middle. */
+ * words, and all topics together keep their words. gamma goes to middle. */
 static void LOCAL(lda_leap)(LOCAL(document) * e, double longest) {
     const int64_t n_active = e->n_active;
     VEC ss = OP(set1)(0), vv = ss, held = ss, now = ss;
@@ -441,7 +442,7 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
 }
 
 /* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
- * topics; a topic leaves the loops only if what it still holds is too little to move that mean. Two rounds and an
+ * topics; a topic leaves the loops only if its rest is too small to move that mean. Two rounds and an
  * extrapolation make a cycle; the point that it leads to is taken if the bound there is not below that at the start of
  * the cycle, up to rounding; else the next cycle starts where the two rounds led. Steps get shorter near the stop, so
  * that a document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was

@@ -69,7 +69,7 @@ VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_REST
     return 2.0 * total;
 }
 
-/* sums += a a^T of a sparse row, upper triangle: three rows at a time, as many as the registers hold. */
+/* sums += a a^T of a sparse row, upper triangle: three rows at a time, the most that the registers hold. */
 VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
                                    int64_t *sums) {
     int64_t i = 0;

@@ -59,7 +59,7 @@ typedef struct {
     const double *scales; /* of each element of the current group */
     int64_t first, end;   /* elements that count */
     int32_t status;
-    /* vf_gaussian_flagged alone: */
+    /* only vf_gaussian_flagged: */
     int list;
     int64_t capacity, *indices, n_flagged;
 } run;

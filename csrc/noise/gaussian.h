@@ -1,6 +1,6 @@
-/* Exactly rounded Gaussian noise: what its elements are.
+/* Exactly rounded Gaussian noise: its elements.
  *
- * Element i of a key's noise is round(scale * x_i), where x_i is a function of the key and i alone. Elements i and i +
+ * Element i of a key's noise is round(scale * x_i), where x_i is a function of only the key and i. Elements i and i +
  * 8 (bit 3 of i clear) form a pair. Let u and v be their element words (chacha20.h), r the pair's refinement stream:
  * the blocks with state words (b, low and high half of i, 1), b = 0, 1, ...; words 0..7 of each continue u, words 8..15
  * continue v, first word and top bit first. Then

@@ -2,13 +2,13 @@
  *
  * A number is held as a natural number of units in the last place (ulp, 2^-F with F = 32 (limbs - 1)) together with a
  * radius in ulps: the true value lies in [x - radius, x + radius]. Every operation below rounds down and adds to the
- * radius at least what its rounding and its operands' radii can move the result; the bound is derived beside it. The
+ * radius that covers its rounding and its operands' radii; the bound is derived beside it. The
  * draw
  *
  *     y = scale * sqrt(-ln U) * (cos a -+ sin a),   a = (pi/2) |t|
  *
  * is then known to a radius; if y - radius and y + radius round alike, that is the answer, otherwise all is done again
- * with twice the fraction, for which the element's own stretch of keystream yields the further bits of U and t. */
+ * with twice the fraction. The element's own stretch of keystream yields the further bits of U and t. */
 #include "noise/gaussian_exact.h"
 
 #include <math.h>
@@ -180,7 +180,7 @@ static void ball_div(int n, const ball *a, const ball *b, ball *out) {
 }
 
 /* atanh(q) = q + q^3/3 + q^5/5 + ..., 0 <= q <= 1/5 (or a radius more). The sum stops when the power q^(2k+1) is below
- * 1 ulp + its radius; what is left out is below that times (1/25) / (1 - 1/25). */
+ * 1 ulp + its radius; the rest is below that times (1/25) / (1 - 1/25). */
 static void ball_atanh(int n, const ball *q, ball *sum) {
     ball power = *q, square, term;
     ball_mul(n, q, q, &square);

@@ -1,5 +1,5 @@
 /* Random bytes from the operating system. */
-#define _DEFAULT_SOURCE /* getentropy, which C11 alone hides */
+#define _DEFAULT_SOURCE /* getentropy, which plain C11 hides */
 #include <unistd.h>
 #if defined(__APPLE__)
 #include <sys/random.h>

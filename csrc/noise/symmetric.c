@@ -1,6 +1,6 @@
 /* Gaussian noise for symmetric matrices.
  *
- * The triangle is drawn in packed order, 128 elements at a time, so that the bits depend on the position alone; groups
+ * The triangle is drawn in packed order, 128 elements at a time, so that the bits depend only on the position; groups
  * that hold a diagonal entry take a scale for each element. After ROWS rows these, still in cache, are copied below the
  * diagonal: each entry of the matrix goes through memory once. */
 #include "declarations.h"

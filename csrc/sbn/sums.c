@@ -23,7 +23,7 @@ int32_t VF_FN(vf_sbn_clip)(int64_t n_records, int64_t n_columns, double clip_nor
             top = fabs(v) > top ? fabs(v) : top;
         }
         const double norm = sqrt(square), scale = f / spacing * (clip && norm > clip_norm ? clip_norm / norm : 1.0);
-        /* Not finite, or past what a double holds exactly: the zero vector. */
+        /* Not finite, or past the exact integers of a double: the zero vector. */
         if (!(square <= 1e300) || !(f > 0.0 && f <= 1.0) || !(top * scale <= 0x1p52)) {
             memset(out, 0, (size_t)n_columns * sizeof(double));
             if (norms) norms[n] = 0.0;

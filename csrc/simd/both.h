@@ -1,6 +1,6 @@
 /* Includes VF_BODY, the name of a file, once for single and once for double precision. In it
  * OP(name) is an operation of simd.h, LOCAL(name) a name of this precision and KERNEL(name)
- * that of a kernel of this precision and instruction set. */
+ * the kernel of this precision and instruction set. */
 #define REAL float
 #define VEC vff
 #define LANES VF_NF

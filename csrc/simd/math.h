@@ -50,7 +50,7 @@ static const double vfd_artanh_terms[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15
         b = V##_mul(b, V##_pow2(e));                                                                         \
         const V t = V##_mul(V##_sub(a, b), V##_recip(V##_add(a, b)));                                        \
         const V h = V##_mul(t, V##_artanh(V##_mul(t, t))), p = V##_add(h, h);                                \
-        /* The parts of log 2 are those of exp, which have the opposite sign. */                             \
+        /* The parts of log 2 are exp's, with the opposite sign. */                                          \
         return V##_sub(V##_sub(p, V##_mul(e, V##_set1(V##_log2_low))), V##_mul(e, V##_set1(V##_log2_high))); \
     }
 VF_LOG_RATIO(vff, float)

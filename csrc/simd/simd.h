@@ -2,14 +2,14 @@
  *
  * vff: VF_NF floats, vfd: VF_ND doubles. The same source compiles to AVX-512, AVX2+FMA, SSE (x86-64-v2) and plain C,
  * where the compiler's own vectors of 16 bytes become SSE2, NEON or whatever the target always has. Reductions use a
- * fixed tree, so a result depends on its inputs and the instruction set alone. vff_fma is one rounding where the
+ * fixed tree, so a result depends only on its inputs and the instruction set. vff_fma is one rounding where the
  * machine has FMA and two where it has not: code that needs the same bits everywhere must not rely on it. vff_recip is
  * 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded. What the names do not
  * say, for either type:
  *
  *   sum, hmax    sum and maximum over the lanes
  *   sum4         out[j] = sum of sj: four sums at the cost of little more than one
- *   pow2         2^n for integral n where that is a normal number
+ *   pow2         2^n for integral n if that is a normal number
  *   split        the exponent e of a normal a = m 2^e, and in *m the mantissa in [1, 2)
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
  *   less_bits    bit i is set where a < b in lane i
@@ -26,7 +26,7 @@
 
 #include "simd/isa.h"
 
-/* For what is to be written, for what other threads may read too, and for what is not needed at once. */
+/* For lines to write, for lines that other threads may read too, and for lines that are not needed at once. */
 #define VF_PREFETCH(p) __builtin_prefetch((p), 1)
 #define VF_FETCH(p) __builtin_prefetch((p), 0)
 #define VF_FETCH_L2(p) __builtin_prefetch((p), 0, 2)
@@ -162,7 +162,7 @@ VF_INLINE vfd vfd_high_(vfd a, vfd b) {
 VF_INLINE void vfd_store_i32(int32_t *p, vfd a) { _mm256_storeu_si256((void *)p, _mm512_cvttpd_epi32(a)); }
 #else
 /* -------------------------------------------- AVX2 + FMA, and SSE 4.2 */
-/* The exponent's bits are made a number by those of 2^52 around them. */
+/* The bits of 2^52 around the exponent's bits make these a number. */
 #if defined(VF_ISA_AVX2)
 #define VF_TO_SI(type) _mm256_cast##type##_si256
 #else

@@ -176,7 +176,7 @@ VF_INLINE vfd vfq_to_f64(vfq a) { VF_LANES(vfd, (double)(int64_t)a[i]); }
 /* A cast between vectors keeps the bits. */
 VF_INLINE vfq vfq_bits(vfd a) { return (vfq)a; }
 VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) { return (vfd)((vfq)a ^ (s & 0x8000000000000000u)); }
-/* -1 where it holds. */
+/* -1 if it holds. */
 VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { return ~(vfm)((vfd)((vfq)a & 0x7fffffffffffffffu) <= b); }
 VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { return ~(vfm)((vfd)((vfq)a & 0x7fffffffffffffffu) >= b); }
 VF_INLINE vfm vfm_or(vfm a, vfm b) { return a | b; }

@@ -65,7 +65,7 @@ int32_t vf_token_numbers(const uint8_t *text, int64_t n_bytes, uint64_t seed, ui
         for (int round = 0; round < 3; ++round) sip_round(v);
         const uint64_t hash = v[0] ^ v[1] ^ v[2] ^ v[3];
         const uint64_t tag = hash >> 32 << 32;
-        /* At least half of the slots are empty, if they hold what they are said to. */
+        /* At least half of the slots are empty, if the table is sound. */
         for (int64_t probe = (int64_t)(hash & (uint64_t)(n_slots - 1)), tried = 0;;
              probe = (probe + 1) & (n_slots - 1)) {
             int64_t number = (int64_t)(slots[probe] & UINT32_MAX) - 1;

@@ -1,4 +1,4 @@
-"""Writes the reference, before Sphinx reads: a page for each public package, and one for the commands.
+"""Write the reference, before Sphinx reads: pages for packages and commands.
 
 The packages' names come from their ``__all__``, and the commands from the shell's table, so neither list can be
 forgotten.
@@ -20,7 +20,7 @@ from vips_fast.cli.options import Command
 from vips_fast.cli.parser import usage
 from vips_fast.cli.tables import PROGRAM
 
-#: Modules of which users take names although no ``__all__`` lists them, and these names.
+#: Names for users that no ``__all__`` lists, by their modules.
 OTHERS = {
     "vips_fast.engine": {
         "budget": ("Budget", "BudgetExceededError"),
@@ -32,6 +32,10 @@ OTHERS = {
 }
 
 
+#: Folder of the classes' pages, below the packages'.
+CLASSES = "classes"
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Sphinx's hook."""
     app.add_lexer("cron", BashLexer)
@@ -41,7 +45,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _prepare(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
-    """Bring a docstring to what napoleon and reStructuredText take.
+    """Bring a docstring to a form for napoleon and reStructuredText.
 
     Bars of absolute values are no substitutions. A paragraph that ends a section, with the errors that are raised, is
     no further entry of its list.
@@ -65,11 +69,11 @@ def _bars(line: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the pages into ``folder``; those that nobody writes any more are removed."""
-    folder.mkdir(exist_ok=True)
+    """Write the pages into ``folder``; remove pages that are no longer written."""
+    (folder / CLASSES).mkdir(parents=True, exist_ok=True)
     pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
-    for path in folder.glob("*.md"):
-        if path.name not in pages:
+    for path in folder.rglob("*.md"):
+        if path.relative_to(folder).as_posix() not in pages:
             path.unlink()
     for name, text in pages.items():
         path = folder / name
@@ -78,7 +82,7 @@ def write(folder: Path) -> None:
 
 
 def public() -> dict[str, list[tuple[str, str]]]:
-    """For each public package its names: (where Sphinx finds it, name)."""
+    """List for each public package its names: (where Sphinx finds it, name)."""
     names = ["vips_fast"]
     names += [found.name for found in pkgutil.walk_packages(vips_fast.__path__, "vips_fast.") if found.ispkg]
     known = {}
@@ -92,7 +96,7 @@ def public() -> dict[str, list[tuple[str, str]]]:
 
 
 def packages() -> dict[str, str]:
-    """Page by name of the package. An object is described once, where it is first met; elsewhere a line leads there."""
+    """Write a page for each package and class. An object is described once; on other pages a line leads there."""
     seen: dict[int, str] = {}
     pages = {}
     for package, names in public().items():
@@ -107,9 +111,18 @@ def packages() -> dict[str, str]:
         for _, _, thing, known in here + elsewhere:
             about = (inspect.getdoc(thing) or "").partition("\n\n")[0] if callable(thing) else ""
             lines.append(f"- :py:obj:`~{known}`" + (": " + _bars(" ".join(about.split())) if about else ""))
-        for path, _, thing, _ in here:
-            lines += ["", *_directive(path, thing)]
-        pages[package] = "\n".join([*lines, "```", ""])
+        classes = [path for path, _, thing, _ in here if isinstance(thing, type)]
+        for path, name, thing, _ in here:
+            if path in classes:
+                pages[f"{CLASSES}/{path}"] = "\n".join(
+                    [f"# {name}", "", "```{eval-rst}", *_directive(path, thing), "```", ""]
+                )
+            else:
+                lines += ["", *_directive(path, thing)]
+        lines += ["```", ""]
+        if classes:
+            lines += ["```{toctree}", ":hidden:", "", *(f"{CLASSES}/{path}" for path in classes), "```", ""]
+        pages[package] = "\n".join(lines)
     return pages
 
 
@@ -125,7 +138,7 @@ def _directive(path: str, thing: object) -> list[str]:
 
 
 def _comment(path: str) -> list[str]:
-    """The comment ``#:`` at a constant's definition, which may stand in any module of its package."""
+    """Find the comment ``#:`` at a constant's definition, in any module of its package."""
     package, _, name = path.rpartition(".")
     module = importlib.import_module(package)
     inner = [found.name for found in pkgutil.iter_modules(module.__path__, f"{package}.")]

@@ -1,4 +1,4 @@
-"""Writes what the version switch reads: ``python docs/_ext/versions.py SITE``, the folder of the versions' folders.
+"""Write the files of the version switch: ``python docs/_ext/versions.py SITE``.
 
 SITE/versions.json lists them, newest first, under the path of DOCS_BASE; SITE/index.html leads to the newest.
 """

@@ -77,7 +77,7 @@ def test_relations_do_not_mix():
     poisson = acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))
     fixed = acc.WithoutReplacementEvent(1, 10, acc.GaussianEvent(1.0))
     for pair in ((poisson, fixed), (poisson, acc.GaussianEvent(1.0)), (acc.GaussianEvent(1.0, "replace_one"), poisson)):
-        with pytest.raises(ValueError, match="different neighbouring relations"):
+        with pytest.raises(ValueError, match="different neighboring relations"):
             acc.ComposedEvent(pair)
     with pytest.raises(ValueError, match="add_remove.*only"):
         acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0, "replace_one"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vips_fast.cli import main
+from vips_fast.models import forecast as models_forecast
 from vips_fast.models.lda import forecast
 from vips_fast.models.logistic import forecast as logistic_forecast
 
@@ -17,6 +18,7 @@ def hopeful(monkeypatch):
     """Tiny corpora would be refused by their forecasts; test_forecast.py has the limit back."""
     monkeypatch.setattr(forecast, "HOPELESS", -math.inf)
     monkeypatch.setattr(logistic_forecast, "HOPELESS", math.inf)
+    monkeypatch.setattr(models_forecast, "HOPELESS", 0.0)
 
 
 @pytest.fixture

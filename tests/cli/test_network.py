@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from vips_fast import SigmoidBeliefNetwork
+from vips_fast.engine.budget import Budget
+from vips_fast.models import forecast as models_forecast
 
 
 @pytest.fixture
@@ -69,3 +71,18 @@ def test_what_is_refused_leaves_nothing(refused, tmp_path, images):
         assert "7351" not in refused(*new, *more[1:]) and not (tmp_path / "new").exists()
     for out, *more in (["a.gif"], ["a.png", "--shape", "4by4"], ["a.png", "--shape", "3x5"]):
         refused("plot", tmp_path / "model", "--out", tmp_path / out, *more)
+
+
+def test_a_hopeless_network_or_mixture_is_refused_and_spends_nothing(run, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(models_forecast, "HOPELESS", 1.0)
+    rows = (np.random.default_rng(0).random((200, 64)) < 0.5).astype(np.uint8)
+    np.save(tmp_path / "x.npy", rows)
+    Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
+    for kind in (("sbn",), ("mixture", "--kind", "bernoulli")):
+        argv = ["fit", *kind, tmp_path / "x.npy", "--components", 20, "--out", tmp_path / kind[0], "--quiet"]
+        argv += ["--epsilon", 0.2, "--delta", 1e-6]
+        said = refused(*argv, "--budget", tmp_path / "b")
+        assert said.startswith("forecast: mostly noise") and said.endswith("expected other settings, or --anyway")
+        assert Budget(tmp_path / "b").spent == 0 and not (tmp_path / kind[0]).exists()
+        code, out, error = run(*argv, "--anyway")
+        assert code == 0 and out.startswith("Verdict: mostly noise") and "warning: forecast: mostly noise" in error

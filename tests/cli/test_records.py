@@ -317,7 +317,7 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (("-",), "-: standard input can be read once only; expected a file, or a public vocabulary"),
+        (("-",), "-: standard input can be read once only; expected a file or a query, or a public vocabulary"),
         (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon or only --budget, of which"),
     ],
 )

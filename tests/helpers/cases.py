@@ -144,6 +144,8 @@ EVERY = {
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
     "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),
     "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
+    "factors": (_example("FactorAnalysis", center=np.full(4, 0.1)), vectors),
+    "markov": (_example("HiddenMarkovModel"), binary),
     "linear": (_example("LinearRegression", radius=2.0), CASES["logistic"][1]),
     "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
 }

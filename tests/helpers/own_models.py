@@ -6,19 +6,32 @@ from vips_fast.audit import conjugate_adapter
 from vips_fast.models.examples import (
     BernoulliMixture,
     BinomialRegression,
+    FactorAnalysis,
     GaussianMixture,
+    HiddenMarkovModel,
     LinearRegression,
     ProbabilisticPCA,
     VectorMixture,
 )
 
-EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression, VectorMixture, LinearRegression]
+EXAMPLES = [
+    GaussianMixture,
+    BernoulliMixture,
+    ProbabilisticPCA,
+    FactorAnalysis,
+    HiddenMarkovModel,
+    BinomialRegression,
+    VectorMixture,
+    LinearRegression,
+]
 # On both sides of the unit ball, and beyond it.
 POINTS = np.vstack([np.eye(3), -np.eye(3), 30 * np.ones((1, 3)), np.random.default_rng(0).normal(size=(30, 3))])
 
 
 def adapter_of(kind, **settings):
     """An adapter with records that suit the kind."""
+    if kind is HiddenMarkovModel:
+        return conjugate_adapter(kind(n_symbols=3, **settings), np.clip(np.rint(POINTS), -1, 2))
     if kind is BernoulliMixture:
         return conjugate_adapter(kind(**settings), (POINTS > 0).astype(float))
     if kind is BinomialRegression:

@@ -19,8 +19,10 @@ from vips_fast.models.conjugate.model import STATISTICS_WARNING, checked_paramet
 from vips_fast.models.examples import (
     BernoulliMixture,
     BinomialRegression,
+    FactorAnalysis,
     GaussianMixture,
     GaussianMixtureOptions,
+    HiddenMarkovModel,
     LinearRegression,
     ProbabilisticPCA,
     ProbabilisticPCAOptions,
@@ -178,6 +180,9 @@ def example_of(kind, n=40, seed=0, **options):
     X = rng.normal(size=(n, 3)) * rng.choice([0.1, 1.0, 30.0], size=(n, 1))
     if kind is BernoulliMixture:
         X = (X > 0).astype(float)
+    if kind is HiddenMarkovModel:
+        X = np.clip(np.rint(X), -1, 2)
+        options["n_symbols"] = 3
     if kind is BinomialRegression:
         X = np.column_stack([X, rng.integers(0, 4, n), np.full(n, 3)])
         options["n_trials"] = 3
@@ -202,6 +207,8 @@ WORST = {
     GaussianMixture: ([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]),
     BernoulliMixture: ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
     ProbabilisticPCA: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
+    FactorAnalysis: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
+    HiddenMarkovModel: ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]),
     BinomialRegression: ([1.0, 0.0, 0.0, 3.0, 3.0], [1.0, 0.0, 0.0, 0.0, 3.0]),
     VectorMixture: ([1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]),
     LinearRegression: ([1.0, 0.0, 1.0], [0.0, -1.0, 1.0]),
@@ -212,15 +219,19 @@ EXAMPLES = list(WORST)
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_the_bound_is_reached_by_the_worst_record(kind):
     """The bound in each docstring is no larger than it must be."""
-    options = {"n_components": 1} if kind in (GaussianMixture, BernoulliMixture, VectorMixture) else {}
+    options = (
+        {"n_components": 1} if kind in (GaussianMixture, BernoulliMixture, HiddenMarkovModel, VectorMixture) else {}
+    )
     if kind is VectorMixture:
         options |= {"vocabulary": ["a", "b"], "max_words": 2}
-    if kind is ProbabilisticPCA:
+    if kind in (ProbabilisticPCA, FactorAnalysis):
         options = {"options": ProbabilisticPCAOptions(latent_radius=0.1)}
     longest = np.array(WORST[kind][:1])
     model, _ = model_of(example_of(kind, **options)[0], longest)
     if kind is BinomialRegression:
         model.parameters = checked_parameters(model.functions._parameters(np.zeros(3), np.eye(3) * 1e-10))
+    if kind is FactorAnalysis:
+        model.parameters = checked_parameters(model.functions._factors(np.eye(3, 2), np.full(3, 0.01)))
     if kind is ProbabilisticPCA:
         # Loadings that carry a record of norm R to a latent mean of norm above B.
         model.parameters = checked_parameters(model.functions._parameters(np.eye(3, 2), 0.01))

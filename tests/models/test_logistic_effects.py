@@ -6,9 +6,9 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
-from vips_fast.engine.averaging import Schedule
+from vips_fast.engine.averaging import Schedule, averaged_variance
 from vips_fast.models.forecast import HopelessWarning
-from vips_fast.models.logistic.forecast import averaged_variance, forecast, half_width
+from vips_fast.models.logistic.forecast import forecast, half_width
 
 SCHEMA = Schema.parse("""[columns.age]
 kind = "number"
@@ -121,9 +121,7 @@ def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
 
 
 def test_a_number_without_bounds_is_refused():
-    with pytest.raises(
-        ValueError, match="^column 'age': low=None, high=None: expected numbers, low < high"
-    ):
+    with pytest.raises(ValueError, match="^column 'age': low=None, high=None: expected numbers, low < high"):
         Schema.parse('[columns.age]\nkind = "number"\n')
 
 

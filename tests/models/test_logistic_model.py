@@ -41,7 +41,7 @@ def rows_of(n=300, d=9, seed=0):
 def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Model at a step with a released state that has nothing special, its mechanism, and the records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
-    estimator = kind(n_records=n_records, n_steps=10, noise_multiplier=z, relation=relation, private=private, **form)
+    estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
     estimator._check_parameters()
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest_norm()

@@ -95,13 +95,14 @@ def test_who_has_such_intervals():
     """Only the noise-aware regression of two classes of persons; its first step has the shares of the others."""
     X, y, groups = persons(0, 20)
     for how, kind in (({}, SandwichModel), ({"options": LogisticOptions(noise_aware=False)}, LogisticModel)):
-        run = BayesianLogisticRegression(noise_multiplier=1.0, **how).prepare(X, y, groups=groups)
+        run = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, **how).prepare(X, y, groups=groups)
         assert type(run.model) is kind
-    assert type(BayesianLogisticRegression(noise_multiplier=1.0).prepare(X, y).model) is LogisticModel
-    model = BayesianLogisticRegression(noise_multiplier=1.0).prepare(X, y, groups=groups).model
+    assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
+    model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model
     state = model.state()
     with pytest.raises(ValueError, match="'squares_law' is out of its range"):
         model.restore({**state, "squares_law": -np.ones(1)})
-    given = BayesianLogisticRegression(noise_multiplier=1.0, options=LogisticOptions(linear_share=(0.3, 0.9)))
+    options = LogisticOptions(linear_share=(0.3, 0.9))
+    given = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, options=options)
     assert model._shares == (0.92, 0.92)
     assert given.prepare(X, y, groups=groups).model._shares == (0.3, 0.9)

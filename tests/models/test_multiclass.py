@@ -27,7 +27,7 @@ def model(**settings):
 
 def prepared(X, y, groups=None, **settings):
     """Make a model in the state after some random releases."""
-    estimator = model(**settings)
+    estimator = model(**{"n_steps": 9, **settings})
     run = estimator.prepare(X, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
     return run

@@ -76,6 +76,11 @@ def test_all_tables_agree_and_rows_sum_to_one():
     for axis, name in ((1, "ward"), (0, "month")):
         table = model.table(name)
         np.testing.assert_allclose(table.weights[:, None] * table.shares, cells.sum(axis=axis), atol=1e-9)
+    joined = model.table("ward", parts={"coast": ["south", "north"], "inland": ["west"]})
+    found = (joined.weights[:, None] * joined.shares).sum(axis=0)
+    np.testing.assert_allclose(found, cells.sum(axis=(0, 1)), atol=1e-9)
+    np.testing.assert_allclose(joined.weights[0], model.table("ward").weights[:2].sum())
+    np.testing.assert_array_equal(joined.low[1], model.table("ward").low[2])
     other = model.table("month", "ward")
     assert other.groups[1] == (1, "south")
     np.testing.assert_allclose(other.shares.reshape(6, 3, -1), whole.shares.reshape(3, 6, -1).transpose(1, 0, 2))
@@ -130,11 +135,31 @@ def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
     assert TopicTables.load(tmp_path / "model").by == {"ward": shares}
 
 
+def test_the_forecast_knows_that_persons_are_in_several_groups():
+    """A person in several months moves each of them less, and all together more."""
+    rng, n_persons, k = np.random.default_rng(1), 4000, 4
+    person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))
+    y = {"ward": np.array(WARDS)[person % 3], "month": rng.integers(1, 7, len(person))}
+    seen = [len(np.unique(person[y["month"] == month])) / n_persons for month in MONTHS]
+    by = {"ward": dict.fromkeys(WARDS, 1 / 3), "month": dict(zip(MONTHS, seen, strict=True))}
+    assert sum(seen) > 1.7
+    X, told, errors = np.full((len(person), k), 1 / k), [], {("ward",): [], ("month",): [], ("ward", "month"): []}
+    for seed in range(40):
+        model = TopicTables(by, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(X, y, groups=person, on_forecast=told.append)
+        for columns, found in errors.items():
+            found.append(np.abs(model.table(*columns).shares - 1 / k))
+    said = [float(one.rpartition(" ")[2]) for one in told[0].text.partition("by ")[2].rstrip(".").split(", ")]
+    np.testing.assert_allclose(said, [100 * float(np.median(found)) for found in errors.values()], rtol=0.15)
+
+
 def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     X, y, person = documents()
     model = fitted(X, y, person, epsilon=1.0)
     found = model.trend("month")
     assert found.low[0] > 0.04 and (found.estimate[1:] < 0).all()
+    page = html_report(model)
+    assert "Topic 1 by month" in page and "Topic 5 by ward" in page and len(page) < 60_000
     difference = model.contrast("ward", [-1, 0, 1])
     assert ((difference.low < 0.05) & (difference.high > -0.05)).all()
     few = fitted(X[:60], {name: column[:60] for name, column in y.items()}, epsilon=0.5)
@@ -143,7 +168,8 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     rows = list(csv.reader(io.StringIO(table.csv())))
     assert rows[0] == ["ward", "month", "topic", "share", "low", "high"] and rows[1] == ["north", "1", "1", "", "", ""]
     assert len(rows) == 1 + 18 * 5
-    assert "Topics by group" in html_report(model)
+    page = html_report(few)
+    assert "What was learned" in page and "by month" not in page and "by ward" not in page
 
 
 def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
@@ -196,7 +222,7 @@ def test_a_run_whose_noise_hides_every_topic_is_warned_of():
         ({}, np.eye(2), ["a", "b"], "by={}: expected public values by column"),
         ({"w": "ab"}, np.eye(2), ["a", "b"], "by: 'w' has 'ab'; expected different texts"),
         ({"w": ["a", "a"]}, np.eye(2), ["a", "b"], "expected different texts"),
-        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares above 0, for the forecast"),
+        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares of the persons, above 0"),
         ({"w": [*range(3000)]}, np.eye(2), ["a", "b"], "by: 3000 groups; expected at most 2048"),
         ({"w": ["a"]}, np.eye(2), None, "y=None: expected the values of w"),
         ({"w": ["a"]}, np.eye(2), {"v": ["a", "b"]}, "y: has no column 'w'; expected the columns w"),
@@ -214,6 +240,25 @@ def test_bad_input_is_refused_before_anything_is_spent(by, X, y, message):
     assert not hasattr(model, "ledger_")
 
 
+def test_topics_have_the_names_of_the_fit_in_every_form(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    X, y, _ = documents(4000, k=2)
+    inputs = {"columns.txt": "parking, cars\nnoise\n"}
+    model = TopicTables(BY, epsilon=4.0).fit(X, y, inputs=inputs)
+    assert "Parking, cars by month" in html_report(model)
+    model.save(tmp_path / "model")
+    again = TopicTables.load(tmp_path / "model")
+    again.to_parquet(tmp_path / "tables.parquet")
+    table = parquet.read_table(tmp_path / "tables.parquet")
+    assert table.column_names == ["ward", "month", "topic", "share", "low", "high"]
+    assert [list(row.values()) for row in table.to_pylist()] == [
+        [str(value) for value in row[:3]] + row[3:] for row in model.rows()[1:]
+    ]
+    assert set(table["topic"].to_pylist()) == {"parking, cars", "noise"}
+    with pytest.raises(ValueError, match="columns.txt has 1 names"):
+        TopicTables(BY, epsilon=4.0).fit(X, y, inputs={"columns.txt": "one\n"})
+
+
 def test_bad_questions_are_refused():
     X, y, _ = documents(500)
     model = fitted(X, y)
@@ -221,6 +266,8 @@ def test_bad_questions_are_refused():
         (lambda: model.table("town"), "columns: 'town'; expected different ones of ward, month"),
         (lambda: model.table("ward", "ward"), "columns: 'ward'; expected different"),
         (lambda: model.table(level=1.0), "level"),
+        (lambda: model.table("ward", parts={"a": ["town"]}), "parts=.*expected different values of one column, ward"),
+        (lambda: model.table(parts={"a": ["north"]}), "expected different values of one column"),
         (lambda: model.contrast("town", [1]), "column='town': expected one of ward, month"),
         (lambda: model.contrast("ward", [1]), "expected 3 finite numbers"),
         (lambda: model.trend("town"), "column='town'"),

@@ -31,12 +31,12 @@ MUCH, UNSURE, NONE = FoundGain(0.2, 0.1, 0.3), FoundGain(0.05, -0.1, 0.2), Found
         (NONE, None, "noise", "mostly noise"),
         (None, 40, "", ""),
         (None, 0, "noise", "Verdict: mostly noise. No different words stand clear of the noise."),
-        (None, 1, "noise", "1 word stands clear"),
+        (None, 1, "noise", "1 different word stands clear"),
         (None, None, "", ""),
     ],
 )
 def test_two_numbers_decide(found, clear, worth, says):
-    verdict = Verdict.of(found, "it predicts", over="chance does", clear=clear, enough=10, feature="word")
+    verdict = Verdict.of(found, "it predicts", over="chance does", clear=clear, enough=10, feature="different word")
     assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
 
 

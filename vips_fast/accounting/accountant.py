@@ -1,4 +1,4 @@
-"""The contract of an accountant: a named method that bounds the (epsilon, delta) of events.
+"""The contract of an accountant: a method that bounds (epsilon, delta) of events.
 
 An accountant is a class in one file, with its proof beside it, and one entry of `vips_fast.accounting.ACCOUNTANTS`.
 Every answer is an upper bound: it is rounded up, never down.
@@ -28,7 +28,7 @@ class Accountant(ABC):
 
     @abstractmethod
     def check(self, event: PrivacyEvent) -> None:
-        """Raise ValueError, naming an accountant that can, if this one cannot bound the event."""
+        """Raise ValueError, with an accountant that can, for events beyond this one."""
 
     def supports(self, event: PrivacyEvent) -> bool:
         """Tell whether this accountant can bound the event."""
@@ -40,10 +40,10 @@ class Accountant(ABC):
 
     @abstractmethod
     def epsilon(self, event: PrivacyEvent, delta: float, *args: Any, **options: Any) -> float:
-        """Bound the smallest epsilon >= 0 at `delta` in (0, 1); ValueError as `check`."""
+        """Bound the smallest epsilon >= 0 at `delta`; ValueError as `check`."""
 
     def delta(self, event: PrivacyEvent, epsilon: float, *args: Any, **options: Any) -> float:
-        """Bound the smallest delta at `epsilon` >= 0, in [0, 1]; ValueError as `check`.
+        """Bound the smallest delta at `epsilon` >= 0; ValueError as `check`.
 
         An accountant without a formula for it inverts its `epsilon`.
         """

@@ -70,7 +70,7 @@ def default_accountant(event: PrivacyEvent) -> str:
 
 
 def trivial_epsilon(event: PrivacyEvent) -> float | None:
-    """0 for an event that touches no record, infinity for one without a guarantee, None for others."""
+    """Answer without an accountant: 0 for no record, infinity without guarantee, else None."""
     leaves = touching_leaves(event)
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):
         return math.inf
@@ -82,7 +82,7 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
-    """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity where nothing is guaranteed.
+    """Bound the smallest epsilon >= 0 at `delta` in (0, 1).
 
     `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
     ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang, autodp). The function is pure, and the last answers are
@@ -96,7 +96,7 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **
 
 
 def delta(event: PrivacyEvent, epsilon: float, accountant: str | None = None, **options: Any) -> float:
-    """An upper bound, in [0, 1], of the smallest delta at `epsilon` >= 0; otherwise as `epsilon`."""
+    """Bound the smallest delta at `epsilon` >= 0; otherwise as `epsilon`."""
     check_event(event)
     return _ask("delta", event, non_negative("epsilon", epsilon), accountant, options)
 
@@ -131,14 +131,14 @@ def _answer(
 def privacy_profile(
     event: PrivacyEvent, epsilons: ArrayLike, accountant: str | None = None, **options: Any
 ) -> FloatArray:
-    """Upper bounds of delta at each of `epsilons` >= 0: float64, shape of `epsilons`."""
+    """Bound delta at each of `epsilons` >= 0: float64, shape of `epsilons`."""
     values = np.asarray(epsilons, float)
     found = [delta(event, float(e), accountant, **options) for e in values.ravel()]
     return np.array(found).reshape(values.shape)
 
 
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:
-    """One sentence that states the guarantee of `event` at `delta`; its figures are rounded up.
+    """State the guarantee of `event` at `delta` in a sentence, rounded up.
 
     Example: "(0.984, 0.0001)-differentially private under replacing one record; accountant: privacy-loss distribution
     (upper bound)."

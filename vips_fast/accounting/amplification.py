@@ -21,7 +21,7 @@ def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: fl
 
 
 def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
-    """Renyi bound at integer `order` k >= 2 of a mechanism on a Poisson sample, from the base's curve.
+    """Bound Renyi divergence at integer `order` >= 2 on a Poisson sample.
 
     ``rdp(i)`` is the divergence of the base mechanism at integer order i >= 2. The bound is
     (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019,

@@ -38,7 +38,7 @@ class BayesianGuarantee:
 
 
 class BayesianAccountant:
-    """Accountant of the loss of random records in place of the worst one.
+    """Accountant of the loss of random records instead of the worst one.
 
     In each of T planned steps, fixed in advance, the caller draws m >= 3 pairs of records and passes the L2 distances
     of their contributions; ``noise_sd`` is in the units of these. With c_i the ln-moment of pair i
@@ -67,7 +67,7 @@ class BayesianAccountant:
         self._pairs: int | None = None
 
     def step(self, distances: ArrayLike) -> None:
-        """Record one step with the L2 distances of the contributions of m >= 3 random pairs, shape (m,).
+        """Record one step by L2 distances of m >= 3 random pairs' contributions.
 
         Raises ValueError for fewer than 3 pairs, negative or non-finite distances, or more steps than planned.
         """
@@ -93,7 +93,7 @@ class BayesianAccountant:
         self._pairs = m if self._pairs is None else min(m, self._pairs)
 
     def guarantee(self, delta: float) -> BayesianGuarantee:
-        """The statement after the recorded steps, at failure probability `delta` in (0, 1).
+        """State the guarantee after the recorded steps, at failure probability `delta`.
 
         The stated delta_mu adds 1 - gamma^steps to `delta`.
         """

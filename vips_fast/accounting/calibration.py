@@ -35,7 +35,7 @@ def calibrate_noise_multiplier(
     rtol: float = 1e-3,
     **options: Any,
 ) -> float:
-    """The smallest noise multiplier whose event meets (epsilon, delta).
+    """Return the smallest noise multiplier whose event meets (epsilon, delta).
 
     ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The
     targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. At the result the
@@ -78,7 +78,7 @@ def calibrate_noise_multiplier(
 
 
 def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
-    """Find roughly the zero of a decreasing function and its fall there; nan if that is unknown."""
+    """Estimate the zero of a decreasing function and its slope, or nan."""
     found = _bracket(rough, 0.0)
     if math.isnan(found.lo) or math.isnan(found.hi):
         return found.hi if math.isnan(found.lo) else found.lo, math.nan
@@ -97,7 +97,7 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
 
 
 def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, rtol: float = 0.0) -> _Bracket:
-    """Steps from t to the other side of a decreasing function's zero; an end that the limits cut off is nan.
+    """Bracket a decreasing function's zero from t; nan for a cut-off end.
 
     With a `slope`, roughly the slope of -f, the first step goes to the zero of a line and a little further right, or
     most of `rtol` further left; later steps grow.

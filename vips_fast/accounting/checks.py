@@ -1,4 +1,4 @@
-"""Checks of numbers from callers: each returns a plain Python number or raises an error that names the argument."""
+"""Checks of numbers from callers: a plain number, or an error with the argument's name."""
 
 import math
 from collections.abc import Callable, Sequence

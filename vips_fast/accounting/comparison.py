@@ -1,4 +1,4 @@
-"""All accountants on one setting, with the interval that is left, and epsilon against the steps."""
+"""All accountants on one setting: the remaining interval, and epsilon against steps."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class ComparisonRow:
 
 
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
-    """The largest epsilon at `delta` that a known attack reaches.
+    """Return the largest epsilon at `delta` that a known attack reaches.
 
     No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
@@ -102,7 +102,7 @@ def compare(
         "lower",
         epsilon_lower_bound(event, delta, rtol),
         "best attack known",
-        "likelihood-ratio test between explicit neighbouring data sets",
+        "likelihood-ratio test between explicit neighboring data sets",
     )
     return [lower, *rows]
 
@@ -114,7 +114,7 @@ def epsilon_curve(
     accountant: str | None = None,
     points: int = 24,
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Numbers of steps, at most `points` of them and evenly spaced up to `max_steps`, and their epsilons.
+    """Choose at most `points` numbers of steps up to `max_steps`, with epsilons.
 
     ``make_event(steps)`` returns the event of a run of that many steps.
     """

@@ -1,4 +1,4 @@
-"""Composition theorems: as functions of numbers, and as the accountants basic, strong and optimal.
+"""Composition theorems, as functions of numbers and as three accountants.
 
 The accountants state (epsilon, delta) for each step and compose the statements.
 """
@@ -28,7 +28,7 @@ from .solver import find_integer
 
 
 def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Sums of the epsilons and of the deltas of `parts` (Dwork & Roth 2014, theorem 3.16)."""
+    """Add the epsilons and the deltas of `parts` (Dwork & Roth 2014, 3.16)."""
     checked = [(non_negative("epsilon", e), probability("delta", d)) for e, d in parts]
     return math.fsum(e for e, _ in checked), min(1.0, math.fsum(d for _, d in checked))
 
@@ -66,7 +66,7 @@ def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> t
 
 
 def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_total: float) -> float:
-    """The optimal k-fold composition of (epsilon, delta)-DP mechanisms.
+    """Return the optimal k-fold composition of (epsilon, delta)-DP mechanisms.
 
     Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact smallest epsilon at
     `delta_total`; infinity where k steps already exceed `delta_total`.
@@ -85,7 +85,7 @@ def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_tota
 
 
 def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: float) -> float:
-    """The optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
+    """Return the optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
 
     It is exact where the distinct epsilons lead to at most 2^20 distinct losses; otherwise it is the privacy-loss
     distribution with relative accuracy 1e-6, rounded up.
@@ -117,7 +117,7 @@ def _pure_composition(parts: Sequence[tuple[float, int]], delta: float) -> float
 
 
 def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> float:
-    """Smallest epsilon >= 0 with sum p (1 - e^(epsilon - loss))_+ <= delta, exactly."""
+    """Find the smallest epsilon >= 0 with sum p (1 - e^(epsilon - loss))_+ <= delta."""
     order = np.argsort(loss)[::-1]
     loss, p = loss[order], np.exp(log_p[order])
 
@@ -161,23 +161,23 @@ class _Steps:
         self.n_others = sum(repeats for _, repeats in self.others)
 
     def parts(self, step_delta: float) -> list[tuple[float, int]]:
-        """(epsilon, count) of the steps, with `step_delta` for each of those that are not pure."""
+        """Count the steps as (epsilon, count), with `step_delta` for impure ones."""
         return self.pure + [(PrivacyLoss(leaf).epsilon(step_delta), repeats) for leaf, repeats in self.others]
 
     def slacks(self, delta: float) -> Iterator[float]:
-        """Parts of `delta` that may go to the composition; every one gives a bound."""
+        """List parts of `delta` for the composition; each gives a bound."""
         return (fraction * delta for fraction in ((0.1, 0.3, 0.5, 0.7, 0.9) if self.others else (1.0,)))
 
 
 def pure_epsilon(event: PrivacyEvent) -> float:
-    """The epsilon that holds with delta = 0: the sum of the steps' largest losses.
+    """Add the steps' largest losses: the epsilon that holds with delta = 0.
 
     It is infinity where some mechanism has no pure guarantee.
 
     Notes
     -----
     Basic composition (Dwork & Roth 2014, theorem 3.14), each sampled step at ln(1 + q (e^epsilon - 1)) (Balle, Barthe &
-    Gaboardi 2018). At delta = 0 nothing smaller holds for Laplace mechanisms and randomised responses.
+    Gaboardi 2018). At delta = 0 nothing smaller holds for Laplace mechanisms and randomized responses.
     """
     leaves = touching_leaves(check_event(event))
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):
@@ -187,7 +187,7 @@ def pure_epsilon(event: PrivacyEvent) -> float:
 
 
 class _CompositionAccountant(Accountant):
-    """An accountant that states (epsilon, delta) for each step and composes the statements."""
+    """An accountant that states (epsilon, delta) for each step, and composes."""
 
     def check(self, event: PrivacyEvent) -> None:
         """Accept events whose steps have statements that compose."""
@@ -244,7 +244,7 @@ class StrongAccountant(_CompositionAccountant):
 
 
 class OptimalAccountant(_CompositionAccountant):
-    """Optimal composition of (epsilon, delta) statements, at the best of several ways to divide delta.
+    """Optimal composition of (epsilon, delta) statements, at the best division of delta.
 
     It is exact for pure mechanisms that are randomized responses. Two responses with ln 3 differ by 2 ln 3 with
     probability 9/16 against 1/16, and at epsilon = ln 3 by delta = 9/16 - 3/16:

@@ -67,7 +67,7 @@ def _truth(noise: float, k: int) -> float:
 
 
 def _response(event: RandomizedResponseEvent) -> dict[str, Any] | None:
-    """Theirs that is read back as the event exactly; None if no such number exists."""
+    """Return their event that reads back as exactly this one, or None."""
     p, k = event.truth_probability, event.n_categories
     noise = (1.0 - p) * k / (k - 1)
     for candidate in (noise, math.nextafter(noise, 0.0), math.nextafter(noise, 2.0)):
@@ -98,7 +98,7 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
 
 
 def export_event(event: PrivacyEvent) -> dict[str, Any]:
-    """The event as JSON in the terms of dp-accounting.
+    """Return the event as JSON in the terms of dp-accounting.
 
     ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None where the event states
     no relation; ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf";
@@ -169,7 +169,7 @@ def _in(data: Any, relation: str | None) -> PrivacyEvent:
 
 
 def import_event(data: Any) -> PrivacyEvent:
-    """Read an event from the JSON of `export_event`; ``ours`` may be left out.
+    """Read an event from the JSON of `export_event`, without ``ours`` too.
 
     Raises TypeError or ValueError if `data` is no such dictionary, or an event of theirs has no counterpart here.
     """
@@ -201,7 +201,7 @@ def _own_class() -> Any:
 
     @attr.s(frozen=True, slots=True, auto_attribs=True)
     class VipsFastDpEvent(unsupported):  # type: ignore[misc]  # of a package without types
-        """An event of vips_fast that dp-accounting has no class for; its accountants refuse it."""
+        """An event that dp-accounting has no class for; its accountants refuse it."""
 
         #: `PrivacyEvent.to_dict`. A text would not pass through their named tuples, which take it for a list.
         description: dict[str, Any]
@@ -230,7 +230,7 @@ def _object(named: dict[str, Any]) -> Any:
 
 
 def to_dp_event(event: PrivacyEvent) -> Any:
-    """Turn an event into a ``DpEvent`` of dp-accounting, for an accountant of the same relation.
+    """Turn an event into a ``DpEvent`` of dp-accounting, of the same relation.
 
     Raises ImportError without dp-accounting; TypeError if `event` is not an event.
     """
@@ -238,7 +238,7 @@ def to_dp_event(event: PrivacyEvent) -> Any:
 
 
 def from_dp_event(dp_event: Any, relation: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
-    """The event that a ``DpEvent`` stands for under `relation`.
+    """Return the event that a ``DpEvent`` stands for under `relation`.
 
     ``from_dp_event(to_dp_event(event), event.relation) == event`` for every event. Raises ValueError for an event of
     theirs without a counterpart here; TypeError for other objects; ImportError without dp-accounting.

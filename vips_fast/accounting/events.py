@@ -1,9 +1,9 @@
 """Privacy events: immutable descriptions of mechanisms that touched the data.
 
-An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under which its noise
+An event states a mechanism, how its minibatch was drawn, and the neighboring relation under which its noise
 multiplier was computed. Accountants turn events into (epsilon, delta); events themselves compute nothing.
 
-Poisson sampling and random allocation are analysed under ``"add_remove"`` only and fixed-size sampling without
+Poisson sampling and random allocation are analyzed under ``"add_remove"`` only and fixed-size sampling without
 replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
@@ -18,7 +18,7 @@ from .relation import Relation
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
-    """The smallest double >= numerator / denominator, a ratio in [0, 1].
+    """Find the smallest double >= numerator / denominator in [0, 1].
 
     It is meant for samplers that compare random bits with a threshold: a record is drawn with probability
     threshold / 2**64, and the accounted probability must not be smaller.
@@ -33,7 +33,7 @@ def round_up_probability(numerator: int, denominator: int) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """A field of an event as a JSON value."""
+    """Return a field of an event as a JSON value."""
     if isinstance(value, PrivacyEvent):
         return value.to_dict()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
@@ -55,7 +55,7 @@ class PrivacyEvent:
         raise NotImplementedError
 
     def leaves(self) -> "dict[PrivacyEvent, int]":
-        """The composed mechanisms, each once, with the total number of its repetitions."""
+        """Count each composed mechanism's repetitions."""
         found: dict[PrivacyEvent, int] = {}
         stack: list[tuple[PrivacyEvent, int]] = [(self, 1)]
         while stack:
@@ -71,7 +71,7 @@ class PrivacyEvent:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as a dictionary of JSON values with a ``"type"`` key."""
+        """Return the event as a JSON dictionary with a ``"type"`` key."""
         return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
     def to_json(self) -> str:
@@ -79,7 +79,7 @@ class PrivacyEvent:
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def with_relation(self, relation: str | None) -> "PrivacyEvent":
-        """This event under `relation` if it states none; ValueError if it states another."""
+        """Return this event under `relation`; ValueError if it states another."""
         relation = None if relation is None else Relation.of(relation)
         if self.relation == relation:
             return self
@@ -98,7 +98,7 @@ class PrivacyEvent:
             object.__setattr__(self, name, value)
 
     def _set_relation(self) -> None:
-        """Turn the name of a relation into the relation; ValueError for another name."""
+        """Turn a relation's name into the relation; ValueError for other names."""
         if self.relation is not None:
             self._set(relation=Relation.of(self.relation))
 
@@ -150,7 +150,7 @@ class LaplaceEvent(_NoiseEvent):
 
 @dataclass(frozen=True)
 class RandomizedResponseEvent(PrivacyEvent):
-    """K-ary randomised response by each individual.
+    """K-ary randomized response by each individual.
 
     Of K = `n_categories` >= 2 the true one is reported with `truth_probability` p in [1 / K, 1), each other with
     (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
@@ -178,7 +178,7 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release known only by an (epsilon, delta) statement, epsilon >= 0 and delta in [0, 1].
+    """A release known only by its statement (epsilon >= 0, delta in [0, 1]).
 
     It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `relation` is the statement's.
     """
@@ -213,7 +213,7 @@ def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> Priva
 
 @dataclass(frozen=True)
 class PoissonSampledEvent(PrivacyEvent):
-    """A mechanism on a Poisson sample, its noise multiplier under ``"add_remove"``, which is the relation.
+    """A mechanism on a Poisson sample, under the relation ``"add_remove"``.
 
     Each record is in the sample with `sampling_probability`, independently. A sampler that compares random bits with a
     threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
@@ -233,7 +233,7 @@ class PoissonSampledEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class WithoutReplacementEvent(PrivacyEvent):
-    """A mechanism on a sample of a fixed size, its noise multiplier under ``"replace_one"``, which is the relation.
+    """A mechanism on a sample of fixed size, under the relation ``"replace_one"``.
 
     `sample_size` distinct records are drawn uniformly from a public number `n_records` >= 1 of them.
     """
@@ -319,7 +319,7 @@ class GroupEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RepeatAndSelectEvent(PrivacyEvent):
-    """The best of a random number of runs of one mechanism; only it is released (Papernot & Steinke 2022).
+    """The best of a random number of runs (Papernot & Steinke 2022).
 
     `event` is one run together with its score. The number of runs is not released. It is Poisson with
     `mean` > 0 if `shape` is None, and a count of 0 is then all that is released; else truncated negative binomial
@@ -351,7 +351,7 @@ class RepeatAndSelectEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ComposedEvent(PrivacyEvent):
-    """Adaptive composition of events, in any order and all of the same neighbouring relation, on the same records."""
+    """Adaptive composition of events of one relation, on the same records."""
 
     kind: ClassVar[str] = "composed"
     events: Sequence[PrivacyEvent]
@@ -363,7 +363,7 @@ class ComposedEvent(PrivacyEvent):
                 raise TypeError(f"events must hold privacy events, got {type(event).__name__}")
             if event.relation != events[0].relation:
                 raise ValueError(
-                    "events of different neighbouring relations cannot be composed: "
+                    "events of different neighboring relations cannot be composed: "
                     f"found relation={events[0].relation!r} and relation={event.relation!r}; "
                     "state the same relation in every event"
                 )
@@ -405,7 +405,7 @@ def check_event(event: PrivacyEvent) -> PrivacyEvent:
 
 
 def rate_and_mechanism(leaf: PrivacyEvent) -> tuple[float, PrivacyEvent]:
-    """The sampling probability of a leaf and the mechanism on its sample; 1 and itself for whole data."""
+    """Split a leaf into sampling probability and mechanism; 1 for whole data."""
     if isinstance(leaf, (PoissonSampledEvent, WithoutReplacementEvent)):
         return leaf.sampling_probability, leaf.event
     return 1.0, leaf
@@ -447,7 +447,7 @@ def _names(cls: Any) -> list[str]:
 
 
 def event_from_dict(data: Any) -> PrivacyEvent:
-    """The event that `PrivacyEvent.to_dict` described.
+    """Return the event that `PrivacyEvent.to_dict` described.
 
     Raises TypeError or ValueError if `data` is not such a dictionary: unknown type, missing or extra keys, or values
     that the event refuses.
@@ -474,5 +474,5 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 
 def event_from_json(text: str) -> PrivacyEvent:
-    """The event that `PrivacyEvent.to_json` described."""
+    """Return the event that `PrivacyEvent.to_json` described."""
     return event_from_dict(json.loads(text))

@@ -27,7 +27,7 @@ def _round_up(mu: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon), any real epsilon, of a Gaussian mechanism with sensitivity / sd = `mu` >= 0; 1 for infinity."""
+    """Compute delta(epsilon) of a Gaussian mechanism with sensitivity / sd = `mu`."""
     if mu == 0.0:
         return max(0.0, -math.expm1(epsilon))
     if math.isinf(mu):
@@ -47,7 +47,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``."""
+    """Return the smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``."""
     if mu == 0.0 or delta >= 1.0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     if math.isinf(mu) or delta <= 0.0:
@@ -58,7 +58,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
-    """A point just above the root of the decreasing f, f(low) > 0 >= f(high)."""
+    """Find a point just above the root of the decreasing f."""
     root = brent_root(f, low, high, 1e-15 * max(1.0, high), 1e-14)
     step = max(abs(root), 1e-3 * (high - low)) * 1e-14
     while f(root) > 0.0:
@@ -68,7 +68,7 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier that is (epsilon, delta)-DP in one release, epsilon >= 0, delta in (0, 1).
+    """Find the smallest noise multiplier of one (epsilon, delta)-DP release.
 
     Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """

@@ -1,4 +1,4 @@
-"""The generic accountant of Triastcyn & Faltings (2019), which is the moments accountant.
+"""The generic accountant of Triastcyn & Faltings (2019), the moments accountant.
 
 c(lambda) bounds the ln of the moment E[e^(lambda L)] of a step's loss L, and
 epsilon = min_lambda (sum c(lambda) - ln delta) / lambda. For the Poisson-sampled Gaussian mechanism
@@ -26,7 +26,7 @@ _RDP = RdpAccountant()
 
 
 def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike, order: int) -> FloatArray:
-    """c(lambda) >= 0 of one Poisson-sampled Gaussian step at lambda = `order` >= 1; shape of `noise_multiplier`.
+    """Compute c(lambda) of a Poisson-sampled Gaussian step at lambda = `order` >= 1.
 
     The noise multiplier is sd / L2 distance of the two contributions, infinity for equal ones.
     """
@@ -54,7 +54,7 @@ def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike,
 def moments_accountant_epsilon(
     sampling_probability: float, noise_multiplier: float, steps: int, delta: float, max_order: int | None = None
 ) -> float:
-    """epsilon of the generic accountant for equal steps, with integer orders lambda up to `max_order`.
+    """Compute the generic epsilon of equal steps, orders up to `max_order`.
 
     None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at least 1), which their published script uses.
     """
@@ -70,7 +70,7 @@ def moments_accountant_epsilon(
 def generic_epsilon_v1(
     sampling_probability: float, noise_multiplier: float, steps: int, delta: float, *, heuristic: str
 ) -> float:
-    """The first version's formula, which is NOT a bound.
+    """Return the first version's formula, which is NOT a bound.
 
     It is the minimum over real lambda of (T lambda (lambda + 1) q^2 / (2 z^2) - ln delta) / lambda. For q = 0.05,
     z = 1.24, 20 steps and delta = 1e-4 it gives 0.79 where the exact value is 0.93. `heuristic` must be ``"v1"``, so
@@ -87,7 +87,7 @@ def generic_epsilon_v1(
 
 
 def _orders(event: PrivacyEvent) -> FloatArray | None:
-    """Integer orders where some step is sampled; None, for any real orders, elsewhere."""
+    """Choose integer orders if a step is sampled, else None for real ones."""
     sampled = False
     for leaf in event.leaves():
         if isinstance(leaf, WithoutReplacementEvent) and leaf.sampling_probability < 1.0:

@@ -1,4 +1,4 @@
-"""Events of several records: the guarantee for a person with up to k of them."""
+"""Events of several records: the guarantee for a person with up to k."""
 
 import math
 
@@ -23,7 +23,7 @@ from .privacy_loss.dominating import pairs
 
 
 def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
-    """Turn an event about one record into one about up to `size` >= 1 records of one person.
+    """Turn an event about one record into one about up to `size`.
 
     Records are sampled independently of their persons. All records of the person are added or removed, or replaced, as
     one record is in the relation of `event`. Epsilon and calibration then hold for persons:
@@ -33,7 +33,7 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     -----
     - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
     - Sampled Gaussian mechanisms: `GroupEvent`; for a `GroupEvent`, its size times `size`.
-    - Other mechanisms, if one release is (epsilon, delta)-private: with k = `size` neighbours on the way from one
+    - Other mechanisms, if one release is (epsilon, delta)-private: with k = `size` neighbors on the way from one
       data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions: part by part, since a bound for a part holds for all earlier releases.
     - A selection among runs: run by run, since its theorems hold for any two data sets (`selection`).

@@ -3,7 +3,7 @@
 Each record lies in one *part* of the data, which has a name; nights, say, or wards. A release reads one part, or,
 without a part, all records.
 
-*Theorem.* Let neighbouring data sets differ in one record of part p: added, removed, or replaced by another of the
+*Theorem.* Let neighboring data sets differ in one record of part p: added, removed, or replaced by another of the
 *same* part. Let delta_p(epsilon) be a bound for the releases without a part and from p, composed in sequence.
 Then all releases together are (epsilon, delta_p(epsilon))-private for this pair, and so (epsilon, max_p
 delta_p(epsilon))-private for every pair, at every epsilon. Epsilon at delta is max_p of the epsilons of the parts.
@@ -13,7 +13,7 @@ before it, drawn by the same law on both sides: a function of the earlier output
 depend on the data. All outputs together are then a function of the other releases, which delta_p bounds, and of
 coins; that these were chosen in view of everything seen before is choosing by earlier releases and coins, which every
 bound of a sequence allows already. A function does not tell more: P(S) <= e^epsilon Q(S) + delta_p(epsilon) for every
-set S. A pair of neighbours concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
+set S. A pair of neighbors concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
 the smallest epsilon that makes the largest of them at most delta is the largest of the smallest epsilons.
 
 *Assumed, as it cannot be checked here*: no record lies in two parts. One that lies in p and in q is protected
@@ -35,7 +35,7 @@ Spent: TypeAlias = Mapping[tuple[str | None, PrivacyEvent], int]
 
 
 def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
-    """Collect the releases of each part: its own and the ones without a part. Without parts, {None: all}."""
+    """Collect the releases of each part, with the ones without a part."""
     common: Counter[PrivacyEvent] = Counter()
     own: dict[str, Counter[PrivacyEvent]] = {}
     for (part, event), count in spent.items():
@@ -51,13 +51,13 @@ def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
 
 
 def _events(spent: Spent) -> list[PrivacyEvent]:
-    """The accounts as events, each once."""
+    """Return the accounts as events, each once."""
     events = (composed(counts) for counts in accounts(spent).values())
     return list(dict.fromkeys(event for event in events if event is not None))
 
 
 def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
-    """Bound epsilon at ``delta`` of releases from parts: the worst part decides; 0 without releases.
+    """Bound epsilon at ``delta`` of releases from parts by the worst part.
 
     ``spent`` maps (part, event) to a number; the part is a name, or None for all records. ``delta`` and ``accountant``
     are as in `vips_fast.accounting.epsilon`.

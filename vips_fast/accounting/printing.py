@@ -16,10 +16,10 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
-    """The smallest decimal with `digits` significant digits that is >= `value`, for upper bounds."""
+    """Round up to `digits` significant digits, for upper bounds."""
     return _rounded(value, digits, "ROUND_CEILING")
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
-    """The largest decimal with `digits` significant digits that is <= `value`, for lower bounds."""
+    """Round down to `digits` significant digits, for lower bounds."""
     return _rounded(value, digits, "ROUND_FLOOR")

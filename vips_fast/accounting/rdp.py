@@ -36,14 +36,14 @@ from .selection import selected_curve
 
 
 def base_of(event: PrivacyEvent) -> Pair:
-    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
+    """Return the pair of one mechanism, or several Gaussian ones, on whole data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, RepeatAndSelectEvent)):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
 
 def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
-    """ln(e^(alpha y) - 1 - alpha (e^y - 1)), alpha > 1; the argument is >= 0."""
+    """Compute ln(e^(alpha y) - 1 - alpha (e^y - 1)), alpha > 1, argument >= 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ay = alpha * y
         small = np.abs(ay) < 1e-2
@@ -104,7 +104,7 @@ def _leaf_divergence(leaf: PrivacyEvent, alpha: float) -> float:
 
 
 def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
-    """Renyi divergence bounds of `event` at an array of real orders > 1; see `renyi_divergence`."""
+    """Bound Renyi divergence of `event` at real orders > 1, an array."""
     a = np.asarray(orders, float)
     if not np.all(a > 1.0):
         raise ValueError(f"order must be > 1, got {orders!r}")
@@ -139,7 +139,7 @@ def _selected(event: RepeatAndSelectEvent, orders: FloatArray) -> FloatArray:
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
-    """Renyi divergence bound, in nats, of any composition of mechanisms with a known one, at real orders > 1.
+    """Bound Renyi divergence of a composition, in nats, at real orders > 1.
 
     It has the shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
     upper bound).
@@ -149,7 +149,7 @@ def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArra
 
 
 def default_orders(event: PrivacyEvent) -> FloatArray:
-    """Real orders that hold the best one for epsilon between about 1e-3 and 100.
+    """Choose real orders for epsilon between about 1e-3 and 100.
 
     The useful orders reach to where sampling stops helping, of order 2 z^2 ln(1/q) for a Gaussian, and to
     2 ln(1/delta)/epsilon elsewhere.
@@ -168,7 +168,7 @@ _CONVERSIONS = ("tight", "classical")
 
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
-    """The smallest epsilon that a Renyi curve, divergences at orders > 1 of the same shape, gives at `delta` in (0, 1).
+    """Convert a Renyi curve to the smallest epsilon at `delta` in (0, 1).
 
     "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the minimum of
     rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
@@ -187,7 +187,7 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion
 
 
 def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion: str = "tight") -> float:
-    """The smallest delta that a Renyi curve gives at `epsilon` >= 0: the inverse of `epsilon_from_rdp`."""
+    """Convert a Renyi curve to the smallest delta at `epsilon` >= 0."""
     a, r = np.asarray(orders, float), np.asarray(rdp, float)
     if one_of("conversion", conversion, _CONVERSIONS) == "classical":
         log_delta = (a - 1.0) * (r - epsilon)
@@ -197,13 +197,13 @@ def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion
 
 
 def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[ArrayLike, ArrayLike], float]) -> float:
-    """The least bound over `orders`, or over all real orders if that is None."""
+    """Find the least bound over `orders`, or over all real orders."""
     grid = default_orders(event) if orders is None else np.asarray(orders, float)
     curve = renyi_curve(event, grid)
     best = convert(grid, curve)
     if orders is not None or best == 0.0:
         return best
-    # Every order gives a bound, so the minimum may be refined between its neighbours.
+    # Every order gives a bound, so the minimum may be refined between its neighbors.
     k = int(np.argmin([convert([a], [r]) for a, r in zip(grid, curve, strict=True)]))
     low, high = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
     from scipy.optimize import minimize_scalar

@@ -26,7 +26,7 @@ class Relation(StrEnum):
 
     @classmethod
     def of(cls, value: str, name: str = "relation") -> "Relation":
-        """Return the relation with this name; ValueError, with the argument's `name`, for another."""
+        """Return the relation of this name; ValueError for another, with `name`."""
         if value not in tuple(cls):
             raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, cls))}")
         return cls(value)

@@ -3,11 +3,11 @@ Renyi Differential Privacy"), with proofs.
 
 A mechanism Q gives outputs that are totally ordered; a number of runs K is drawn without looking at the data, Q is run
 K times with fresh coins, and only the largest output is released. Outputs that tie count as ordered by a coin of their
-own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighbouring data sets, A and A' the
+own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighboring data sets, A and A' the
 selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^K].
 
 *Lemma (theirs, 7).* Let S = sum_y A(y)^alpha A'(y)^(1-alpha) over the outputs of Q. Then S <= e^((alpha-1) eps(alpha))
-max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomised) event.
+max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomized) event.
 *Proof.* The largest of K is y or below with probability f(Q(<= y)), so A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)]
 with U uniform on [0, 1] and q_U = Q(< y) + U Q(y), the probability of "below y, or y and a coin"; likewise A' with the
 same U. a^alpha b^(1-alpha) is jointly convex, so A(y)^alpha A'(y)^(1-alpha) is at most the mean over U of

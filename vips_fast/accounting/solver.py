@@ -1,4 +1,4 @@
-"""Solvers for monotone functions and conditions; all but `brent_root` return the safe side.
+"""Solvers for monotone functions; all but `brent_root` return the safe side.
 
 Such a solver returns a point that it has tried, or an end that the caller vouches for; never a point in between. The
 answer is therefore safe even if rounding makes the function not quite monotone: then it is only less tight.
@@ -62,7 +62,7 @@ def find_threshold(
 
 
 def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
-    """Return a point at most `tol` above the root of a decreasing function.
+    """Find a point at most `tol` above a decreasing function's root.
 
     The caller knows f(lo) = `f_lo` > 0 >= f(hi) = `f_hi`. The answer is `hi` or a point tried with f <= 0. It takes
     Illinois steps, which save calls of an expensive function, and halves the interval if a value is infinite.
@@ -89,7 +89,7 @@ def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_
 
 
 def brent_root(f: Callable[[float], float], lo: float, hi: float, atol: float, rtol: float) -> float:
-    """Return a point near a root of a function, on either side of it.
+    """Find a point near a root of a function, on either side.
 
     The caller sees to it that f has different signs at `lo` and `hi`. The answer is within `atol` + `rtol` |root| of a
     root. This is Brent's method (1973, chapter 4). It takes the steps of ``scipy.optimize.brentq`` to the last bit, but

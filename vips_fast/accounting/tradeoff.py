@@ -14,7 +14,7 @@ _GRID = tuple(np.concatenate(([0.0], np.geomspace(0.01, 20.0, 40))).tolist())
 
 
 def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float:
-    """The largest true-positive rate that a claim allows a test for one unit, at a false-positive rate a in [0, 1].
+    """Bound the true-positive rate of a test at a false-positive rate a.
 
     A composition of whole-data Gaussian mechanisms with `gaussian_mu` mu allows Phi(Phi^-1(a) + mu), and a test attains
     it (Dong, Roth & Su 2022, Eq. 6). For any other event let E be the outputs that a test calls "in". For every
@@ -43,7 +43,7 @@ def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float
 
 
 def largest_loss(event: PrivacyEvent, failure: float) -> float:
-    """Bound the privacy loss of one unit, except with a probability of at most `failure`, in (0, 1).
+    """Bound the privacy loss of one unit, except with probability `failure`.
 
     The loss is L = ln(P(outputs | truth) / P(outputs | the other case)): the releases multiply an attacker's odds for
     the truth by e^L. The bound holds whichever case is the truth. Infinity if the event is not private.

@@ -29,7 +29,7 @@ _ORDERS = np.arange(2, 257)
 
 
 def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
-    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders >= 2: float64, one for each order.
+    """Bound Renyi divergence at integer orders >= 2 (Wang et al. 2019).
 
     `event` is a WithoutReplacementEvent around one mechanism or several Gaussian ones. "thm9" holds for every base
     mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 if these are smaller.
@@ -71,7 +71,7 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
 
 @lru_cache(maxsize=4)
 def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
-    """ln C(a, j), a in `orders` (rows), j = 2 .. top (columns); -inf where j > a."""
+    """Compute ln C(a, j) for `orders` a and j = 2 .. top; -inf if j > a."""
     from scipy.special import gammaln
 
     log_factorial = gammaln(np.arange(1.0, top + 2))
@@ -84,7 +84,7 @@ def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
 
 
 def _log_even_moments(base: Pair, top: int) -> FloatArray:
-    """ln E_Q[(e^L - 1)^k] at even k <= top + 1 (index k; odd entries are unused)."""
+    """Compute ln E_Q[(e^L - 1)^k] at even k <= top + 1, by index."""
     out = np.full(top + 2, -math.inf)
     loss, log_weight = base.under_q(float(top + 1), 0.5, False)
     with np.errstate(divide="ignore"):
@@ -138,7 +138,7 @@ class WangAccountant(Accountant):
         bound: str = "thm9",
         orders: ArrayLike | None = None,
     ) -> float:
-        """Bound epsilon, at the best of integer `orders`, 2 to 256 by default."""
+        """Bound epsilon at the best integer of `orders`, 2 to 256 by default."""
         return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
 
     def delta(
@@ -154,7 +154,7 @@ class WangAccountant(Accountant):
 
 
 def _gaussian_parts(event: PrivacyEvent) -> list[tuple[float, float, int]]:
-    """Return sampling rate, noise multiplier and repeats of each part; ValueError if one is not Gaussian."""
+    """Return sampling rate, noise multiplier and repeats of each Gaussian part."""
     parts = []
     for leaf, repeats in touching_leaves(event).items():
         rate, mechanism = rate_and_mechanism(leaf)
@@ -176,11 +176,11 @@ class AutodpAccountant(Accountant):
     source = WangAccountant.source
 
     def check(self, event: PrivacyEvent) -> None:
-        """Accept Gaussian mechanisms on the whole data or on samples of a fixed size."""
+        """Accept Gaussian mechanisms on whole data or samples of fixed size."""
         _gaussian_parts(event)
 
     def epsilon(self, event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
-        """Bound epsilon; ImportError without autodp, and then accountant ``"wang"`` computes the same bound."""
+        """Bound epsilon by autodp; ImportError names ``"wang"`` for the same bound."""
         parts = _gaussian_parts(event)
         try:
             from autodp import rdp_acct, rdp_bank

@@ -59,7 +59,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def _minimum(f: Callable[[float], float], around: float) -> float:
-    """Minimum of f(ln x) for x within a factor of about 1e4 of `around`; f is a bound at every x."""
+    """Minimize f(ln x) for x near `around`; f is a bound everywhere."""
     from scipy.optimize import minimize_scalar
 
     grid = math.log(around) + np.linspace(-9.0, 9.0, 91)
@@ -70,7 +70,7 @@ def _minimum(f: Callable[[float], float], around: float) -> float:
 
 
 def zcdp_rho_for_target(epsilon: float, delta: float) -> float:
-    """The rho whose simple conversion gives `epsilon` at `delta`.
+    """Return the rho whose simple conversion gives `epsilon` at `delta`.
 
     rho = (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, in the form that does not cancel.
     """

@@ -1,19 +1,19 @@
-"""Audits that would catch a false privacy claim, run on a model class and its settings.
+"""Audits that would catch a false privacy claim of a model and settings.
 
 `audit` runs the layers
 
 - A replay: how far one raw record moves the exact sums, the randomness of records frozen;
 - B purity: a record's contribution has the same bits whatever stands beside it, and sums are additive;
-- C noise: the law of what one release adds;
+- C noise: the law of the noise of one release;
 - D mu: the Gaussian-DP parameter of one release, measured from two samples;
 - E profile: delta(epsilon) of whole runs, measured by the best known attack;
 - G rebuild: everything public, made again from the releases in a process without the data;
 - H one run: the Gaussian-DP parameter of one fit, from many records that are in it by coins of their own;
 
 on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
-audit is no proof: it bounds from below what an attacker can learn, and fails where that bound is above the claim.
+audit is no proof: it bounds an attacker's gain from below, and fails if that bound is above the claim.
 
-`membership_attack` tells what published topics give away of documents that you name.
+`membership_attack` measures what published topics reveal about documents that you name.
 """
 
 from .adapter import Adapter, adapter_for

@@ -1,4 +1,4 @@
-"""The base of all adapters: the hardest raw records and released states of a model, for the layers.
+"""The base of all adapters: a model's hardest records and released states.
 
 An adapter knows a model as its users do, by settings, raw data and released numbers, and
 by the engine's contract. It never looks inside.
@@ -53,7 +53,7 @@ class Adapter(ABC):
         self.settings, self.kind = dict(settings), kind or self.estimator_type
 
     def estimator(self, **overrides: Any) -> Any:
-        """An unfitted estimator of ``kind`` with the settings."""
+        """Return an unfitted estimator of ``kind`` with the settings."""
         return self.kind(**{**self.settings, **overrides})
 
     @abstractmethod
@@ -61,32 +61,32 @@ class Adapter(ABC):
         """Raw records as the arguments of ``fit``."""
 
     def take(self, data: Data, units: np.ndarray) -> Data:
-        """Data of some of the records of `data`, by their numbers, in this order; a record may be taken again."""
+        """Make data of some records by their numbers, in order, repeats allowed."""
         return {name: array[units] for name, array in data.items()}
 
     @abstractmethod
     def worst_pair(self) -> tuple[Any, Any]:
-        """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
+        """Return (record to add, record it replaces), the furthest in the sharp state."""
 
     def tight(self, relation: str) -> bool:
-        """Whether the worst pair reaches the declared sensitivity under this relation."""
+        """Tell whether the worst pair reaches the declared sensitivity under this relation."""
         return True
 
     def adds_up(self) -> bool:
-        """Whether equal rows of one person add up to the clip."""
+        """Tell whether equal rows of one person add up to the clip."""
         return True
 
     @abstractmethod
     def base(self, n: int) -> list[Any]:
-        """n other records, with as little in common with the worst pair as there can be."""
+        """Return n other records, with least in common with the worst pair."""
 
     def company(self, columns: int) -> list[Any]:
-        """Records without which no data set is taken, such as one of each label."""
+        """Return records that every data set needs, such as one a label."""
         return []
 
     @abstractmethod
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """A record drawn at random, extremes included."""
+        """Draw a record at random, extremes included."""
 
     @abstractmethod
     def invalid(self) -> list[Any]:
@@ -94,10 +94,10 @@ class Adapter(ABC):
 
     @abstractmethod
     def blank(self, entries: int) -> list[Any]:
-        """Records so wide that a release has about ``entries`` entries, if they can be."""
+        """Make records so wide that a release has about ``entries`` entries."""
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """2n raw records; in the sharp state, number i < n moves entries of the statistic that no other one moves.
+        """Make 2n raw records; number i < n moves entries of its own.
 
         Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
         these are rows of persons, whose contributions may have other bounds. None if there are no such records.
@@ -105,11 +105,11 @@ class Adapter(ABC):
         return None
 
     def sharp(self, prepared: Stage) -> None:
-        """Put the model in a released state whose worst-case records reach the bound; here, leave the start."""
+        """Put the model in a released state with worst-case records at the bound."""
         return
 
     def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
-        """Put the model in the state that releases drawn at random lead to: of hardly any noise, or of little else."""
+        """Put the model in the state of random releases, with little or much noise."""
         model, plan = prepared.model, prepared.plan
         for step in range(releases):
             scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
@@ -150,7 +150,7 @@ def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
 
 
 def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
-    """Make the adapter of a name, an estimator class, an estimator with parameters or an adapter.
+    """Make the adapter of a name, an estimator or an adapter.
 
     Subclasses of these models, such as the classes of their ``paper`` constructors, count as well; an adapter of your
     own audits a model of your own. `settings` are constructor arguments that override the settings of an estimator or

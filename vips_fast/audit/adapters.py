@@ -1,4 +1,4 @@
-"""The adapters of the built-in models, each named by its record in `vips_fast.models.family`."""
+"""The adapters of the built-in models, named by `vips_fast.models.family`."""
 
 import math
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
     def sharp(self, prepared: Stage) -> None:
-        """Put each word in one topic only, so that a document of one word keeps its norm."""
+        """Put each word in one topic: a document of one keeps its norm."""
         n_words, n_topics = prepared.model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
@@ -74,15 +74,15 @@ class LdaAdapter(Adapter):
         return -(-(self.settings.get("doc_length") or 500) // self._loudest)
 
     def adds_up(self) -> bool:
-        """Tell whether a single word reaches the clip: it has a bound of its own, if the model has one."""
+        """Tell whether a single word reaches the clip, without a bound of its own."""
         return self._loudest == 1
 
     def tight(self, relation: str) -> bool:
-        """Words that have to share a clip of nearly all that a document has do not reach it."""
+        """Tell whether the bound is reached; words that share clips miss it."""
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Two documents of as few words as reach the clip, none of them the same."""
+        """Make two documents of fewest words at the clip, with none in common."""
         return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
@@ -93,7 +93,7 @@ class LdaAdapter(Adapter):
         return records
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One word, all words or a bag of some."""
+        """Return one word, all words or a bag of some."""
         record = np.zeros(columns, dtype=np.int32)
         kind = rng.integers(4)
         if kind == 0:
@@ -109,7 +109,7 @@ class LdaAdapter(Adapter):
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make documents of as few words as reach the clip; no two share a word."""
+        """Make documents of fewest words at the clip; no two share one."""
         from scipy.sparse import csr_array
 
         each = self._loudest
@@ -120,7 +120,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 
     def blank(self, entries: int) -> list[Any]:
-        """An empty document."""
+        """Return an empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
 
 
@@ -139,7 +139,7 @@ class SbnAdapter(Adapter):
         return {"X": np.array([*records])}
 
     def sharp(self, prepared: Stage) -> None:
-        """Polya-Gamma: z = 1 and psi = 0, so that all six blocks have their largest norms."""
+        """Choose z = 1 and psi = 0: all six blocks have their largest norms."""
         if self._quadratic:
             return
         state = prepared.model.state()
@@ -148,11 +148,11 @@ class SbnAdapter(Adapter):
         prepared.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """All ones against none."""
+        """Return the worst pair: all ones against none."""
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
     def tight(self, relation: str) -> bool:
-        """The bound for replacing one is not reached where q(z) has one sign for all records."""
+        """Tell whether the bound is reached; replacing misses it."""
         if self._quadratic:
             return True
         estimator = self.estimator()
@@ -188,7 +188,7 @@ class ClassesAdapter(Adapter):
         return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """All ones against none, in one class: of different classes they would share no entry."""
+        """Return all ones against none, in one class with shared entries."""
         return (np.ones(self.small, dtype=np.uint8), 0), (np.zeros(self.small, dtype=np.uint8), 0)
 
     def base(self, n: int) -> list[Any]:
@@ -196,7 +196,7 @@ class ClassesAdapter(Adapter):
         return [(((np.arange(self.small) + i) % 2).astype(np.uint8), i % 2) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """One record of each class."""
+        """Return one record of each class."""
         return [(np.zeros(columns, np.uint8), label) for label in (0, 1)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -236,19 +236,19 @@ class LogisticAdapter(Adapter):
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, relation: str) -> bool:
-        """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
+        """Tell whether the bound is reached; opposite rows only come near."""
         return relation == "add_remove" and self.kind is self.estimator_type
 
     def adds_up(self) -> bool:
-        """Equal rows stay a little short of the bound, a part of which is for the squares of persons' gradients."""
+        """Tell whether equal rows reach the bound; squares take a part."""
         return False
 
     def base(self, n: int) -> list[Any]:
-        """The other columns, with both labels."""
+        """Return the other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """One record of each label."""
+        """Return one record of each label."""
         return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -263,7 +263,7 @@ class LogisticAdapter(Adapter):
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Rows of one column each, a column for each, against their opposites; both labels."""
+        """Make rows of one column each against their opposites, with both labels."""
         bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
@@ -280,24 +280,24 @@ class CountsAdapter(LogisticAdapter):
     estimator_type = CountRegression
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Opposite rows at their bound, with the largest count."""
+        """Return opposite rows at their bound, with the largest count."""
         most = math.ceil(float(self.estimator().largest))
         return (self._unit(0), most), (self._unit(0, -1.0), most)
 
     def tight(self, relation: str) -> bool:
-        """At the start no count has the largest gradient that there is later."""
+        """Tell whether the bound is reached; at the start none does."""
         return False
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Rows of all lengths, and counts up to twice the largest."""
+        """Draw rows of all lengths, and counts up to twice the largest."""
         return super().generated(rng, columns)[0], int(rng.integers(2 * math.ceil(float(self.estimator().largest))))
 
     def company(self, columns: int) -> list[Any]:
-        """One record of no events."""
+        """Return one record of no events."""
         return [(np.zeros(columns), 0)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """None: no record reaches the bound at the start."""
+        """Return None: no record reaches the bound at the start."""
         return None
 
 
@@ -349,7 +349,7 @@ class ClustersAdapter(Adapter):
         return records
 
     def blank(self, entries: int) -> list[Any]:
-        """A document without words."""
+        """Return a document without words."""
         return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]
 
 
@@ -384,7 +384,7 @@ class TablesAdapter(Adapter):
         return [self._record(2 + i % 2, 1 + i % 2) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One topic or several, in any group."""
+        """Return one topic or several, in any group."""
         places = [int(rng.integers(len(known))) for known in self._lists]
         return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
 
@@ -401,6 +401,6 @@ class TablesAdapter(Adapter):
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 
     def blank(self, entries: int) -> list[Any]:
-        """A document of no topic, of many."""
+        """Return a document of no topic, of many."""
         groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
         return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]

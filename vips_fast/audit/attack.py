@@ -26,14 +26,14 @@ _STEPS, _RATE, _GRID = 20, 0.1, 9
 
 
 def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
-    """Records with and without the audited one; the rest of the data set is the same."""
+    """Return records with and without the audited one, the rest the same."""
     extra, replaced = bench.adapter.worst_pair()
     base = bench.adapter.base(N_RECORDS - 1)
     return [*base, extra], [*base, replaced] if bench.relation == Relation.REPLACE_ONE else base
 
 
 def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Stage:
-    """A run over all records in the sharp state; the public number of records is the same on both sides."""
+    """Run over all records in the sharp state, with one public number."""
     estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
     prepared = bench.prepare(estimator, records)
     bench.adapter.sharp(prepared)
@@ -43,7 +43,7 @@ def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) ->
 def _projections(
     bench: Bench, records: list[Any], multiplier: float, n_releases: int, direction: np.ndarray
 ) -> np.ndarray:
-    """Releases of all records under parameters that stay as they are, along one direction."""
+    """Release all records under fixed parameters, along one direction."""
     prepared, out = _whole(bench, records, multiplier, n_releases), []
     still: Any = Still(prepared.model)
 
@@ -55,7 +55,7 @@ def _projections(
 
 
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Gaussian-DP mu of one release of the whole data set, from two samples."""
+    """Estimate Gaussian-DP mu of one whole-data release from two samples."""
     sides = _sides(bench)
     # All but the noise is known: the direction follows from the exact sums.
     words = np.zeros(N_RECORDS, dtype=np.uint64)
@@ -92,9 +92,9 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
-    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, that of how many
-    records of each kind were drawn, is accounted for. Under random allocation the ratios are those of whole epochs;
-    half of the prior is on minibatches that are the same in all epochs, so that these are found too.
+    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, by the drawn number
+    of records of each kind, is accounted for. Under random allocation the ratios are those of whole epochs; half of the
+    prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Stage):
@@ -176,7 +176,7 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
 
 
 def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
-    """Scores of whole runs on data that hold the audited record, or not; and the event of a run."""
+    """Score whole runs with and without the audited record; return their event."""
     sides = _sides(bench)
     records = sides[0 if holds else 1]
     estimator = bench.estimator(**_run_settings(bench, len(records), multiplier))
@@ -192,7 +192,7 @@ def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """delta(epsilon) of whole runs: the accountant's claim against what an attack attains."""
+    """Compare delta(epsilon) of whole runs: the accountant's claim and an attack."""
     multiplier = float(bench.adapter.settings.get("noise_multiplier") or 1.0)
     with_record, event = _scores(bench, True, multiplier, sizes.runs)
     without, _ = _scores(bench, False, multiplier, sizes.runs)

@@ -1,7 +1,7 @@
-"""The bench that a model is audited on: the engine's contract, and seams to put other parts in.
+"""The bench of a model's audit: the engine's contract, with exchangeable parts.
 
-All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets go through the estimator's own
-reader, and what comes out is a `Stage` run. Nothing here knows what a model is made of.
+All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
+the result is a `Stage` run. Nothing here knows the parts of a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Seams:
     backend: Callable[[Backend], Backend] | None = None
 
     def of(self, name: str, part: Any) -> Any:
-        """The part to use in place of an honest one."""
+        """Return the part to use in place of an honest one."""
         seam = getattr(self, name)
         return part if seam is None else seam(part)
 
@@ -66,35 +66,35 @@ class Still(Part):
 
 
 class Watched(Part):
-    """A backend that remembers which records, with which random words, each sum was made from."""
+    """A backend that remembers the records and random words of each sum."""
 
     def sum(self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, *more: Any) -> np.ndarray:
-        """The inner backend's."""
+        """Return the inner backend's result."""
         self.rows, self.words = rows, words
         return np.asarray(self.inner.sum(model, records, rows, words, *more))
 
 
 class Bench:
-    """One adapter under one neighbouring relation, with seams."""
+    """One adapter under one neighboring relation, with seams."""
 
     def __init__(self, adapter: "Adapter", relation: Relation, seams: Seams | None = None):
         self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
-        """An unfitted estimator, through its seam."""
+        """Return an unfitted estimator, through its seam."""
         return self.seams.of("estimator", self.adapter.estimator(**overrides))
 
     def whole(self, **overrides: Any) -> Any:
-        """An estimator that takes all records in each step."""
+        """Return an estimator that takes all records in each step."""
         sampling = {"sampling": "full", "relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
     def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
-        """A run over raw records, with the seams' parts in it; ``how`` goes to the estimator's own `prepare`."""
+        """Prepare a run over raw records; ``how`` goes to `prepare`."""
         return self.prepare_data(estimator, self.adapter.data(records), **how)
 
     def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Stage:
-        """As `prepare`, over raw data."""
+        """Prepare a run over raw data; otherwise as `prepare`."""
         made = estimator.prepare(**data, **how)
         plan = replace(
             made.plan,
@@ -112,7 +112,7 @@ class Bench:
     def fine(
         self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
     ) -> np.ndarray:
-        """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
+        """Sum the contributions of rows exactly, flat, before the noise's lattice."""
         backend: Backend = self.seams.of("backend", Threads(n_threads))
         drawn, usable = np.asarray(rows, dtype=np.int64), prepared.records.usable
         if usable is not None:
@@ -120,12 +120,12 @@ class Bench:
         return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
 
     def sums(self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
-        """What would be noised, flat: the exact sum on the noise's lattice."""
+        """Return the sums before the noise, flat, on the noise's lattice."""
         fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
         return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
 
     def run(self, prepared: Stage, on_release: Callable[[Release], None]) -> None:
-        """The engine's own loop; ``keep`` is called with each release before the model sees it."""
+        """Run the engine's own loop; ``keep`` sees each release before the model."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
             run(
@@ -140,7 +140,7 @@ class Bench:
 
 
 def rows_of_persons(adapter: "Adapter") -> int | None:
-    """Most rows of a person, where these are drawn one by one; None where records are drawn."""
+    """Return most rows of a person, or None if records are drawn."""
     estimator = adapter.estimator()
     return estimator.rows_per_group if estimator.sampling == "rows" else None
 

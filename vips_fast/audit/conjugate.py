@@ -44,7 +44,7 @@ class ConjugateAdapter(Adapter):
         prepared.model.restore(state)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Those two examples whose contributions are furthest apart; for adding one, the longest."""
+        """Choose the two examples with the furthest contributions, or the longest."""
         examples, relation = self._examples(), relation_of(self)
         bench = Bench(self, relation)
         prepared = bench.prepare(bench.whole(n_records=len(examples)), examples)
@@ -64,7 +64,7 @@ class ConjugateAdapter(Adapter):
         return False
 
     def base(self, n: int) -> list[Any]:
-        """The examples, again and again."""
+        """Return the examples, again and again."""
         examples = self._examples()
         return [examples[i % len(examples)] for i in range(n)]
 
@@ -88,7 +88,7 @@ class ConjugateAdapter(Adapter):
         return out
 
     def blank(self, entries: int) -> list[Any]:
-        """Two examples, with their columns again and again as far as the model takes that."""
+        """Repeat two examples' columns as far as the model takes that."""
         bench, records = Bench(self, relation_of(self)), self._examples()[:2]
         columns = self.small
         while True:
@@ -106,7 +106,7 @@ class ConjugateAdapter(Adapter):
 def conjugate_adapter(
     estimator: ConjugateEstimator, X: Any, y: Any = None, *, parameters: tuple[np.ndarray, ...] | None = None
 ) -> Adapter:
-    """What `audit` needs to audit a model of your own.
+    """Make the adapter for an audit of your own model.
 
     ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is tried with pairs of the rows given
     here, with changed copies of them and with random numbers; layers D and E take those two of the rows that are

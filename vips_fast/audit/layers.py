@@ -63,7 +63,7 @@ def audit(
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
-        None is all; H only where the adapter has `Adapter.canaries`, as those of topic models and of logistic
+        None is all; H only if the adapter has `Adapter.canaries`, as for topic models and logistic
         regression do.
     full, sizes : bool, Sizes or None
         The full sizes (minutes) in place of the quick ones (about a minute), or others.
@@ -74,8 +74,8 @@ def audit(
     callback : callable(LayerResult) or None
         Called when a layer is done.
     rows_per_unit : int or None
-        Audit fits with ``groups``, of persons with up to so many rows, the worst pair with
-        just so many; None audits records of one row.
+        Audit fits with ``groups``, of persons with up to so many rows, the worst pair with exactly this number; None
+        audits records of one row.
 
     With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons; the others are about
     what is added up and noised, which is what it is for rows without persons.

@@ -1,4 +1,4 @@
-"""Membership attacks on topic models: who was in the corpus, guessed from the published topics.
+"""Membership attacks on topic models, from the published topics.
 
 The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks from first principles") in the form of
 Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows the
@@ -7,15 +7,15 @@ document. The statistic of a document and a model is the log-likelihood of the d
 proportions fitted to it ("folded in"). Over the shadow models it has one normal law where x was in and another where it
 was out, and the log ratio of the two densities at the target's statistic is the score.
 
-Here every shadow model is the target once, and its laws are those of all others (leave one out), so that S models and D
+Here every shadow model is the target once, with the laws of all others (leave one out), so that S models and D
 documents give S D attacks.
 
-**What a claim allows.** The scores of one document under two models are functions of what was published and of coins
-and noise that the target did not take part in. Given the coins of all other documents, the target's corpora with and
-without x are neighbours under adding or removing one record, so by the claim's trade-off curve F, P(score > t | in) <=
-F(P(score > t | out)) for each document and each outcome of the other coins. F is concave: the inequality holds for the
-means over documents and coins, which are the rates that are measured here. A measured rate beyond F refutes the claim;
-one below it shows how much this attack attains, not how much the best one would.
+**Success that a claim allows.** The scores of one document under two models are functions of published numbers and of
+coins and noise that the target did not take part in. Given the coins of all other documents, the target's corpora with
+and without x are neighbors under adding or removing one record, so by the claim's trade-off curve F, P(score > t | in)
+<= F(P(score > t | out)) for each document and each outcome of the other coins. F is concave: the inequality holds for
+the means over documents and coins, which are the rates that are measured here. A measured rate beyond F refutes the
+claim; one below it shows how much this attack attains, not how much the best one would.
 """
 
 import time
@@ -35,13 +35,13 @@ from ..models.family import family_of
 from ..models.lda import LatentDirichletAllocation
 from .statistics import clopper_pearson
 
-#: Below so many shadow models the laws of a document share one variance (Carlini et al. 2022, section VI-B).
+#: Below this number of shadow models the laws of a document share one variance (Carlini et al. 2022, section VI-B).
 COMMON_VARIANCE = 64
 #: False-positive rates that are reported.
 RATES = (0.001, 0.01)
 #: Error of each end of the reported intervals.
 INTERVAL_ERROR = 0.025
-#: Error of the bound that a claim is held against.
+#: Error of the bound that a claim has to pass.
 REFUTATION_ERROR = 1e-5
 #: Entries of documents that are looked at together: few enough for a cache.
 _PIECE = 16_384
@@ -61,10 +61,10 @@ class ShadowModels:
 
 
 def log_likelihoods(model: LatentDirichletAllocation, X: Any) -> np.ndarray:
-    """ln p(x | topics, proportions of x) of documents, in nats: float64 (D,).
+    """Compute ln p(x | topics, proportions of x), in nats: float64 (D,).
 
-    The topics are the means of their Dirichlet distributions, the proportions those of `transform`: Manzonelli, Zhang &
-    Vadhan 2024 take the proportions that maximise the likelihood, to which these are near.
+    The topics are the means of their Dirichlet distributions, and `transform` gives the proportions. Manzonelli, Zhang
+    & Vadhan 2024 take the proportions that maximize the likelihood, which are near.
     """
     corpus = documents(X, model.n_features_in_, owner="log_likelihoods")
     # Word-major, so that the entries of a document are gathered row by row.
@@ -91,9 +91,9 @@ class ShadowFits:
     random_state : int
         Seeds the coins. Model number i has the same coins whatever was made before. Noise takes no seed.
 
-    ``event`` is what the claim of one fit is about; None without privacy. All models have the same public start.
+    ``event`` is the event of one fit's claim; None without privacy. All models have the same public start.
     Raises TypeError if the estimator is no topic model, and ValueError if X is unusable, holds fewer than 4 documents,
-    or the estimator's neighbours differ by a replacement.
+    or the estimator's neighbors differ by a replacement.
     """
 
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
@@ -122,7 +122,7 @@ class ShadowFits:
         self._settings = {**settings, "n_steps": plan.n_steps}
 
     def make(self, numbers: range) -> ShadowModels:
-        """The shadow models of these numbers."""
+        """Return the shadow models of these numbers."""
         n, start = self.documents.shape[0], time.process_time()
         statistics, members = np.empty((len(numbers), n), np.float32), np.empty((len(numbers), n), bool)
         for place, number in enumerate(numbers):
@@ -145,10 +145,10 @@ def joined(parts: list[ShadowModels]) -> ShadowModels:
 
 
 def likelihood_ratios(shadows: ShadowModels, *, online: bool = True) -> np.ndarray:
-    """Scores of all models and documents, higher for "in"; float64 (S, D), NaN where too few models tell.
+    """Score all models and documents, higher for "in": float64 (S, D).
 
     ``online``: ln N(s; in) - ln N(s; out) with the laws over all *other* models. Otherwise ("offline") the attacker has
-    models without the document alone, and the score is how many standard deviations s lies above their mean. Below
+    models without the document only, and the score is the number of standard deviations of s above their mean. Below
     `COMMON_VARIANCE` models both laws of a document share one variance. A law needs three models of others.
     """
     values = check_array("statistics", shadows.statistics, shadows.members.shape)
@@ -215,7 +215,7 @@ class MembershipReport:
         return not any(point.refuted for point in self.points)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready copy, without the curve."""
+        """Return a JSON-ready copy, without the curve."""
         return {
             "passed": self.passed,
             "models": self.n_models,
@@ -244,10 +244,10 @@ class MembershipReport:
 def measure(
     scores: np.ndarray, shadows: ShadowModels, event: PrivacyEvent | None, rates: tuple[float, ...] = RATES
 ) -> MembershipReport:
-    """Rates of the attack that calls "in" what scores above one threshold for all models and documents.
+    """Compute rates of the attack with one threshold for all models and documents.
 
     The threshold of a rate a is the lowest with at most a share a of false positives among these scores, so it is known
-    to within the interval of that rate, whose upper end is what a claim is held against. Attacks on one model share its
+    to within the interval of that rate. A claim has to pass its upper end. Attacks on one model share its
     noise and its topics, so the intervals are Clopper and Pearson's for an effective number of trials: divided by how
     much more the rate varies from model to model than it would if trials were independent (Korn & Graubard 1998), and
     never multiplied. Raises ValueError if no score is a number.
@@ -278,7 +278,7 @@ def measure(
 
 
 def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
-    """A rate; its 95 % interval; and bounds below and above that fail once in 10^5."""
+    """Bound a rate: its 95 % interval, and bounds failing once in 10^5."""
     n, k = float(trials.sum()), float((hits * trials).sum())
     p, per_model = k / n, trials.sum(axis=1)
     spread = float((((hits * trials).sum(axis=1) - p * per_model) ** 2).sum())
@@ -290,7 +290,7 @@ def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
 
 
 def invented_documents(n: int = 300, n_words: int = 500, length: int = 60, seed: int = 0) -> sparse.csr_array:
-    """Documents of ten topics, to attack where no others may be known: int32 counts (n, n_words)."""
+    """Draw documents of ten topics to attack: int32 counts (n, n_words)."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(n_words, 0.05), 10)
     words = rng.dirichlet(np.full(10, 0.2), n) @ topics
@@ -306,7 +306,7 @@ def membership_attack(
     online: bool = True,
     callback: Callable[[int], None] | None = None,
 ) -> MembershipReport:
-    """Attack fits of an estimator to halves of a corpus, and hold the result against the fits' own claim.
+    """Attack fits to halves of a corpus, and compare with their claim.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def membership_attack(
     callback : callable(int) or None
         Called with the number of models that are done.
 
-    Raises what `ShadowFits` raises, and ValueError if a parameter is out of its range.
+    Raises as `ShadowFits` does, and ValueError if a parameter is out of its range.
     """
     check_number("n_models", n_models, 8, 10**6, integer=True)
     fits, parts = ShadowFits(estimator, X, random_state=random_state), []

@@ -1,4 +1,4 @@
-"""Layer C, noise: the law of the noise that a release adds to the exact sum."""
+"""Layer C, noise: the law of a release's noise around the exact sum."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _MULTIPLIER = 1.5
 
 
 def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """The law of noised sums less exact sums: two runs of the engine's loop, on two threads."""
+    """Test the law of noised less exact sums: two runs, two threads."""
     records = bench.adapter.blank(-(-sizes.draws // 4))
     entries = math.prod(_prepare(bench, records, 2).model.shape)
     # An even number of releases, so that steps can be compared in pairs.
@@ -84,7 +84,7 @@ def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> C
 
 
 def law(units: np.ndarray, claimed: float) -> list[Check]:
-    """Compare noise in lattice units with the normal law of the claimed deviation."""
+    """Compare noise in lattice units with the claimed normal law."""
     from scipy.stats import chisquare, kstest
 
     x = units.reshape(-1) / claimed
@@ -126,7 +126,7 @@ def _independence(first: _Noise, second: _Noise) -> list[Check]:
 
 
 def uncorrelated(pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], sd: float = 1.0) -> list[Check]:
-    """Compare the correlation of pairs of noises of a known deviation with 0."""
+    """Compare the correlation of pairs of noises with 0."""
     return [
         _normal("uncorrelated: " + name, float((a * b).mean()) / sd**2, 1 / math.sqrt(a.size), 0.0, f"{a.size} pairs")
         for name, (a, b) in pairs.items()

@@ -1,17 +1,18 @@
-"""Layer H: an audit from one fit, with many records that are there or not by coins of their own.
+"""Layer H: an audit from one fit, with records there by coins.
 
 m *canaries* are put into one data set, each by a fair coin b_i (under replacing: one record or another). After one fit
 an attacker who knows all of them, and not the coins, guesses coins from the releases. Steinke, Nasr & Jagielski 2023
-("Privacy auditing with one (1) training run") bound what such guesses can attain under (epsilon, delta); Mahloujifar,
+("Privacy auditing with one (1) training run") bound the success of such guesses under (epsilon, delta); Mahloujifar,
 Melis & Chaudhuri 2025 ("Auditing f-differential privacy in one run") do so for a whole trade-off curve. The score of a
-canary is white-box and the best there is for Gaussian noise: the scalar product of the releases with what the canary
-would add to them. Canaries have entries of the statistic to themselves, so the noise in their scores is independent.
+canary is white-box and the best there is for Gaussian noise: the scalar product of the releases with the values that
+the canary would add to them. Canaries have entries of the statistic to themselves, so the noise in their scores is
+independent.
 
 **Bound for normal scores.** For independent normal scores of one spread, mu is the gap of the means of both kinds over
 that spread, with the interval of `mu_interval`. It is the bound of two samples of releases (layer D) with the canaries
 of one run in the place of many runs. Canaries that differ in length raise the spread and lower the bound.
 
-**Bound for any scores** (`one_run_lower_bound`). Nothing is assumed but what is claimed: given all other coins, the
+**Bound for any scores** (`one_run_lower_bound`). Nothing is assumed but the claim: given all other coins, the
 outputs for b_i = 1 and b_i = 0 have a trade-off curve such that P(E | 1) <= F(P(E | 0)) and the other way round, for
 every set E of outputs, where F(x) = Phi(Phi^-1(x) + mu). F is concave. The attacker makes r guesses, a number fixed
 beforehand; N of them are right.
@@ -62,12 +63,12 @@ from .statistics import mu_interval
 _MULTIPLIER, _STEPS = 2.0, 4
 #: Most guesses; more of them cost time and, as they are less sure, gain nothing.
 _MOST_GUESSES = 4_000
-#: Error of the bounds that are shown beside those of the verdict.
+#: Error of the bounds that are shown beside the verdict's.
 _SHOWN_ERROR = 0.05
 
 
 def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: float) -> float:
-    """Lower bound of the Gaussian-DP mu from one run, whatever the scores were.
+    """Bound the Gaussian-DP mu of one run from below, for any scores.
 
     Parameters
     ----------
@@ -94,10 +95,10 @@ def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: fl
 
 
 def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:
-    """Whether P(N >= v) >= p contradicts mu."""
+    """Tell whether P(N >= v) >= p contradicts mu."""
     from scipy.special import ndtr, ndtri
 
-    # Rounding: probabilities are looked at to one part in 10^9, on the side of what is possible.
+    # Rounding: probabilities are compared to one part in 10^9, rounded toward the possible.
     here, above = p, 0.0
     for k in range(v, 0, -1):
         right = min(1.0, (k * here + above) / m)
@@ -111,7 +112,7 @@ def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:
 
 @lru_cache(64)
 def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
-    """r, even, for which `one_run_lower_bound` is largest where mu is attained; from public numbers alone.
+    """Choose the even r with the largest `one_run_lower_bound` at mu.
 
     The scores of the two kinds are normal with unit variance and means mu apart; two standard deviations are taken off
     the number of right guesses that is expected.
@@ -133,7 +134,7 @@ def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
 
 
 class Canaries:
-    """What is known of the canaries before the run: what each adds, in entries of the statistic that are its own."""
+    """The canaries before the run: their contributions, each in its own entries of the statistic."""
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data
@@ -144,7 +145,7 @@ class Canaries:
         first = self._sums(numbers)
         second = self._sums(m + numbers) if self.pairs else np.zeros_like(first)
         moved = first - second
-        #: Number of the canary that alone moves an entry, -1 where there is none.
+        #: Number of the only canary that moves an entry, -1 without one.
         self.owner = np.zeros(len(moved), dtype=np.int64)
         shared = moved == 0
         for bit in range(max(1, (m - 1).bit_length())):
@@ -170,18 +171,18 @@ class Canaries:
         return np.where(coins, numbers, self.m + numbers) if self.pairs else numbers[coins]
 
     def scores(self, mean: np.ndarray) -> np.ndarray:
-        """Scalar product of each canary's own direction, of length 1, with the mean of the releases, float64 (m,)."""
+        """Project the mean of the releases on each canary's own direction."""
         moved = (mean[self.own] - self.middle) * self.direction
         return np.bincount(self.owner[self.own], moved, minlength=self.m) / self.lengths
 
 
 def has_canaries(adapter: Adapter) -> bool:
-    """Whether the layer knows records of this model whose contributions lie apart."""
+    """Tell whether the layer knows records with contributions that lie apart."""
     return adapter.most_canaries > 0 and adapter.canaries(2, relation_of(adapter)) is not None
 
 
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Lower bounds of mu from one fit to all records, under parameters that stay as they are."""
+    """Bound mu from one fit to all records, under fixed parameters."""
     adapter = bench.adapter
     m = min(sizes.canaries, adapter.most_canaries)
     data = adapter.canaries(m, bench.relation)

@@ -1,4 +1,4 @@
-"""Audits with persons as units: the adapter of any model whose records own several rows."""
+"""Audits with persons as units: an adapter for records that share persons."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class Persons(Adapter):
         self.most_canaries = min(rows.most_canaries, 2**16 // min(most, 8))
 
     def data(self, records: Sequence[Any]) -> Data:
-        """The rows of all persons, shuffled into each other: all first rows, all second ones, …; and their labels.
+        """Return all persons' rows, first ones first, then second ones, with labels.
 
         Each row spells its person's label in another way.
         """
@@ -48,12 +48,12 @@ class Persons(Adapter):
         return {**taken, "groups": np.repeat(np.arange(len(units)), sizes)}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Persons of the worst rows again and again, which add up without loss."""
+        """Make persons of the worst rows, which add up without loss."""
         first, second = self.rows.worst_pair()
         return (first,) * self.most, (second,) * self.most
 
     def tight(self, relation: str) -> bool:
-        """Where a row is, and equal rows add up."""
+        """Tell whether a row exists and equal rows add up."""
         return self.rows.tight(relation) and self.rows.adds_up()
 
     def base(self, n: int) -> list[Any]:
@@ -65,7 +65,7 @@ class Persons(Adapter):
         return [(row,) for row in self.rows.company(columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """One row, a few or the most; equal ones at times."""
+        """Return one row, a few or the most; equal ones at times."""
         n = int(rng.choice([1, min(2, self.most), int(rng.integers(1, self.most + 1)), self.most]))
         if rng.random() < 0.3:
             return (self.rows.generated(rng, columns),) * n

@@ -1,4 +1,4 @@
-"""Layer B, purity: a record's contribution has the same bits whatever stands beside it, and sums are additive."""
+"""Layer B, purity: a record's contribution has the same bits in any company."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _SHARDS = (2, 5, 16)
 
 
 def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Bits of one record's contribution, alone and in company, at the public start and later."""
+    """Compare a record's contribution by itself, in company and later."""
     adapter = bench.adapter
     purity = _Purity(bench, [adapter.generated(rng, adapter.wide) for _ in range(adapter.many)], rng)
     checks = [purity.shards("any shards, first step"), purity.threads(16, "16 threads, first step")]
@@ -27,7 +27,7 @@ def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 
 
 def _large(bench: Bench, n_rows: int, rng: np.random.Generator) -> Check:
-    """A record as the first row of a small and of a very large data set: grids must not follow the number of rows."""
+    """Compare a record in small and very large data: grids ignore size."""
     adapter, estimator = bench.adapter, bench.whole(n_records=1000)
     record, word = adapter.generated(rng, adapter.small), rng.integers(0, 2**64, 1, dtype=np.uint64)
     small = bench.prepare(estimator, [record, *adapter.base(2)])
@@ -64,18 +64,18 @@ class _Purity:
         return self.bench.fine(self.prepared, rows, self.words[np.asarray(rows)], n_threads)
 
     def alone(self, rows: np.ndarray) -> tuple[Stage, np.ndarray]:
-        """A data set of these records only, read anew; and their words."""
+        """Make a data set of only these records, read anew, with words."""
         own = self.bench.prepare_data(self.estimator, self.bench.adapter.take(self.data, rows))
         own.model.restore(self.state)
         return own, self.words[rows]
 
     def threads(self, k: int, name: str) -> Check:
-        """The sum of all, by several threads."""
+        """Return the sum of all, by several threads."""
         same = np.array_equal(self.sum(self.everything, k), self.whole)
         return Check(name, same, detail=f"sum of {self.n} records, bit for bit")
 
     def shards(self, name: str) -> Check:
-        """Additivity: shards that are read alone, added in any order."""
+        """Check additivity: add shards, each read by itself, in any order."""
         bad = 0
         for count in _SHARDS:
             shard_of = self.rng.integers(count, size=self.n)
@@ -101,7 +101,7 @@ class _Purity:
         ]
 
     def _portions(self) -> Check:
-        """Sums that int64 could not hold are made of portions, in Python's integers, and round to the same."""
+        """Check that sums beyond int64 add in portions, and round the same."""
         model, spacing = self.prepared.model, self.prepared.plan.mechanism.spacing
         small: Any = Part(model)
         small.capacity = -(-self.n // 3)
@@ -156,7 +156,7 @@ class _Purity:
         return self.bench.fine(own, [0], self.words[[row]])
 
     def _poisoned(self) -> tuple[dict[str, Any], bool]:
-        """Go over many records with poisoned parameters; the workspace that was used, and whether these got in."""
+        """Sum with poisoned parameters; return the workspace and whether they got in."""
         model, records = self.prepared.model, self.prepared.records
         scratch: dict[str, Any] = {}
         entered = self.bench.adapter.poison(self.prepared)

@@ -1,4 +1,4 @@
-"""Layer G, rebuild: everything that is public follows from the releases, or it leaked.
+"""Layer G, rebuild: everything public follows from the releases.
 
 A model is fitted to invented data with a transcript and saved. Another process, which never had a record, loads the
 saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also says what the
@@ -39,7 +39,7 @@ STATED = re.compile(r"\(([^,]+), ([^)]+)\)-differential privacy")
 
 
 def fingerprint(value: Any) -> Any:
-    """What a value is, down to the bits of its arrays, in terms of JSON."""
+    """Describe a value, down to its arrays' bits, as JSON."""
     if isinstance(value, np.ndarray):
         return array_digest(value)
     if isinstance(value, (np.generic, float, int, str, bytes, bool, type(None))):
@@ -56,20 +56,20 @@ def fingerprint(value: Any) -> Any:
 
 
 def public_attributes(estimator: PrivateEstimator) -> dict[str, Any]:
-    """Fingerprints of all that a fitted estimator shows: attributes that end with an underscore, and its words."""
+    """Fingerprint all that a fitted estimator shows: attributes with underscore, words."""
     names = {n for n in [*dir(type(estimator)), *vars(estimator)] if n.endswith("_") and not n.startswith("_")}
     out = {name: fingerprint(getattr(estimator, name)) for name in sorted(names) if hasattr(estimator, name)}
     return {**out, "statement": str(estimator.privacy_), "repr": repr(estimator)}
 
 
 def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
-    """Fingerprints of all that a pickle of the estimator would hold, but for the random state and the callback."""
+    """Fingerprint all that a pickle would hold, without random state and callback."""
     state = estimator.__getstate__()
     return {name: fingerprint(value) for name, value in state.items() if name not in ("random_state", "callback")}
 
 
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
-    """Verify saved models in another process, which is told class, model folder and transcript and nothing else.
+    """Verify saved models in another process, from class, model folder and transcript.
 
     For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and what the loaded model has as
     ``attributes`` and ``held``. Raises RuntimeError if the other process fails.
@@ -94,7 +94,7 @@ def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str,
 
 
 def answer(job: dict[str, str]) -> dict[str, Any]:
-    """What the other process says of one job."""
+    """Return the other process's answer to one job."""
     nothing: dict[str, Any] = {"attributes": {}, "held": {}}
     try:
         cls: Any = import_module(job["module"])
@@ -114,7 +114,7 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 class Fitted:
     """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
 
-    ``folder`` is empty, and takes model and transcript; ``rng`` is that of the invented records.
+    ``folder`` is empty, and takes model and transcript; ``rng`` draws the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):
@@ -151,7 +151,7 @@ class Fitted:
         return type(self.estimator), self.model, self.transcript
 
     def checks(self, answer: dict[str, Any]) -> list[Check]:
-        """What the other process found, and the fitted estimator against it."""
+        """Compare the other process's model with the fitted estimator."""
         bad = [f"{name} ({detail})" if detail else name for name, passed, detail in answer["checks"] if not passed]
         said = f"{len(answer['checks'])} comparisons in a process without the data" if not bad else "; ".join(bad)
         checks = [Check("rebuilt bit for bit", bool(answer["checks"]) and not bad, detail=said)]
@@ -166,7 +166,7 @@ class Fitted:
         return [*checks, kept, self._statement()]
 
     def _statement(self) -> Check:
-        """The printed numbers against the accountant's, composed anew from the plan of the run."""
+        """Compare printed numbers with the accountant's, composed anew from the plan."""
         privacy, ledger = self.estimator.privacy_, self.estimator.ledger_
         text = privacy.statement()
         if not ledger.private:
@@ -193,7 +193,7 @@ class Fitted:
 
 
 def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """A model and its files, made again without the data."""
+    """Return a model and its files, made again without the data."""
     with tempfile.TemporaryDirectory() as folder:
         fitted = Fitted(bench, Path(folder), rng)
         (said,) = rebuild_elsewhere([fitted.job])
@@ -201,7 +201,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 
 
 def main() -> int:
-    """Read jobs from standard input, one JSON object in each line, and write one answer for each."""
+    """Read jobs from standard input, a JSON object a line, and answer."""
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
     return 0

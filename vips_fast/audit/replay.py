@@ -1,4 +1,4 @@
-"""Layer A, replay: how far one raw record moves what would be noised."""
+"""Layer A, replay: how far one raw record moves the noiseless sums."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _BASE = 5
 
 
 def declared_square(sensitivity: float, spacing: float) -> Fraction:
-    """A sensitivity in lattice units, squared, exactly."""
+    """Return a sensitivity in lattice units, squared, exactly."""
     return Fraction(sensitivity) ** 2 / Fraction(spacing) ** 2
 
 
@@ -49,7 +49,7 @@ class _Replay:
         return self.bench.whole(n_records=_BASE + 1, **overrides)
 
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
-        """What would be noised for the base and further records."""
+        """Return the noiseless sums for the base and further records."""
         stage = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
         self.facts_differ += not overrides and not same_run(stage, self.prepared)
         stage.model.restore(self.state)
@@ -59,12 +59,12 @@ class _Replay:
 
 
 def same_run(one: Stage, other: Stage) -> bool:
-    """Whether public facts and plan are the same."""
+    """Tell whether public facts and plan are the same."""
     return alike(one.public, other.public) and one.plan.public() == other.plan.public()
 
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Distances of the exact sums of neighbouring raw data sets, the randomness of records frozen."""
+    """Measure distances of neighboring data sets' exact sums, with frozen randomness."""
     adapter, relation = bench.adapter, bench.relation
     each = -(-sizes.pairs // _STATES)
     most, over, total, facts = Fraction(0), 0, 0, 0
@@ -114,7 +114,7 @@ EQUALITY = 1e-4
 
 
 def _rows(bench: Bench) -> Check:
-    """Facts, plan and public start for data sets of many sizes, where the size is private."""
+    """Compare facts, plan and public start over private sizes."""
     if bench.relation == Relation.REPLACE_ONE:
         return Check("number of rows", True, detail="neighbours have as many rows")
     common = dict(n_records=40, n_steps=3)
@@ -131,7 +131,7 @@ def _rows(bench: Bench) -> Check:
 
 
 def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
-    """With ``invalid="drop"`` a record with invalid values must be as good as absent."""
+    """Check that ``invalid="drop"`` makes an invalid record as good as absent."""
     replay = _Replay(bench, rng, 1)
     without, moved, bad = replay.sums([], invalid="drop"), 0, bench.adapter.invalid()
     try:

@@ -11,7 +11,7 @@ from ..accounting import Relation
 class Check:
     """One comparison, in words in ``detail``.
 
-    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 where nothing is left
+    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 if nothing is left
     to chance.
     """
 
@@ -25,7 +25,7 @@ class Check:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """The checks of one layer; ``figures`` holds what a reader may want to plot."""
+    """The checks of one layer; ``figures`` holds values to plot."""
 
     layer: str
     title: str
@@ -44,10 +44,10 @@ class LayerResult:
         return any(not check.passed and check.by_chance > 0 for check in self.checks)
 
     def drawn_again(self, second: "LayerResult") -> "LayerResult":
-        """The verdict of two independent draws of this layer.
+        """Return the verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability
-        ``by_chance`` squared. Any other fails where either does. The figures are those of the second draw.
+        ``by_chance`` squared. Any other fails if either does. The figures come from the second draw.
         """
         checks = []
         for one, other in zip(self.checks, second.checks, strict=True):
@@ -81,14 +81,14 @@ class AuditReport:
         return bool(self.layers) and all(layer.passed for layer in self.layers)
 
     def layer(self, name: str) -> LayerResult:
-        """One layer by its letter; KeyError if it was not run."""
+        """Return one layer by its letter; KeyError if it was not run."""
         for layer in self.layers:
             if layer.layer == name:
                 return layer
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready copy."""
+        """Return a JSON-ready copy."""
         plain = (int, float, str, bool, type(None))
         return {
             "model": self.model,

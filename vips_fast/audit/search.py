@@ -84,7 +84,7 @@ def _quietly(layer: Callable[..., LayerResult], *arguments: Any) -> LayerResult:
 
 
 def _made(search: PrivateSearch[Any], bench: Bench, begins: bool = True, **settings: Any) -> Any:
-    """Copy the search to the bench; ``settings`` change its attributes, or its estimator's."""
+    """Copy the search to the bench, with ``settings`` as attributes."""
     kind: Any = type(type(search).__name__, (_Watched, type(search)), {"only_begins": begins})
     made = object.__new__(kind)
     own = {name: settings.pop(name) for name in list(settings) if name in vars(search)}
@@ -123,7 +123,7 @@ def _unit(X: Any, y: Any) -> bytes:
 
 
 def _held_out(one: _Begun, two: _Begun) -> bool:
-    """Tell whether the runs of two neighboring data sets are fitted to the same rows."""
+    """Tell whether the runs of two neighbors are fitted to the same rows."""
     last = [_unit(begun.data["X"][-1:], _labels(begun.data, slice(-1, None))) for begun in (one, two)]
     return one.data["X"].shape[0] == two.data["X"].shape[0] and last[0] == last[1]
 
@@ -192,7 +192,7 @@ def layer_a(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
 
 
 def layer_b(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Judge units of three rows: one at a time, and only held-out ones."""
+    """Judge units of three rows, one at a time, only held-out ones."""
     adapter = bench.adapter
     records = adapter.company(adapter.small) + [adapter.generated(rng, adapter.small) for _ in range(3 * _UNITS)]
     records = records[: 3 * _UNITS]
@@ -230,7 +230,7 @@ def layer_b(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
 
 
 def layer_c(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Test the law of a score's noise in two searches, and their event."""
+    """Test the law of a score's noise in two searches, with its event."""
     made = _made(search, bench, scorer=lambda *_: 0.0, score_range=(0.0, 1.0))
     records = bench.adapter.data([*_others(bench, rng), bench.adapter.worst_pair()[0]])
     n, noises = max(1_000, min(sizes.draws // 2, _MOST_SCORES // 2)), []
@@ -276,7 +276,7 @@ def _run_twice(made: Any, data: Data) -> None:
 
 
 def layer_d(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Measure the Gaussian-DP mu of one score, with a held-out unit and without it."""
+    """Measure the Gaussian-DP mu of one score, by a held-out unit."""
     records, checks = _others(bench, rng), []
     first, second = bench.adapter.worst_pair()
     pair = _pair(bench, records, first, second)
@@ -354,7 +354,7 @@ def layer_e(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
 
 
 def layer_g(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Make the choice again from the runs' releases, and look for anything else."""
+    """Repeat the choice from the runs' releases, and look for leaks."""
     records = bench.adapter.data([*_others(bench, rng), bench.adapter.worst_pair()[0]])
     made = _made(search, bench, begins=False, mean_runs=8.0, shape=None, n_steps=2)
     before = set(vars(made))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 #: A draw fails a check of a true claim this often. The tests run hundreds of them on fresh
-#: noise, so what chance can fail is drawn again, and fails where both draws fail.
+#: noise, so a check that chance can fail is drawn again, and fails if both draws fail.
 ERROR = 1e-6
 #: Of each end of the confidence bounds of layers D, E and H.
 CONFIDENCE_ERROR = 1e-5

@@ -6,9 +6,9 @@ import numpy as np
 
 
 def clopper_pearson(successes: float, trials: float, error: float) -> tuple[float, float]:
-    """Exact lower and upper bound of a proportion, each of which may fail with probability ``error``.
+    """Bound a proportion exactly, each side failing with probability ``error``.
 
-    Clopper & Pearson 1934. Numbers that are not whole are those of an effective sample (Korn & Graubard 1998), and the
+    Clopper & Pearson 1934. Numbers that are not whole belong to an effective sample (Korn & Graubard 1998), and the
     bounds are no longer exact.
     """
     from scipy.special import betaincinv
@@ -19,9 +19,9 @@ def clopper_pearson(successes: float, trials: float, error: float) -> tuple[floa
 
 
 def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[float, float, float]:
-    """Gaussian-DP mu between two normal samples of a common spread: estimate, lower end (not below 0), upper end.
+    """Estimate Gaussian-DP mu between two normal samples: value, lower and upper end.
 
-    mu = |difference of means| / sd of the projected releases of two neighbouring data sets. The estimate's standard
+    mu = |difference of means| / sd of the projected releases of two neighboring data sets. The estimate's standard
     error is sqrt(1/n + 1/m + mu^2 / (2 (n + m))): delta method with the sample sd. Each end may fail with probability
     ``error``.
     """
@@ -45,7 +45,7 @@ def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float
     rate at most a and false negative rate at most b (Clopper-Pearson), a mechanism
     that is mu-GDP needs Phi^-1(1 - a) - Phi^-1(b) <= mu (Dong, Roth & Su 2022, Eq. 6).
 
-    Parameters and errors are those of `mu_interval`.
+    Parameters and errors are the same as of `mu_interval`.
     """
     if first.mean() > second.mean():
         first, second = second, first

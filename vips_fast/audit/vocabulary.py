@@ -143,7 +143,7 @@ class _Attack:
         self.settings = chosen
 
     def prepare(self, records: list[str]) -> Stage:
-        """Plan a run over the vocabulary as it is, with the parts of the seams."""
+        """Plan a run over the vocabulary as it is, with the seams' parts."""
         estimator = self.bench.seams.of("estimator", self.bench.adapter.kind(**self.settings))
         return self.bench.prepare(estimator, records)
 

@@ -1,4 +1,4 @@
-"""Corpora, tables and binary images: readers of the usual formats, and the checks that data go through."""
+"""Corpora, tables and binary images: readers of usual formats, and checks."""
 
 from .corpus import Corpus, split
 from .counts import check_counts, documents

@@ -1,4 +1,4 @@
-"""Files of text: opening them, reading them by whole lines, and parsing integers, a block of lines at a time."""
+"""Files of text: opening, reading whole lines, and parsing integers in blocks."""
 
 import contextlib
 import gzip
@@ -39,7 +39,7 @@ class Integers:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the path in front of the message of a ValueError or MemoryError."""
+    """Prefix the message of a ValueError or MemoryError with the path."""
     try:
         yield
     except ValueError as error:
@@ -49,7 +49,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def open_text(path: str | os.PathLike[str]) -> BinaryFile:
-    """Open a plain or gzip file for reading bytes; its first bytes say which of the two it is."""
+    """Open a plain or gzip file for reading bytes, by its first bytes."""
     with open(path, "rb") as file:
         magic = file.read(2)
     return gzip.open(path, "rb") if magic == b"\x1f\x8b" else open(path, "rb")
@@ -80,7 +80,7 @@ def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
 
 
 def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
-    """Parse a block of whole lines of unsigned decimal integers, which blanks or (with `colons`) colons separate.
+    """Parse whole lines of unsigned integers between blanks or, with `colons`, colons.
 
     `first_line` is the number of the block's first line, for messages. Raises BadLine at any other byte, and at numbers
     of more than 18 digits.

@@ -1,4 +1,4 @@
-"""The form of a matrix: its shape, its type, its index arrays and its place in memory.
+"""The form of a matrix: shape, type, index arrays and memory.
 
 Nothing here depends on the values of the entries, so these refusals come whatever is done about invalid values.
 """
@@ -29,7 +29,7 @@ def consecutive(rows: np.ndarray) -> bool:
 
 
 def selected(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Take entries of an array by number; a view if they are adjacent."""
+    """Take entries of an array by number, adjacent ones as a view."""
     if len(rows) and consecutive(rows):
         return array[int(rows[0]) : int(rows[-1]) + 1]
     return np.asarray(array[rows])
@@ -118,7 +118,7 @@ def dense_matrix(X: Any, name: str, drop: bool = False) -> np.ndarray:
 
 
 def csr_arrays(X: Any, name: str) -> Parts:
-    """Data, indices (of their own type) and indptr (int64) of any scipy sparse matrix, as CSR, all aligned.
+    """Return aligned CSR data, indices and int64 indptr of a sparse matrix.
 
     The index arrays are checked before scipy's compiled loops, which trust them, see them. Repeated entries are
     not summed: a -1 beside a +1 would pass for an empty cell. Raises ValueError if the index arrays do not describe a

@@ -1,4 +1,4 @@
-"""A corpus: counts of words with their vocabulary, and its split into two parts."""
+"""A corpus: word counts with their vocabulary, and its split in two."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Corpus:
 def split(
     corpus: Corpus, test_size: float = 0.1, random_state: int | np.random.Generator | None = 0
 ) -> tuple[Corpus, Corpus]:
-    """A training and a test part of a corpus, drawn at random; both keep the order that the documents had.
+    """Split a corpus at random into training and test part, in order.
 
     `test_size` is the share, a float in (0, 1), or the number of documents in the test part; the same seed
     `random_state` gives the same split. Raises TypeError if `corpus` is not a Corpus or `test_size` is not a number,

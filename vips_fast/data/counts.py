@@ -1,4 +1,4 @@
-"""Matrices of counts: the checks that each one goes through, and their canonical form.
+"""Matrices of counts: their checks, and their canonical form.
 
 Messages raised here name the argument and its fault. They never show an entry of the matrix: counts are
 private, and messages end up in logs.
@@ -49,7 +49,7 @@ def check_counts(
 
     Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or
     int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64
-    from 2**31 stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
+    from 2**31 stored entries on. `X` is not changed; the result shares its memory if nothing had to be converted.
 
     Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
     either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,
@@ -81,7 +81,7 @@ def documents(
 
 
 def _refuse_texts(X: Any, name: str) -> None:
-    """Raise TypeError, with the remedy, for texts or a corpus in place of counts."""
+    """Raise TypeError for texts or a corpus in place of counts."""
     if sparse.issparse(getattr(X, "counts", None)):
         raise TypeError(f"{name}: a Corpus; expected its counts: {name}.counts, and groups={name}.groups for persons")
     first: Any = ()
@@ -109,7 +109,7 @@ def _checked(
     owner: str | None,
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
-    """Make the arrays of the canonical CSR matrix (indptr int64) and its shape."""
+    """Make the arrays of the canonical CSR matrix, and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     try:
@@ -122,7 +122,7 @@ def _checked(
     X = matrix
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
-    # The sums of rows come before those of repeated entries, so that neither can overflow.
+    # Rows are summed before repeated entries, so that neither can overflow.
     parts = without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
     if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
         parts = _with_dtype(parts, allow_float)
@@ -146,7 +146,7 @@ def _check_kind(dtype: np.dtype, name: str) -> None:
 
 
 def _nonzero(dense: np.ndarray) -> Parts:
-    """Make CSR arrays of a dense matrix, a few rows at a time."""
+    """Make CSR arrays of a dense matrix, some rows at a time."""
     n_rows, width = dense.shape
     step = max(1, CHUNK // width)
     indptr = np.zeros(n_rows + 1, np.int64)
@@ -165,7 +165,7 @@ def _nonzero(dense: np.ndarray) -> Parts:
 
 
 def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
-    """Find rows with an entry that is no count below 2**bits; raise without `drop`."""
+    """Find rows with an entry beyond counts below 2**bits, or raise."""
     data, _, indptr = parts
     found = []
     for first in range(0, len(data), CHUNK):
@@ -250,7 +250,7 @@ def without(parts: Parts, rows: np.ndarray) -> Parts:
 
 
 def _with_dtype(parts: Parts, allow_float: bool) -> Parts:
-    """Valid data as int32, as int64 where a count needs it, or as the floats that are allowed."""
+    """Convert valid data to int32, to int64 if needed, or to floats."""
     data, indices, indptr = parts
     dtype: Any
     if allow_float and data.dtype.kind == "f":

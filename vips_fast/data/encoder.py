@@ -1,4 +1,4 @@
-"""Tables as numbers, by a public schema: a transformer as scikit-learn has them."""
+"""Tables as numbers, by a public schema: a transformer like scikit-learn's."""
 
 import os
 from typing import Any, Self
@@ -15,11 +15,11 @@ from .types import Names
 class ColumnEncoder:
     """Encodes tables by a public `Schema`; nothing is learned from their rows.
 
-    It stands before an estimator, alone or in a ``Pipeline``: a cell beyond its bounds is moved to them, an unknown
+    It stands before an estimator, by itself or in a ``Pipeline``: a cell beyond its bounds is moved to them, an unknown
     category follows the schema's rule, and columns are found by name, in any order. As it learns nothing it spends
-    nothing, and the encoding of a row does not depend on other rows, so that neighbours stay neighbours.
+    nothing, and the encoding of a row does not depend on other rows, so that neighbors stay neighbors.
 
-    ``schema`` is a `Schema` or the path of one; columns of other names are left alone. A cell that the schema refuses
+    ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
     becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.
     ``feature_names_in_`` are the names of the table's columns in `fit`.
 
@@ -113,11 +113,11 @@ class ColumnEncoder:
         return self.fit(X).transform(X)
 
     def get_feature_names_out(self, input_features: object = None) -> Names:
-        """Names of the encoded columns: a number's own, "name=value" for the values of others."""
+        """Name the encoded columns: a number's own name, or "name=value"."""
         return np.array(self.schema_.feature_names, dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """What `transform` gives: "default" (CSR), "pandas" or "polars" (dense); returns the encoder."""
+        """Choose the output of `transform`: "default" (CSR), "pandas" or "polars"."""
         set_output(self, transform)
         return self
 

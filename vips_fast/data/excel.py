@@ -30,7 +30,7 @@ def sheet_rows(file: Any) -> Iterator[tuple[int, Sequence[Any]]]:
     try:
         sheets = [sheet for sheet in openpyxl.load_workbook(file, read_only=True, data_only=True) if _filled(sheet)]
     except Exception:
-        # Damaged archives end in errors of many kinds, some of which quote the file.
+        # Damaged archives end in errors of many kinds, and some quote the file.
         raise ValueError("not a whole Excel file; expected .xlsx, or CSV") from None
     if len(sheets) != 1:
         raise ValueError(f"has {len(sheets)} sheets with cells; expected one: save the sheet as CSV")

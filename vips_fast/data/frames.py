@@ -37,21 +37,48 @@ PERSON_COLUMNS = (
 )
 
 
-def named_columns(X: Any) -> tuple[str, ...] | None:
-    """Find the columns' names of a frame, table or mapping, if they are texts."""
-    names = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None or isinstance(X, np.ndarray) or sparse.issparse(X):
+def table_columns(X: Any) -> list[Any] | None:
+    """List the columns of a frame, table, mapping, query or stream."""
+    if isinstance(X, Mapping):
+        return list(X)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
         return None
-    listed = tuple(names)
-    if listed and all(isinstance(name, str) for name in listed):
-        return listed
-    if any(isinstance(name, str) for name in listed):
+    if hasattr(X, "collect_schema"):  # polars; the attribute of a LazyFrame warns of its price
+        return list(X.collect_schema().names())
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None and hasattr(X, "__arrow_c_stream__"):
+        names = getattr(getattr(X, "schema", None), "names", None)
+    return None if names is None else list(names)
+
+
+def is_stream(X: Any) -> bool:
+    """Tell whether a table gives its rows in batches only."""
+    if isinstance(X, Mapping) or hasattr(X, "iloc"):
+        return False
+    return hasattr(X, "collect_batches") or (hasattr(X, "__arrow_c_stream__") and not hasattr(X, "slice"))
+
+
+def reads_once(source: Any) -> bool:
+    """Tell whether a source is gone after its first reading."""
+    if isinstance(source, str):
+        return source == "-"
+    return hasattr(source, "__next__") or hasattr(source, "read_next_batch")
+
+
+def named_columns(X: Any) -> tuple[str, ...] | None:
+    """Find the columns' names of a frame, table or mapping."""
+    names = table_columns(X)
+    if not names:
+        return None
+    if all(isinstance(name, str) for name in names):
+        return tuple(names)
+    if any(isinstance(name, str) for name in names):
         raise TypeError("X: expected names of columns that are all texts, or none of them")
     return None
 
 
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
-    """Compare the columns of X with the columns of the fit; return X.
+    """Compare the columns of X with the fit's; return X.
 
     Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
     """
@@ -71,7 +98,7 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def warn_of_repeats(X: Any, invalid: str) -> None:
-    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats; with ``invalid="drop"``, by names only."""
+    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
     if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
         warnings.warn(REPEATS, stacklevel=5)
     for name in filter(names_persons, named_columns(X) or ()):
@@ -83,7 +110,7 @@ def warn_of_repeats(X: Any, invalid: str) -> None:
 
 
 def warn_of_scaling(X: Any) -> None:
-    """Warn if the columns have the mean and deviation, or the range, that a scaler fitted to these rows gives them.
+    """Warn if the columns look as if a scaler was fitted to them.
 
     Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
     selection of columns, leaves no trace here.
@@ -111,7 +138,7 @@ def names_persons(column: str) -> bool:
 
 
 def repeats(batches: Iterable[Iterable[Any]]) -> bool:
-    """Whether a value that is not missing stands twice in a column, given in parts; read as far as need be."""
+    """Tell whether a value stands twice in a column, given in parts."""
     seen: set[Hashable] = set()
     for value in chain.from_iterable(batches):
         if isinstance(value, Hashable) and value == value and value not in (None, ""):

@@ -86,7 +86,7 @@ def _time(label: Any) -> str:
 class Numbering:
     """Numbers of persons by the first appearance of their canonical labels.
 
-    Give labels as often as you like, such as those of each part of the data. With ``invalid="drop"`` a label that is
+    Give labels as often as you like, such as for each part of the data. With ``invalid="drop"`` a label that is
     missing or unusable has the number -1; with "raise" it is an error of `group_codes`, about an argument of this name.
     """
 
@@ -106,7 +106,7 @@ class Numbering:
         order = np.argsort(first)
         numbers = np.empty(len(distinct), np.int64)
         ordered = distinct[order]
-        # Numbers of a precision and times in a unit are not those of Python.
+        # Numbers of a precision and times in a unit are not Python's.
         numbers[order] = self._numbers(list(ordered) if column.dtype.kind in "fmM" else ordered.tolist())
         return numbers[places.reshape(-1)]
 
@@ -132,9 +132,9 @@ class Numbering:
 
 
 def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
-    """Number the labels of rows by first appearance.
+    """Assign numbers to the labels of rows, by first appearance.
 
-    Labels are `Runs`, or what `canonical_label` takes. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
+    Labels are `Runs`, or labels for `canonical_label`. Returns int64 of shape (n_rows,), codes 0, 1, …, by the
     first appearance of persons; with ``invalid="drop"``, -1 for a row of nobody. Raises ValueError if there is not one
     label for each row, or (with "raise") a label is missing or of another type.
     """

@@ -1,4 +1,4 @@
-"""Find the columns of a table by its header, the first line of a file.
+"""Find the columns of a table by its header, the first line.
 
 Names of columns are public: they are the same for every record that the table could hold. So messages list them. The
 first line of a file without a header is a record, and such a line is not shown if it does not look like names.
@@ -19,7 +19,7 @@ _EXPECTED = "expected commas, semicolons, tabs or bars between columns"
 
 
 def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
-    """Choose the delimiter that makes the most columns, from the header by each.
+    """Choose the delimiter that makes the most columns of the header.
 
     Raises ValueError if two delimiters make equally many columns, or another character seems to be the delimiter.
     """
@@ -34,7 +34,7 @@ def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
 
 
 def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
-    """Find the places of columns; ValueError, with the names that there are, if one is missing."""
+    """Find the places of columns; ValueError, with their names, if one is missing."""
     listed = list(names)
     for name in columns:
         if listed.count(name) > 1:
@@ -60,7 +60,7 @@ def missing_column(name: str, names: Sequence[Any]) -> str:
 
 
 def _are_names(names: Sequence[Any]) -> bool:
-    """Tell whether these can be names of columns, rather than the cells of a record."""
+    """Tell whether these can be names of columns, not a record's cells."""
     texts = [str(name).strip() for name in names]
     filled = [text for text in texts if text]
     short = all(len(text) <= _LONGEST and len(text.split()) <= 6 and "\n" not in text for text in filled)

@@ -1,4 +1,4 @@
-"""Read IDX files, the format of MNIST, and make binary images of them."""
+"""Read IDX files, the format of MNIST, and make binary images."""
 
 import gzip
 import math
@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 def read_idx(path: PathLike) -> np.ndarray:
-    """Read an IDX file, plain or gzip, as an array of its shape.
+    """Read an IDX file, plain or gzip, as an array.
 
     The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
     as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte order.

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-#: Stretches that are nearer to each other are asked for as one: a disk passes over so much as fast as it finds a place.
+#: Stretches that are nearer to each other are requested as one: a disk passes over this distance as fast as it finds a
+#: place.
 _GAP = 1 << 17
 
-#: Files, and first bytes and ends of what they hold of rows.
+#: Files, and first bytes and ends of their rows.
 Places = Callable[[np.ndarray], Iterator[tuple[Path, np.ndarray, np.ndarray]]]
 
 
@@ -29,7 +30,7 @@ class ReadAhead:
         self.reached(int(rows[0]))
 
     def reached(self, row: int) -> None:
-        """A row has had its turn: ask for those of the next window, if half of the last one is used."""
+        """Note that a row was read; request the next window in time."""
         with self._lock:
             end = int(np.searchsorted(self._rows, row)) + self._window
             part = self._rows[self._asked : end]

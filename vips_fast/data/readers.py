@@ -1,8 +1,8 @@
-"""Readers of count files, and the one door to corpora of any kind.
+"""Readers of count files, and the one entry to all corpora.
 
 Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
 ValueError that names the file and, where the fault is in its form, the line; the contents of a line are never shown,
-since they are private. ``vocabulary`` and ``invalid`` mean in every reader what they mean in `load_corpus`.
+since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
 """
 
 import os
@@ -61,7 +61,7 @@ def load_corpus(
     vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
         The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
     format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "xlsx", "folder"} or None
-        None looks at the contents: at those of a file for counts where no ``text`` is given.
+        None looks at the contents, and only at those of a file of counts if no ``text`` is given.
     n_features : int or None
         Number of words, for formats that do not say it (LDA-C) and as a check for the others.
     text : str, sequence of str or None
@@ -95,9 +95,9 @@ def load_corpus(
 
 
 def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
-    """Whether what `load_corpus` would read with these arguments are raw records, and not counts.
+    """Tell whether `load_corpus` would read raw records, and not counts.
 
-    Raises ValueError for an unknown format, for columns of counts, and where the format cannot be told; OSError if the
+    Raises ValueError for an unknown format, for columns of counts, and if the format cannot be told; OSError if the
     file does not open.
     """
     if format is not None:
@@ -117,7 +117,7 @@ def read_sparse(
 
     Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
     ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
-    ``max_bytes``, and MemoryError, are those of `read_npz`; other errors those of `load_corpus`.
+    ``max_bytes``, and MemoryError, are as in `read_npz`, other errors as in `load_corpus`.
     """
     words = _given(vocabulary)
     arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
@@ -155,7 +155,7 @@ def read_sparse(
 
 
 def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
-    """Read counts in the format of UCI's bag-of-words collection; errors as in `load_corpus`.
+    """Read counts in UCI's bag-of-words format; errors as in `load_corpus`.
 
     Three lines with the number of documents, of words and of entries, then a line "document word count" for each
     entry, numbered from 1.
@@ -169,9 +169,9 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
 
 
 def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
-    """The documents of a docword file in their order, some at a time; their counts are not checked.
+    """Yield the documents of a docword file in order, counts unchecked.
 
-    Raises what `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
+    Raises as `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
     """
     with naming(path), open_text(path) as file:
         header: list[int] = []
@@ -191,7 +191,7 @@ def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
 def _docword_entries(
     file: Any, header: list[int], drop: bool = False
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Counts, documents and words, from 0, of a block of lines at a time; the header's three numbers come first.
+    """Yield counts, documents and words, from 0, by blocks of lines.
 
     With ``drop`` the document of a broken line is invalid, if the line names one.
     """
@@ -220,7 +220,7 @@ def _docword_entries(
 
 
 def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np.ndarray, int]:
-    """Entries of a block of lines, shape (n, 3), from 1, and how many lines there are; the header takes its numbers."""
+    """Yield entries of blocks of lines, (n, 3), from 1, with numbers of lines."""
     numbers = parse(block, first_line)
     values, lines = numbers.values, numbers.lines + first_line
     while len(header) < 3 and len(values):
@@ -240,7 +240,7 @@ def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np
 
 
 def _docword_line(line: bytes, header: Sequence[int]) -> bytes:
-    """Replace a broken entry: by an invalid count of its document, or by nothing."""
+    """Replace a broken entry by an invalid count, or by nothing."""
     fields = line.split()
     if not fields or not _INTEGER.fullmatch(fields[0]) or not 1 <= int(fields[0]) <= header[0]:
         return b""
@@ -265,9 +265,9 @@ def count_pieces(
     n_features: int | None = None,
     invalid: str = "raise",
 ) -> tuple[tuple[str, ...] | None, Iterator[Any]]:
-    """The words of a file of counts, if any, and its documents, a docword file's some at a time.
+    """Return the words of a count file, if any, and its documents.
 
-    Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read. With
+    Arguments and errors are the same as of `load_corpus`, with errors of `docword_pieces` as it is read. With
     ``invalid="drop"``, which insists on no order, a docword file is read as a whole.
     """
     if (format or _guess(Path(path))) == "docword" and invalid == "raise":
@@ -322,12 +322,12 @@ def read_ldac(
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
-    """The three arrays whose parts are given."""
+    """Return the three arrays whose parts are given."""
     return map(np.concatenate, zip(*parts or [(np.zeros(0, dtype),) * 3], strict=True))
 
 
 def _has_too_many_rows(n_documents: int, n_entries: int) -> bool:
-    """Row offsets take memory whether or not a row has entries, so a wrong number could ask for all there is."""
+    """Tell whether the row offsets would take all memory."""
     return n_documents >= min(2**31, 10**6 + 1000 * n_entries)
 
 
@@ -339,7 +339,7 @@ def _check_header(n_documents: int, n_words: int, n_entries: int) -> None:
 
 
 def _triples(values: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Entries of a docword block, shape (n, 3), once its lines have three numbers each."""
+    """Reshape a docword block to (n, 3), three numbers a line."""
     n = values.shape[0]
     whole = n - n % 3
     first, second, third = (lines[k:whole:3] for k in range(3))
@@ -356,7 +356,7 @@ def _triples(values: np.ndarray, lines: np.ndarray) -> np.ndarray:
 def _ldac_block(
     block: bytes, first_line: int, n_features: int
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """The parts that `_ldac_lines` finds in a block, and how many lines there are."""
+    """Yield the parts that `_ldac_lines` finds, with numbers of lines."""
     numbers = parse(block, first_line, colons=True)
     found = _ldac_lines(numbers, first_line)
     if len(found[1]) and found[1].max() >= n_features:
@@ -365,7 +365,7 @@ def _ldac_block(
 
 
 def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The number of pairs of each LDA-C line (-1 for a blank one), and the columns and counts of all."""
+    """Parse LDA-C lines: pairs a line (-1 if blank), columns and counts."""
     wrong = "expected N word:count ... with N pairs"
     values, lines = numbers.values, numbers.lines
     per_line = np.bincount(lines, minlength=numbers.n_lines)
@@ -404,7 +404,7 @@ def _name(path: Any) -> str:
 
 
 def _guess(path: Path) -> str:
-    """The format that a file's beginning looks like."""
+    """Return the format that a file's beginning looks like."""
     if path.is_dir():
         return "folder"
     with naming(path), open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Raw records in, some at a time: CSV, JSON Lines, Parquet, folders of texts, standard input, tables in memory.
+"""Raw records, some at a time, from files, folders, standard input or memory.
 
 CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell: pyarrow's
 readers quote the row, know no line, let a quote out of place and other encodings pass, and refuse a row larger than
@@ -16,7 +16,7 @@ import os
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,7 @@ from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
 from .excel import is_excel, sheet_rows
+from .frames import is_stream, table_columns
 from .groups import Numbering
 from .header import DELIMITERS, find_delimiter, places_of
 from .schema import BROKEN
@@ -44,7 +45,7 @@ _CHUNK = 1 << 20
 _BAD = "\udc80"
 #: Advice about the encoding that is most often another one.
 _WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
-#: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
+#: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
 
@@ -82,8 +83,9 @@ def read_batches(
     source : path-like, "-", table or iterable of str
         A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), a folder, whose .txt files
         at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
-        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. Or any iterable
-        of strings, which are the only column.
+        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query of
+        DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
+        read batch by batch. Or any iterable of strings, which are the only column.
     columns : sequence of str
         The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
     texts : sequence of str
@@ -104,7 +106,7 @@ def read_batches(
         is not valid CSV ends with its first line, so that it takes no other record with it.
     progress : function or None
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
-        standard input the size is 0, and the bytes are those of its text.
+        standard input the size is 0, and the bytes come from its text.
 
     Raises OSError if a file does not open, ImportError if pyarrow is missing, and ValueError if the source has not
     the columns, is empty, is no whole gzip or Parquet file, or (with "raise") a record is broken.
@@ -113,7 +115,7 @@ def read_batches(
     if format is not None:
         check_choice("format", format, RECORD_FORMATS)
     if not isinstance(source, (str, os.PathLike)):
-        yield from _checked(_in_memory(source, columns, batch_rows), texts, drop)
+        yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
         return
     with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
         read, size, tell = [0], 0, None
@@ -152,7 +154,7 @@ def read_batches(
 
 
 def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
-    """Names of the columns of a file with a header (CSV, Parquet or Excel) or of a table in memory.
+    """Name the columns of a file with a header, or of a table.
 
     No row is looked at. Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has
     no header.
@@ -176,7 +178,7 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
 
 
 def is_utf8(path: str | os.PathLike[str]) -> bool:
-    """Read a whole file of texts, and tell whether it is UTF-8 or has a mark that says UTF-16.
+    """Read a file of texts; tell whether it is UTF-8, or marked UTF-16.
 
     The answer depends on the records. Parquet and Excel files know their encoding.
     """
@@ -213,9 +215,9 @@ class Records:
             object.__setattr__(self, "text", (self.text,))
 
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
-        """Texts and numbers of persons, some at a time; from the beginning, where the source can be read again.
+        """Yield texts and persons' numbers, from the beginning if it can.
 
-        Numbers are by the first appearance of persons. Raises what `read_batches` raises, and ValueError if there are
+        Numbers are by the first appearance of persons. Raises as `read_batches` does, and ValueError if there are
         no records or, with its number, a record has no person; with invalid="drop" it is then an empty one of person
         -1, nobody.
         """
@@ -244,10 +246,10 @@ class Records:
             raise ValueError(f"{_name(self.source)}: has no records")
 
     def corpus(self, vocabulary: Vocabulary, analyzer: Any = None, *, vocabulary_size: int = 8000) -> Corpus:
-        """Counts of a public vocabulary's tokens, a document for each record, with ``groups`` where persons are known.
+        """Count a public vocabulary's tokens by record, with ``groups`` of persons.
 
-        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` are those of
-        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts only a batch of the records is held.
+        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` have the meaning in
+        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts, memory holds only a batch of the records.
         """
         words = public_vocabulary(vocabulary, analyzer, size=vocabulary_size)
         codes: list[np.ndarray] = []
@@ -278,7 +280,7 @@ def _broken() -> Iterator[None]:
 
 
 def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
-    """Lines of a text file, with their line breaks; ``read[0]`` takes the bytes that were read.
+    """Yield lines of a text file with their breaks; count bytes in ``read[0]``.
 
     With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
     """
@@ -312,7 +314,7 @@ def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Ite
 
 
 def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Iterator[tuple[int, list[str] | None]]:
-    """Number of the last line of each row, and its cells; blank lines are passed over.
+    """Yield each row's last line number and cells, without blank lines.
 
     With ``drop`` the cells are None for the first line of a row that is not valid; the next row begins behind it.
     """
@@ -345,8 +347,8 @@ def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Itera
 
 
 def _header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str], list[str]]:
-    """Find the delimiter with which the header has the columns, the header, and the lines that were read."""
-    # A header may be quoted over several lines: what the attempts have read is kept for the next.
+    """Find the delimiter by the columns; return header and read lines too."""
+    # A header may be quoted over several lines: each attempt leaves its lines for the next.
     read: list[str] = []
 
     def kept() -> Iterator[str]:
@@ -469,7 +471,7 @@ def _parquet_module() -> Any:
 def _parquet(
     file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, drop: bool, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Batches of rows; ``read[0]`` takes the file's bytes by the share of its rows, as it is read to and fro."""
+    """Yield batches of rows; ``read[0]`` counts the file's bytes by rows."""
     parquet = _parquet_module()
     import pyarrow
 
@@ -496,7 +498,7 @@ def _parquet(
 
 
 def _cells(column: Any, drop: bool) -> list[Any]:
-    """Make a list of a Parquet column; with ``drop``, what is not UTF-8 is `BROKEN`."""
+    """Make a list of a Parquet column; ``drop`` makes bad UTF-8 `BROKEN`."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -514,21 +516,24 @@ def _decoded(cell: bytes) -> Any:
 
 
 def _names(table: Any) -> list[Any]:
-    for attribute in ("column_names", "columns"):
-        if hasattr(table, attribute):
-            return list(getattr(table, attribute))
-    return list(table)
+    names = table_columns(table)
+    return list(table) if names is None else names
 
 
-def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Batches of a table, or of an iterable of texts."""
-    if not (isinstance(source, Mapping) or hasattr(source, "columns") or hasattr(source, "column_names")):
+def _in_memory(
+    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
+) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Read a table or an iterable of texts in batches."""
+    if table_columns(source) is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
         yield from _batched(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
         places_of(columns, _names(source))
+        if is_stream(source):
+            yield from _stream(source, columns, batch_rows, drop)
+            return
         cells = {name: source[name] for name in columns}
         if len(set(map(len, cells.values()))) > 1:
             raise ValueError("columns are of different lengths")
@@ -538,8 +543,36 @@ def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator
             yield range(first + 1, last + 1), {name: _slice(cells[name], first, last) for name in columns}
 
 
+def _stream(
+    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
+) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Read a query, a lazy frame or a stream, one batch at a time.
+
+    A source that fails on its way raises ValueError, since its rows until then are not the table. Its own message may
+    quote cells, and is not repeated.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise missing_package("a stream of Arrow", "pyarrow", "tables") from None
+    first = 1
+    try:
+        if hasattr(source, "collect_batches"):
+            frames = source.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
+            parts = (part for frame in frames for part in frame.to_arrow().to_batches(batch_rows))
+        else:
+            parts = iter(pyarrow.RecordBatchReader.from_stream(source))
+        for part in parts:
+            for start in range(0, part.num_rows, batch_rows):
+                some = part.slice(start, batch_rows)
+                yield range(first, first + some.num_rows), {n: _cells(some.column(n), drop) for n in columns}
+                first += some.num_rows
+    except Exception as error:  # of any library's own kind
+        raise ValueError(f"the stream broke off ({type(error).__name__}); expected a whole table") from None
+
+
 def _slice(column: Any, first: int, last: int) -> list[Any]:
-    """Some cells of a column as a list; what is missing is None."""
+    """List some cells of a column; a missing cell is None."""
     if hasattr(column, "iloc"):
         part = column.iloc[first:last]
         return list(part.astype(object).where(part.notna(), None))

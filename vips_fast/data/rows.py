@@ -1,4 +1,4 @@
-"""Rows of a matrix as the models of binary and of numeric records read them."""
+"""Rows of a matrix, for models of binary and of numeric records."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ def binary_records(
     owner: str = "SigmoidBeliefNetwork",
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check records whose entries are 0 and 1: booleans or numbers of any width, shape (n, J), dense or sparse.
+    """Check records of 0 and 1, shape (n, J), dense or sparse.
 
     `n_features` is the number of columns to insist on, None takes any; `name` and `owner`, the estimator that expects
     them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros that is marked
     as not usable, and says nothing about it. ``least_rows=0`` takes a matrix without rows too.
 
-    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared where nothing had to be
+    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be
     converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".
 
     Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width
@@ -58,7 +58,7 @@ def binary_records(
 
 
 def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise") -> tuple[Any, np.ndarray | None]:
-    """Finite numbers, as canonical CSR or a C-contiguous array of float32 or float64; and which rows are usable.
+    """Convert to finite numbers, as CSR or dense; mark usable rows.
 
     With ``invalid="drop"`` a row that holds NaN or infinity becomes one of zeros that is not usable; None: all are.
     Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
@@ -91,7 +91,7 @@ def _owners(X: Any) -> np.ndarray:
 
 
 def _matrix(X: Any, n_features: int | None, name: str, owner: str, drop: bool, least_rows: int) -> Any:
-    """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
+    """Check for booleans or real numbers (n, J), with sound index arrays."""
     if not sparse.issparse(X):
         X = dense_array(X, name, drop)
     check_shape(X.shape, n_features, name, owner, least_rows)

@@ -1,6 +1,6 @@
-"""What the columns of a table are, said in public before any row is read.
+"""A public description of a table's columns, before any row is read.
 
-A schema fixes how each cell becomes numbers, from public bounds and lists of values alone. Nothing is learned from the
+A schema fixes how each cell becomes numbers, from public bounds and lists of values. Nothing is learned from the
 rows, so an encoding spends no privacy, and a row's is the same in any company. The file is TOML, a table a column in
 the order of the features::
 
@@ -32,7 +32,7 @@ the order of the features::
     kind = "ignore"
 
 A category may have a ``reference``, the value that the effects of its other values are measured from; by default its
-first. ``missing`` and ``unknown`` say what becomes of a cell without a value and of one that is not among ``values``:
+first. ``missing`` and ``unknown`` decide about a cell without a value and about one that is not among ``values``:
 "refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
 ``name=?`` and ``name=*``.
 """
@@ -191,13 +191,13 @@ class Column:
         return tuple(made)
 
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
-        """Number of each cell's value among ``values``, negative where it has none."""
+        """Find the number of each cell's value among ``values``, negative without one."""
         known = {value: code for code, value in enumerate(self.values)}
         codes = (_MISSING if is_null(cell, nulls) else known.get(text_of(cell), _UNKNOWN) for cell in _listed(cells))
         return np.fromiter(codes, dtype=np.int64)
 
     def numbers(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The cells as float64, unbounded, and codes: 0, or negative where a cell is no finite number."""
+        """Convert cells to float64 and codes, negative if a cell is refused."""
         array = cells if isinstance(cells, np.ndarray) else None
         if array is not None and array.dtype.kind in "iufb":
             values = array.astype(np.float64)
@@ -217,13 +217,13 @@ class Column:
         return np.where(codes == 0, values, 0.0), codes
 
     def _pointed(self, cell: Any) -> Any:
-        """Write a decimal comma as a point; None for a text without such a number."""
+        """Write a decimal comma as a point; None for other texts."""
         if self.decimal == "." or not isinstance(cell, str):
             return cell
         return cell.replace(".", "").replace(",", ".") if _COMMAS.fullmatch(cell.strip()) else None
 
     def encode(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Entries and their places among `features`, one a cell, and codes, negative where the cell is refused."""
+        """Encode cells as entries, places among `features`, and codes."""
         if self.kind == "number":
             values, codes = self.numbers(cells, nulls)
             assert self.low is not None and self.high is not None
@@ -296,7 +296,7 @@ class Schema:
         return math.sqrt(len(self.names))
 
     def without(self, *names: str | None) -> Schema:
-        """The schema without these columns, such as a label."""
+        """Return the schema without these columns, such as a label."""
         return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
 
     def encode(
@@ -307,11 +307,11 @@ class Schema:
         where: str = "row",
         lines: Sequence[int] | None = None,
     ) -> sparse.csr_array:
-        """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.
+        """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)).
 
         ``cells`` maps each of `names` to a list or array of texts, numbers or missing values (None, NaN), equally many.
         A cell that the schema refuses ends the encoding, or with ``invalid="nan"`` becomes NaN, for an estimator's own
-        ``invalid`` to settle. For messages, ``where`` is what a row is called, and ``lines`` its number in place of
+        ``invalid`` to settle. For messages, ``where`` is the name of a row, and ``lines`` its number in place of
         that from 0.
 
         Raises ValueError if a column is missing, or a cell is refused. The message has row and column, never the cell.
@@ -347,16 +347,16 @@ class Schema:
         table, columns = np.stack(entries, axis=1), np.stack(places, axis=1)
         present = table != 0
         indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-        # Some users of sparse matrices, such as liblinear, read int32 indices alone.
+        # Some users of sparse matrices, such as liblinear, read only int32 indices.
         dtype = np.int32 if indptr[-1] <= INT32_MAX else np.int64
         matrix = (table[present], columns[present].astype(dtype), indptr.astype(dtype))
         return sparse.csr_array(matrix, shape=(len(table), start))
 
     def label(self, name: str, cells: Any, *, counts: bool = False) -> np.ndarray:
-        """A column as y of a fit.
+        """Return a column as y of a fit.
 
         It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
-        for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number. Raises ValueError
+        for a cell with another value; with ``counts`` float64, NaN for one that is no number. Raises ValueError
         if the column is of another kind or not in the schema.
         """
         column = self[name]
@@ -369,7 +369,7 @@ class Schema:
         return np.asarray(np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)])
 
     def to_toml(self) -> str:
-        """The text that `parse` reads."""
+        """Return the text that `parse` reads."""
         lines = [] if self.nulls == {""} else [f"nulls = {json.dumps(sorted(self.nulls))}", ""]
         for column in self.columns:
             lines.append(f"[columns.{_quoted(column.name)}]")
@@ -382,7 +382,7 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """The schema in a text of TOML; ValueError for one that is none."""
+        """Read the schema in a text of TOML; ValueError for other texts."""
         try:
             said = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -406,7 +406,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
-        """The schema in a file; OSError or ValueError, with its path."""
+        """Return the schema in a file; OSError or ValueError, with its path."""
         with naming(path):
             try:
                 return cls.parse(Path(path).read_bytes().decode("utf-8"))
@@ -415,7 +415,7 @@ class Schema:
 
 
 def draft(names: Iterable[str]) -> str:
-    """A template of a schema for columns of these names, to be filled in from what is publicly known of them."""
+    """Write a template of a schema, to fill in from public knowledge."""
     head = (
         "# Fill in from public knowledge, never from the rows. kind is one of\n"
         "#   number (low, high; centred = false for amounts from 0), category (values; reference = the one that\n"
@@ -427,14 +427,14 @@ def draft(names: Iterable[str]) -> str:
 
 
 def text_of(cell: Any) -> str:
-    """A cell as it is compared with the schema's values."""
+    """Return a cell as it is compared with the schema's values."""
     if isinstance(cell, (float, np.floating)) and cell == int(cell if math.isfinite(cell) else 0):
         cell = int(cell)
     return str(cell).strip()
 
 
 def is_null(cell: Any, nulls: frozenset[str]) -> bool:
-    """Whether a cell has no value: None, NaN, or one of ``nulls``."""
+    """Tell whether a cell is empty: None, NaN, or one of ``nulls``."""
     if isinstance(cell, str):
         return cell.strip() in nulls
     # A value that does not equal itself, or cannot say (pandas' NA), is a missing one.

@@ -22,7 +22,7 @@ _LONGEST = 5000
 
 
 def segmenter_of(language: str | None) -> str | None:
-    """Find the segmenter of a language; None for a language that is written with spaces."""
+    """Find the segmenter of a language; None for languages with spaces."""
     return next((name for name, (_, one) in SEGMENTERS.items() if one == language), None)
 
 

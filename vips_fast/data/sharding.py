@@ -30,7 +30,7 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and where there are some n labels,
+    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and if there are some n labels,
     numbers or strings, and n labels of persons (`vips_fast.data.groups.canonical_label`).
     """
 
@@ -40,11 +40,11 @@ class Batch(NamedTuple):
 
 
 def draw_bins(n_units: int, n_bins: int) -> np.ndarray:
-    """A bin from 0 to n_bins − 1 for each unit, int64, from fresh words of the operating system.
+    """Draw each unit's bin from 0 to n_bins − 1, int64.
 
     Every unit's bin is uniform and independent of all else, exactly. Let w be uniform on 0 … 2^64 − 1 and
-    L = t ⌊2^64 / t⌋. Words w ≥ L are drawn again; given w < L, w is uniform on L numbers, of which every residue
-    modulo t has ⌊2^64 / t⌋, so w mod t is uniform. Nothing of the unit enters. This is what the accounting of random
+    L = t ⌊2^64 / t⌋. Words w ≥ L are drawn again; given w < L, w is uniform on L numbers. Every residue modulo t has
+    ⌊2^64 / t⌋ of them, so w mod t is uniform. Nothing of the unit enters. This is what the accounting of random
     allocation assumes; the words are not kept.
     """
     limit = np.uint64((2**64 // n_bins * n_bins - 1) % 2**64)
@@ -89,7 +89,7 @@ def write_shards(
     vocabulary : sequence of str or None
         The public word of each column.
     files : mapping from name to text, or None
-        Public files that are kept beside the rows, such as ``schema.toml``.
+        Public files to lie beside the rows, such as ``schema.toml``.
 
     Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
     range, there are no rows, batches do not fit each other, or values are invalid.
@@ -124,7 +124,7 @@ def write_shards(
 
 @contextmanager
 def _folder(path: Path) -> Iterator[Path]:
-    """A folder to be filled, which gets its name when it is."""
+    """Make a folder that gets its name when it is done."""
     folder = new_folder(path)
     try:
         yield folder
@@ -141,7 +141,7 @@ class _Persons:
         self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
 
     def add(self, labels: Any) -> np.ndarray:
-        """Number some labels, from 1; errors as in `Numbering`."""
+        """Assign numbers to some labels, from 1; errors as in `Numbering`."""
         self._parts.append(self._numbering(labels) + 1)
         return self._parts[-1]
 
@@ -171,7 +171,7 @@ class _Rows:
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
 
     def small(self) -> "_Rows":
-        """The same, in the smallest types."""
+        """Return the same, in the smallest types."""
         body = self.body
         parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))
         return replace(self, body=cast(Parts, parts) if isinstance(body, tuple) else parts[0])
@@ -235,7 +235,7 @@ def _checked(
 def _order(
     corpus: ShardedCorpus, codes: np.ndarray | None, n_bins: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Rows in the order that they shall have, where each unit's end, and where each bin of units begins."""
+    """Order rows; return where each unit ends and each bin begins."""
     n_units = corpus.n_rows if codes is None else int(codes.max(initial=-1)) + 1
     bin_of = np.zeros(n_units, np.int64) if n_bins is None else draw_bins(n_units, n_bins)
     units = np.argsort(bin_of, kind="stable")
@@ -250,7 +250,7 @@ def _order(
 def _ordered(
     corpus: ShardedCorpus, order: np.ndarray, ends: np.ndarray, codes: np.ndarray | None, size: int
 ) -> Iterator[_Rows]:
-    """The rows of a corpus in another order; a piece ends where a unit does."""
+    """Yield the rows in another order, in pieces of whole units."""
     step = max(1, size * corpus.n_rows // max(1, sum(file.stat().st_size for file in corpus.path.rglob("*.npy"))))
     whole = {name: column for name in ("labels", "usable") if (column := getattr(corpus, name)) is not None}
     first = 0
@@ -265,7 +265,7 @@ def _ordered(
 
 
 def smallest(array: np.ndarray) -> np.ndarray:
-    """The same numbers in the smallest of uint8, uint16, int32, uint32 and int64 that holds them; else as they are."""
+    """Convert numbers to the smallest integer type that holds them."""
     if array.dtype.kind not in "iuf" or not len(array) or not 0 <= array.min() <= array.max() < 2**62:
         return array
     if array.dtype.kind == "f" and (np.signbit(array).any() or (array != np.trunc(array)).any()):
@@ -283,14 +283,14 @@ def _write(
     files: Mapping[str, str],
     bins: np.ndarray | None = None,
 ) -> None:
-    """Shards of the pieces, none of which is divided, then the manifest: a folder without one does not open."""
+    """Write shards of whole pieces, and last the manifest."""
     shards: list[dict[str, Any]] = []
     held: list[_Rows] = []
     size, single, width = 0, True, 0
     for piece in pieces:
         width, single = piece.n_features, single and piece.arrays()["values"].dtype == np.float32
         piece = piece.small()
-        # As many bytes as it will have, nearly: a shard's type is that of its largest number.
+        # About its final size in bytes: the largest number of a shard decides its type.
         stored = sum(array.nbytes for array in piece.arrays().values())
         if held and size + stored > limit:
             shards.append(_shard(folder, len(shards), held))

@@ -1,8 +1,8 @@
-"""Corpora on disk: shards that are mapped into memory, of which only the rows that are asked for are read.
+"""Corpora on disk: shards that are mapped into memory and read row by row, on request.
 
 A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files: of counts and other
-sparse rows ``values``, ``indices`` and ``indptr``, of dense rows ``values`` alone; and, one entry a row, ``labels``,
-``persons`` and ``usable`` where there are any. numpy maps such files with no further package. (Arrow would need one,
+sparse rows ``values``, ``indices`` and ``indptr``, of dense rows only ``values``; and, one entry a row, ``labels``,
+``persons`` and ``usable`` if there are any. numpy maps such files with no further package. (Arrow would need one,
 and Zarr unpacks what it reads into memory.) Numbers stand in the smallest type that holds them.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
@@ -33,12 +33,11 @@ VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
 KINDS = ("counts", "numbers", "binary")
 SPARSE, DENSE = {"values", "indices", "indptr"}, {"values"}
 
-#: Shards that are mapped at a time: rows are asked for in the order of the disk.
+#: Shards that are mapped at a time: rows are read in the order of the disk.
 _OPEN = 8
 #: Bytes of rows that are worked on in one piece, or asked for ahead of their turn.
 PIECE, _AHEAD = 1 << 23, 1 << 26
-#: What is given back begins so many bytes before what was read: a fault may map all of a large page of the cache, and
-#: rows are asked for in ascending order.
+
 _BEHIND = 1 << 21
 
 
@@ -52,7 +51,7 @@ class Mapped(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """That of a ``.npy`` file."""
+        """Map a ``.npy`` file."""
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         return cls(path, array.view(np.ndarray), array.base, array.offset)
 
@@ -207,7 +206,7 @@ class ShardedCorpus:
         return any(name in shard["arrays"] for shard in self._shards)
 
     def _column(self, name: str) -> np.ndarray | None:
-        """One entry a row, in memory; True in shards that have none."""
+        """Read one entry a row, in memory; True for shards without one."""
         if not self._has(name):
             return None
         shards = ((self._open(k), b - a) for k, (a, b) in enumerate(self.partitions))
@@ -241,7 +240,7 @@ class ShardedCorpus:
         return self.path / str(self._shards[k]["name"]) / f"{name}.npy"
 
     def _open(self, k: int) -> dict[str, Mapped]:
-        """The arrays of a shard. What is not asked for any more is not mapped any more."""
+        """Map the arrays of a shard, and drop maps out of use."""
         with self._lock:
             found = self._mapped.pop(k, None)
             if found is None:
@@ -256,7 +255,7 @@ class ShardedCorpus:
         return found
 
     def _split(self, rows: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Shards of ascending rows: which, where among the rows, and their numbers within it."""
+        """Yield shards of ascending rows, with places and numbers of rows."""
         if len(rows) and not 0 <= rows[0] <= rows[-1] < self.n_rows:
             raise IndexError(f"rows: expected numbers of rows of {self.path}")
         cuts = np.searchsorted(rows, self._edges)
@@ -265,7 +264,7 @@ class ShardedCorpus:
             yield k, part, rows[part] - self._edges[k]
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """Stored entries of some rows, int64; of dense ones the number of columns."""
+        """Count stored entries of some rows, int64; dense ones have all."""
         out = np.full(len(rows), self.n_features, np.int64)
         if not self.sparse:
             return out
@@ -383,7 +382,7 @@ def is_sharded(path: Any) -> bool:
 
 
 def bin_count(path: Any) -> int | None:
-    """Count the bins of a path's shards; None if it is no folder of shards."""
+    """Count the bins of a path's shards; None without shards."""
     return len(_read_manifest(Path(path) / MANIFEST)["bins"] or [0]) - 1 if is_sharded(path) else None
 
 

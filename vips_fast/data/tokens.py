@@ -37,7 +37,7 @@ _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT = re.compile(r"\d")
 #: Pieces of texts whose tokens are remembered: some 20 MB.
 _REMEMBERED = 1 << 18
-#: Characters whose pieces are held at one time: few enough for the processor's second cache.
+#: Characters whose pieces are in memory at one time: few enough for the processor's second cache.
 _AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
 
@@ -54,7 +54,7 @@ def _pattern() -> re.Pattern[str]:
 
 @cache
 def _marks_in_a_row() -> re.Pattern[str]:
-    """More than 30 characters whose NFKD begins with a non-starter; its group is the first 30."""
+    """Compile a pattern of over 30 marks; its group has 30."""
     nfkd = partial(unicodedata.normalize, "NFKD")
     marks = "".join(c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(nfkd(c)[0]))
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
@@ -88,7 +88,7 @@ _lemmas: dict[str, Callable[[str], str]] = {}
 
 
 def _registered(lemmas: str | Callable[[str], str]) -> str:
-    """Give the name of a function, which is known from now on; ImportError for the name of an unknown one."""
+    """Give a function's name, from now on known; ImportError if unknown."""
     name = lemmas if isinstance(lemmas, str) else f"{lemmas.__module__}:{lemmas.__qualname__}"
     if not isinstance(lemmas, str) and "<" not in name:
         _lemmas[name] = lemmas
@@ -98,7 +98,7 @@ def _registered(lemmas: str | Callable[[str], str]) -> str:
 
 
 def _lemma_of(lemma: Callable[[str], str], token: str) -> str:
-    """Give a token's base form, or the token itself if the function fails: no error depends on a text."""
+    """Give a token's base form, or the token if the function fails."""
     try:
         made = lemma(token)
     except Exception:
@@ -118,7 +118,7 @@ class Analyzer:
         a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
         words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, the first 30 are kept.
         The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra "segment").
-        "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
+        "paper": only a to z, as in the paper's code ("T4" becomes "t").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}
@@ -132,7 +132,7 @@ class Analyzer:
         A public function from a word to its base form, such as "ran" to "run". Files keep its name only. To use such a
         file, give the function to an analyzer of this process first.
 
-    Raises ValueError for a setting that is none of these.
+    Raises ValueError for other settings.
     """
 
     words: str = "unicode"
@@ -187,7 +187,7 @@ class Analyzer:
         return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
 
     def tokens_of(self, piece: bytes) -> list[str]:
-        """The words of one piece, less those that the settings leave out."""
+        """Find the words of a piece that the settings leave."""
         text = piece.decode()
         lemma = None if self.lemmas is None else _lemmas[str(self.lemmas)]
         if piece.isalnum() and lemma is None:  # only ASCII letters and digits: one word
@@ -202,7 +202,7 @@ class Analyzer:
         return [token for token in found if self._kept(token)]
 
     def _found(self, text: str) -> list[str]:
-        """Find the words of a normal text, with the segmenter where there are no spaces."""
+        """Find the words of a normal text, segmented if without spaces."""
         if self.words not in SEGMENTERS:
             return _pattern().findall(text)
         segment, words = load_segmenter(self.words), []
@@ -219,7 +219,7 @@ class Analyzer:
         return self.numbers == "mixed" and any(map(str.isalpha, token))
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, for JSON."""
+        """Return the settings, for JSON."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("lemmas", None)}
 
     @classmethod
@@ -280,7 +280,7 @@ class _Pieces:
         return numbers[:found], ends
 
     def since(self, first: int) -> list[bytes]:
-        """The pieces from one number on."""
+        """Return the pieces from one number on."""
         begin = int(self._ends[first - 1]) if first else 0
         return self._known[begin : self.size].tobytes().split(_APART)[:-1]
 
@@ -313,7 +313,7 @@ class TokenIndex:
         return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
     def _learned(self, piece: bytes) -> int:
-        """The code of a piece that is new."""
+        """Return the code of a piece that is new."""
         words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]  # only where it is an Analyzer
         numbers = [n for n in map(self._number, words) if n >= 0]
         if len(numbers) < 2:
@@ -342,7 +342,7 @@ class TokenIndex:
         return np.concatenate([*found, ids]), np.concatenate(([0], np.cumsum(lengths)))
 
     def _parts(self, text: str) -> Iterator[str]:
-        """A text, cut where white space is if it is very long; n-grams would not survive that."""
+        """Cut a very long text at white space, unless it has n-grams."""
         at = 0
         while self._by_pieces and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE)):
             yield text[at : space.end()]
@@ -350,7 +350,7 @@ class TokenIndex:
         yield text[at:]
 
     def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the tokens of all texts, and how many each text has."""
+        """Number the tokens of all texts, and count them by text."""
         if not self._by_pieces:
             tokens = [self.analyzer(text) if text else () for text in texts]
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)
@@ -381,7 +381,7 @@ class TokenIndex:
 def token_columns(vocabulary: Iterable[str], analyzer: Any = None) -> dict[str, int]:
     """Column of each token that an analyzer can produce.
 
-    A vocabulary's words go through the analyzer's own normalisation. Where two of them become one, the first has the
+    A vocabulary's words go through the analyzer's own normalization. Where two of them become one, the first has the
     counts; a word that becomes none, or more than ``ngrams`` words, never occurs. Raises ValueError if no word can
     occur.
     """

@@ -1,4 +1,4 @@
-"""What arguments and results are to a type checker: shapes and dtypes, so that it sees no Any in a user's program."""
+"""Shapes and dtypes of arguments and results, for a type checker."""
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .shards import ShardedCorpus
 
-#: float64 arrays with one index, with two, and with as many as the docstring says.
+#: float64 arrays with one index, with two, and with the number that the docstring states.
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

@@ -13,7 +13,7 @@ from .vocabulary import PathLike
 
 
 def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
-    """The vectors of ``words`` in a file in the text format of word2vec, fastText (``.vec``) or GloVe, plain or gzip.
+    """Read the vectors of ``words`` from a file of word2vec's, fastText's or GloVe's format.
 
     Each line holds a word and its d numbers, with spaces between; a first line of two whole numbers, how many words
     there are and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as they are, the first
@@ -36,7 +36,7 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
                         continue
                     d = len(_vector(line, len(fields) - 1, number))
                 v = columns.get(word)
-                # A line of more fields is that of a phrase which begins with the word.
+                # A line of more fields belongs to a phrase which begins with the word.
                 if v is not None and v not in found and len(line.split()) <= d + 1:
                     found[v] = _vector(line, d, number)
             if d > 0 and len(found) == len(columns):
@@ -51,7 +51,7 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
 
 
 def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> int:
-    """Write a file that `load_word_vectors` reads, and replace one that is there; the number of words that are in it.
+    """Write a file for `load_word_vectors`; return its number of words.
 
     ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, which the
     format cannot store, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
@@ -72,7 +72,7 @@ def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> i
 
 
 def _vector(line: bytes, d: int, number: int) -> np.ndarray:
-    """The d numbers behind the word of a line."""
+    """Return the d numbers behind the word of a line."""
     fields = line.split()
     try:
         vector = np.array(fields[1:], dtype=np.float32)

@@ -23,7 +23,7 @@ _PUBLIC = "public:"
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
-    """The words of a file, UTF-8, plain or gzip: one on each line, that of line k (from 0) for column k.
+    """Read the words of a file; line k names column k.
 
     Raises OSError if the file does not open, and ValueError if it is empty, not UTF-8, or has a blank or repeated
     line.
@@ -36,7 +36,7 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
 
 
 def parse_vocabulary(text: str) -> tuple[str, ...]:
-    """Read the words of a text, one on each line; ValueError if it is empty or has a blank or repeated line."""
+    """Read a text's words, one a line, without blank or repeated lines."""
     seen: dict[str, int] = {}
     lines = text.rstrip().split("\n")
     for number, line in enumerate(lines, 1):
@@ -50,7 +50,7 @@ def parse_vocabulary(text: str) -> tuple[str, ...]:
 
 
 def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int = 8000) -> tuple[str, ...]:
-    """The words of the columns, from what is public.
+    """Read the words of the columns from a public source.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
         The words themselves, a file with one on each line, or a language's commonest words by the package `wordfreq`
         (the extra "text"), such as "public:en".
     analyzer : as for `vips_fast.data.tokens.as_analyzer`
-        Of a frequency list only what it can find in a text is taken, and so no stop words.
+        Of a frequency list it takes only words that it can find in a text, and so no stop words.
     size : int
         How many words of a frequency list are taken.
 
@@ -71,7 +71,7 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
         listed = _wordfreq(language, vocabulary).top_n_list(language, 10**7)
         tokens, found = as_analyzer(analyzer), dict[str, None]()
         for word in listed:
-            # n-grams of a list of words are none of the language's.
+            # n-grams of a list of words are not the language's.
             words = tokens.unigrams(word) if isinstance(tokens, Analyzer) else tokens(word)
             if len(words) == 1:
                 found.setdefault(words[0])
@@ -102,7 +102,7 @@ def word_frequencies(words: Sequence[str], language: str) -> np.ndarray:
 
 
 def _wordfreq(language: str, given: str) -> Any:
-    """Import the package of word lists; ValueError if it does not have a language."""
+    """Import the package of word lists; ValueError for a missing language."""
     wordfreq = _package("wordfreq")
     # For other languages the package would take the nearest that it has.
     if language not in wordfreq.available_languages():
@@ -112,7 +112,7 @@ def _wordfreq(language: str, given: str) -> Any:
 
 def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
     """A public list of words to leave out: a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as
-    "public:en", of the package `stop-words` (the extra "text"). Errors are those of `public_vocabulary`.
+    "public:en", of the package `stop-words` (the extra "text"). Errors are the same as of `public_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
         return load_vocabulary(listed)
@@ -137,7 +137,7 @@ def count_matrix(
 ) -> sparse.csr_array:
     """Count a vocabulary's tokens in each text.
 
-    ``batches`` gives some texts at a time, None for an empty one; beside the result only one batch is held.
+    ``batches`` gives some texts at a time, None for an empty one; beside the result, memory holds only one batch.
     ``vocabulary`` has the token of each column (`vips_fast.data.tokens.token_columns`), and others leave no trace;
     ``analyzer`` is as for `vips_fast.data.tokens.as_analyzer`.
 
@@ -192,7 +192,7 @@ class PurchasedCounts(sparse.csr_array):  # type: ignore[misc]  # scipy has no t
 
 
 def _carrying(name: str) -> Any:
-    """Wrap a method of `scipy.sparse.csr_array`: a matrix that it returns carries the purchase."""
+    """Wrap a method of `scipy.sparse.csr_array`, so that the result carries the purchase."""
     plain = getattr(sparse.csr_array, name)
 
     @functools.wraps(plain)
@@ -229,7 +229,7 @@ def remember_purchase(vocabulary: Any) -> None:
 
 
 def warn_of_purchase(n_columns: int) -> None:
-    """Warn if columns without a purchase are as many as a vocabulary that this process purchased."""
+    """Warn if columns equal in number a vocabulary that this process purchased."""
     if any(len(vocabulary.get_feature_names_out()) == n_columns for vocabulary in list(_purchasers)):
         warnings.warn(UNCARRIED.format(n_columns), stacklevel=5)
 
@@ -249,6 +249,6 @@ class _Growing:
         self._size = end
 
     def whole(self) -> np.ndarray:
-        """All of them."""
+        """Return all entries."""
         self._array.resize(self._size, refcheck=False)
         return self._array

@@ -35,7 +35,7 @@ def packaged_model() -> Path | None:
 
 
 def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:
-    """Compute word vectors from the files of a model of the BERT family.
+    """Word vectors from the files of a BERT model.
 
     The folder has ``vocab.txt`` and ``model.safetensors``. Returns float32 of shape (len(words), d). A word that no
     pieces make up is tried without its accents, and then has a row of NaN. Raises OSError if a file does not open, and
@@ -53,7 +53,7 @@ def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> W
 
 
 def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> dict[str, np.ndarray]:
-    """Read tensors of a file in the format safetensors, whose head describes each.
+    """Read tensors of a safetensors file, whose head describes each.
 
     A name is the end of one tensor's name. None in a shape stands for any size of 1 or more. Raises ValueError if a
     tensor is missing, is not of its shape, is cut off or has entries that are not finite.
@@ -85,7 +85,7 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> di
 
 
 def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
-    """Find the rows of a text's pieces; none if a part of it is no piece."""
+    """Find the rows of a text's pieces, none if one is unknown."""
     found = list[int]()
     for part in word.split():
         first = 0

@@ -1,4 +1,4 @@
-"""What a stranger can run without data of their own: docstrings, which every Python has, and data of scikit-learn's."""
+"""Data for strangers: Python's docstrings, and data of scikit-learn."""
 
 from .docstrings import PACKAGES, STOP_WORDS, docstrings_corpus, language_reference_words
 from .packaged import breast_cancer, digits

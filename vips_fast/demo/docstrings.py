@@ -22,8 +22,8 @@ from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
 #: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
-#: that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
-#: package has.
+#: that other packages of an environment do not change the corpus, and begins with packages that every environment of
+#: this package has.
 PACKAGES = tuple(
     """
     numpy scipy matplotlib numba llvmlite autodp tqdm PIL fontTools pip setuptools Cython sklearn pandas sympy
@@ -52,7 +52,7 @@ _WORD = re.compile(r"[a-z]{3,}")
 
 
 def language_reference_words() -> tuple[str, ...]:
-    """The demo's vocabulary: the words of Python's language reference.
+    """Return the demo's vocabulary: the words of Python's language reference.
 
     Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
     Raises ModuleNotFoundError if this Python was installed without `pydoc_data`.
@@ -69,12 +69,11 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
     """Docstrings of the standard library and of installed packages as a corpus.
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
-    identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
-    where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
-    of more than that, those with the smallest SHA-256 of their text are kept. The same installation gives the same
-    corpus; `details` has the number of documents of each package, and `groups` numbers the source file that each was
-    found in first.
+    identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
+    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Installed packages
+    follow the standard library, in the order of `packages`, until there are `max_documents`; of more than that, it
+    takes those with the smallest SHA-256 of their text. The same installation gives the same corpus; `details` has the
+    number of documents of each package, and `groups` numbers the source file that each was found in first.
 
     Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
     sources).
@@ -110,7 +109,7 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Syntax trees have no cycles, and looking for some takes as long as parsing."""
+    """Turn garbage collection off: syntax trees have no cycles to find."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -142,7 +141,7 @@ def _sources(root: str) -> Iterator[str]:
 
 
 def _docstrings(path: str) -> Iterator[str]:
-    """Docstrings of one source file, outermost first; none if it cannot be parsed."""
+    """Read a source file's docstrings, outermost first, or none."""
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -167,7 +166,7 @@ def _docstrings(path: str) -> Iterator[str]:
 
 
 def _blocks(node: ast.AST) -> Iterator[ast.AST]:
-    """Classes and functions right below a node, also those in if, try and with."""
+    """Yield classes and functions right below a node, through if and try."""
     for field in ("body", "handlers", "cases", "orelse", "finalbody"):
         for child in getattr(node, field, ()):
             if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -37,7 +37,7 @@ def breast_cancer() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
 
 
 def digits() -> np.ndarray:
-    """Handwritten digits of 8 x 8 pixels: uint8 of shape (1797, 64), 1 where a pixel is at least half black.
+    """Load handwritten digits of 8 x 8 pixels: uint8 (1797, 64).
 
     Raises ImportError without scikit-learn.
     """

@@ -71,3 +71,12 @@ class RunningAverage:
         if noise_sd < 0 or not 0 <= weight <= 1:
             raise ValueError("state: 'average_law' is out of its range")
         self.values, self.noise_sd, self.initial_weight = values, noise_sd, weight
+
+
+def averaged_variance(rate: Schedule, n_steps: int) -> float:
+    """Compute the variance of the average of ``n_steps`` unit noises, of which the first step replaces the start."""
+    variance = 0.0
+    for step in range(n_steps):
+        share = 1.0 if step == 0 else rate.rate(step)
+        variance = (1 - share) ** 2 * variance + share**2
+    return variance

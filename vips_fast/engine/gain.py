@@ -46,6 +46,11 @@ class GainScore(ABC):
 
     #: Candidates that are compared.
     n_candidates: int = 1
+    #: The bound of a unit's nats, and the predictions that it is brought to; 1 predicts one thing of each unit.
+    nats: float = NATS
+    most: float = MOST
+    #: The bound of each of the last two entries, over the bound of nats.
+    rest: float = 1.0
 
     @property
     def cells(self) -> int:
@@ -63,17 +68,18 @@ class GainScore(ABC):
     def bounded(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
         """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
 
-        ``nats`` are (n, J); ``predicted``, (n,), are shares of `MOST`. ``more``, (n,), is at most 1; None takes the
-        largest square of the nats. Rows with an invalid number are 0. Each entry is at most the clip over the root of
-        J + 2, and one of a candidate's two entries is 0. So the norm is at most the clip.
+        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the
+        largest square of the nats. Rows with an invalid number are 0. With r = ``rest`` an entry of nats is at most the
+        clip over the root of J + 2 r^2, and one of a candidate's two entries is 0. The last two are at most r times
+        that. So the norm is at most the clip.
         """
-        count = self.n_candidates
-        nats = np.clip(nats, -NATS, NATS)
+        count, most = self.n_candidates, self.nats
+        nats = np.clip(nats, -most, most)
         out = np.empty((len(nats), self.cells))
         out[:, :count], out[:, count:-2] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
-        out[:, -2] = NATS * predicted
-        out[:, -1] = NATS * (np.max((nats / NATS) ** 2, axis=1) if more is None else more)
-        out *= clip * (_BELOW / (NATS * (count + 2) ** 0.5))
+        out[:, -2] = most * self.rest * predicted
+        out[:, -1] = most * self.rest * (np.max((nats / most) ** 2, axis=1) if more is None else more)
+        out *= clip * (_BELOW / (most * (count + 2 * self.rest**2) ** 0.5))
         out[~np.isfinite(out).all(axis=1)] = 0.0
         return out
 
@@ -93,19 +99,27 @@ class Score:
     more: float
 
     @classmethod
-    def read(cls, values: np.ndarray, noise_sd: float, clip: float, units: float | None = None) -> Self:
+    def read(
+        cls,
+        values: np.ndarray,
+        noise_sd: float,
+        clip: float,
+        units: float | None = None,
+        score: type[GainScore] | GainScore = GainScore,
+    ) -> Self:
         """Read a score from the noised mean of contributions, (2J + 2,).
 
-        A finished model's score has the expected number of ``units`` that were asked.
+        A finished model's score has the expected number of ``units`` that were asked. ``score`` made them.
         """
-        number = (len(values) - 2) // 2
-        factor = NATS * (number + 2) ** 0.5 / (clip * _BELOW)
+        number, most, rest = (len(values) - 2) // 2, score.nats, score.rest
+        factor = most * (number + 2 * rest**2) ** 0.5 / (clip * _BELOW)
         nats = np.asarray(values) * factor
-        predicted, more = nats[-2] * MOST / NATS, nats[-1] / NATS
+        predicted, more = nats[-2] * score.most / (most * rest), nats[-1] / (most * rest)
         nats = nats[:number] - nats[number : 2 * number]
         if units is not None:
-            more = (max(more * NATS**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
-        return cls(nats, noise_sd * factor * 2**0.5, max(float(predicted), 1.0), float(more))
+            more = (max(more * most**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
+        predicted = 1.0 if score.most == 1 else max(float(predicted), 1.0)
+        return cls(nats, noise_sd * factor * 2**0.5, predicted, float(more))
 
     @classmethod
     def restore(cls, state: np.ndarray) -> Self:
@@ -123,8 +137,9 @@ class Score:
 
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
-        # The number of predictions has noise too, which matters for a large gain.
+        # The number of predictions has noise too, which matters for a large gain, unless it is 1.
         rate = min(abs(float(self.nats[candidate])) / self.predicted, _MOST_NATS) * MOST / NATS
+        rate *= self.predicted != 1.0
         sd = (self.sd**2 * (1.0 + rate**2 / 2.0) + (self.more**2 if finished else 0.0)) ** 0.5
         nats = np.clip(self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd, -NATS, NATS)
         return FoundGain(*np.maximum(1.0 - np.exp(-nats / self.predicted), -1.0).tolist())

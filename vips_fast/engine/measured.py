@@ -41,7 +41,7 @@ class ScoreStep:
         """
         values = release.units.reshape(-1)[: self.score.cells] * (release.scale / self._share)
         asked = None if units is None else units * self._share
-        return Score.read(values, release.noise_sd / self._share, self._clip, asked)
+        return Score.read(values, release.noise_sd / self._share, self._clip, asked, self.score)
 
 
 class MeasuredModel(Model):

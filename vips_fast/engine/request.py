@@ -86,11 +86,14 @@ class RunForecast:
         The forecast in one line.
     warning : type of Warning or None
         The category to warn with if the run is hopeless; None if it is not.
+    worth : {"useful", "weak", "noise", ""}
+        The expected verdict (`vips_fast.models.verdict`); "" if nothing predicts it.
     """
 
     gain: float
     text: str
     warning: type[Warning] | None = None
+    worth: str = ""
 
     def __str__(self) -> str:
         return self.text

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, repeats
+from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
@@ -381,7 +381,7 @@ def warn_of_persons(source: Any, invalid: str) -> None:
         names = list(named_columns(source) or ())
     for name in filter(names_persons, names):
         with contextlib.suppress(ValueError, OSError, ImportError):
-            known = invalid == "drop"
+            known = invalid == "drop" or reads_once(source)
             if known or repeats(batch[name] for batch in read_batches(source, [name])):
                 said = "looks like a person's" if known else "repeats"
                 warnings.warn(f"column {name!r} {said}: rows of one person? give person={name}", stacklevel=2)

@@ -29,6 +29,7 @@ from ..data import (
     public_vocabulary,
     stop_words,
 )
+from ..data.frames import reads_once
 from ..data.groups import group_codes
 from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
@@ -232,7 +233,12 @@ class TextFile:
         return Records(self.path, *columns, self.format, self.encoding, self.invalid, progress)
 
     def count(self) -> int:
-        """Count the persons, or the records without persons."""
+        """Count the persons, or the records without persons.
+
+        Raises ValueError for a source that would be gone after it.
+        """
+        if reads_once(self.path):
+            raise ValueError("n_records=None: a stream can be read once only; expected the number")
         n = persons = 0
         for texts, numbers in self.records().batches():
             n, persons = n + len(texts), max(persons, 1 + max(numbers or (-1,)))
@@ -311,8 +317,9 @@ class _Purchase:
 
     def _check(self) -> None:
         source, model = self._source, self._model
-        if isinstance(source.path, str) and source.path == "-":
-            raise ValueError("-: standard input can be read once only; expected a file, or a public vocabulary")
+        if reads_once(source.path):
+            what = "-: standard input" if isinstance(source.path, str) else "records: a stream"
+            raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
         if source.features is not None:
             raise ValueError(f"features={source.features}: expected only with a public vocabulary")
         if model.epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):

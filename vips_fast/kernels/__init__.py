@@ -1,4 +1,4 @@
-"""The hand-optimized kernels behind a thin, checked Python interface; `reference` has their twins in plain numpy."""
+"""Hand-optimized kernels behind a checked Python interface, with numpy twins in `reference`."""
 # ruff: noqa: F403
 
 from importlib.util import find_spec

@@ -32,7 +32,7 @@ def checked_spacing(
     low: float = MIN_SPACING,
     high: float = MAX_SPACING,
 ) -> float:
-    """The given spacing, or for None the one that `noise_spacing` chooses without noise, if the kernels take it.
+    """Check the given spacing, or choose one for None, without noise.
 
     ``clip_norm`` is the L2 bound C > 0 of one record's contribution, ``least_units`` the least C/g (the largest is
     below 2^31 for every kernel); ``low`` and ``high`` are the range of the spacing. Raises ValueError with the
@@ -53,7 +53,7 @@ def checked_spacing(
 
 
 def noise_spacing(noise_sd: float, clip_norm: float) -> float:
-    """Lattice spacing for sums that get noise of standard deviation ``noise_sd``, 0 for a sum that is not private.
+    """Choose the lattice spacing for sums with noise of standard deviation ``noise_sd``.
 
     g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard deviation. Where the noise is so small that
     C/g would pass 2^30, C > 0 being the L2 bound ``clip_norm`` of one record's contribution, g is 2^-30 of the clip
@@ -66,7 +66,7 @@ def noise_spacing(noise_sd: float, clip_norm: float) -> float:
 
 
 def count_spacing(max_document: float, total: float) -> float:
-    """Find the finest spacing that lets unclipped statistics of counts fit 62 bits.
+    """Find the finest spacing that fits unclipped statistics in 62 bits.
 
     ``max_document`` and ``total`` are the largest numbers of words of a document, and of all documents together.
     """

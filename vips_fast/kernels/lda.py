@@ -35,7 +35,7 @@ def _real_dtype(dtype: DTypeLike) -> np.dtype:
 
 
 def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarray:
-    """Boundaries of blocks of documents of about block_nnz entries (at least one document each)."""
+    """Bound blocks of documents of about block_nnz entries, at least one."""
     n_docs = len(indptr) - 1
     cost = indptr + DOCUMENT * np.arange(n_docs + 1)
     edges = [0]
@@ -48,7 +48,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 
 
 def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1) -> np.ndarray:
-    """Word-major table, (V, K padded to cache lines), each word's row divided by its sum, which cancels in phi.
+    """Make the word-major table (V, padded K), each row divided by its sum.
 
     Raises ValueError if an entry of ``exp_elog_beta``, (K, V) float64, is not in [0, 1e300].
     """
@@ -131,7 +131,7 @@ def estep_blocks(
 
 
 def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Contiguous CSR arrays of types that can be converted; their entries are checked block by block."""
+    """Make contiguous CSR arrays; their entries are checked by blocks."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
         if array.ndim != 1:
@@ -154,7 +154,7 @@ def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tu
 
 
 def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
-    """Refuse counts of documents, those of row pointers, that are negative, not finite, or too many."""
+    """Refuse row pointers' numbers that are negative, not finite, or too large."""
     if not len(counts):
         return
     # Negative numbers are large ones without their sign; NaN fails both comparisons.
@@ -168,7 +168,7 @@ def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
 
 
 def _converted(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) -> np.ndarray:
-    """Convert an array to this type, in a buffer: fresh memory costs more."""
+    """Convert an array to this type, in a reused buffer."""
     if array.dtype == dtype:
         return array
     buffer = buffers.get(dtype)

@@ -109,7 +109,7 @@ class Lattice(NamedTuple):
 
 
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
-    """Validate design rows and responses once, before any number is computed from them.
+    """Validate design rows and responses once, before any computation.
 
     X is (n, d), an array or scipy sparse matrix: float32 and float64 stay, integers and booleans become float64.
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
@@ -170,7 +170,7 @@ def triangle_size(n_features: int) -> int:
 
 
 def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0) -> np.ndarray:
-    """Unpack a symmetric matrix from its upper triangle, (d (d + 1) / 2,), row after row.
+    """Unpack a symmetric matrix from its upper triangle, row by row.
 
     ``off_diagonal`` is a factor of the entries off the diagonal.
     """

@@ -15,7 +15,7 @@ LARGE, HUGE = 2**20, 2**22
 
 
 def zeros_on_line(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
-    """Zeros in an array that begins on a cache line, on large pages where they help; untouched pages take no memory."""
+    """Make zeros that begin on a cache line, on large pages."""
     dtype = np.dtype(dtype)
     size = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
     raw = np.zeros(size + (HUGE if LARGE <= size < HUGE else LINE), dtype=np.uint8)

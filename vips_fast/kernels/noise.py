@@ -56,7 +56,7 @@ def _checked_size(size: Any) -> tuple[int, ...]:
 
 
 def _checked_key(key: Any) -> None:
-    """Refuse a malformed test key before anything is done; the key is not shown."""
+    """Refuse a malformed test key first, without showing it."""
     if key is not None and not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
     if key is not None and memoryview(key).nbytes != 32:
@@ -197,7 +197,7 @@ def symmetric_gaussian(
     n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
+    """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place.
 
     The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only.
     With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
@@ -263,7 +263,7 @@ def symmetric_gaussian(
 
 
 def _row_edges(d: int, n_threads: int) -> list[int]:
-    """Boundaries of blocks of rows with about equal parts of the upper triangle: multiples of the kernel's 32 rows."""
+    """Bound blocks of rows with about equal parts of the upper triangle."""
     n_blocks = 1 if n_threads == 1 else 4 * n_threads
     edges = [0]
     for k in range(1, n_blocks):

@@ -103,14 +103,14 @@ def address(name: str) -> int:
 
 
 def signature(name: str) -> Signature:
-    """Make a kernel's Numba signature, pointers as ``voidptr``; ValueError for an unknown name."""
+    """Make a kernel's Numba signature, pointers as ``voidptr``."""
     returns, *arguments = _kinds(_checked_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
-    """Make the dtype of a structure such as "vf_lda_params"; ValueError for an unknown name."""
+    """Make the dtype of a structure such as "vf_lda_params"."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
     kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
@@ -139,7 +139,7 @@ def status_message(status: int) -> str:
 
 @intrinsic
 def null(typingctx: Any) -> Any:
-    """Make the null pointer, for an optional array; inside of ``@njit`` code only."""
+    """Make the null pointer, for an optional array inside of ``@njit`` code."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_constant_null(types.voidptr)

@@ -25,7 +25,7 @@ _FEW = 1 / 7
 
 @cache
 def _thread_controller(scipy: bool) -> Any:
-    """threadpoolctl's view of the loaded BLAS libraries, with or without SciPy's; None if it is not installed."""
+    """Return threadpoolctl's view of the loaded BLAS libraries, or None."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
@@ -35,7 +35,7 @@ def _thread_controller(scipy: bool) -> Any:
 
 @contextmanager
 def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
-    """Limit BLAS to one thread for work on matrices of dimension d < 512, where threadpoolctl is installed.
+    """Limit BLAS to one thread for matrices of dimension d < 512.
 
     Gives `scipy.linalg.lapack`; without ``scipy``, which takes a while to import, None, and limits only NumPy's BLAS.
     """
@@ -47,11 +47,11 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
-    """Nearest symmetric matrix, in Frobenius norm, with no eigenvalue below ``floor``, a finite number.
+    """Project to the nearest symmetric matrix without eigenvalues below ``floor``.
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``, within d 2^-50 max|w| in each entry.
     Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues; if none is below, A itself
-    is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorisation.
+    is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorization.
 
     A is (d, d) float64, symmetric and finite; it is not changed. The result is exactly symmetric; rounding can leave
     its eigenvalues below ``floor`` by d 2^-50 max|w|. Raises ValueError or TypeError if an argument is not as said, and
@@ -89,7 +89,7 @@ def _fortran(A: np.ndarray) -> np.ndarray:
 
 
 def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
-    """`psd_project` without its checks; None for floor I, where a Cholesky factorisation shows that nothing is above.
+    """Project without checks; None for floor I without eigenvalues above it.
 
     Rows' entries on and right of the diagonal are read, and in the result only they are set unless the rest of A is its
     mirror image.
@@ -144,7 +144,7 @@ def diagonals(matrices: np.ndarray) -> np.ndarray:
 
 
 def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
-    """Symmetric matrices, (..., d, d) float64, with eigenvalues below ``least`` raised to it, all at once.
+    """Raise eigenvalues below ``least`` to it, for symmetric matrices (..., d, d).
 
     `psd_project` for many small matrices: without its checks, and by one batched eigendecomposition.
     """
@@ -156,7 +156,7 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
 def solve_repaired(
     moments: np.ndarray, least: float, extra: np.ndarray, right: np.ndarray, lapack: ModuleType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve (F(M_j) + diag(e_j)) x = r for many j, F the repair of `floor_spectrum`.
+    """Solve (F(M_j) + diag(e_j)) x = r for many j.
 
     Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then ``np.linalg.solve(A, right)``, (m, d, r),
     and the diagonals of ``np.linalg.inv(A)``, (m, d).
@@ -188,7 +188,7 @@ def _require(info: int, routine: str) -> None:
 
 
 def _count_below(diagonal: np.ndarray, beside: np.ndarray, floor: float) -> int:
-    """Count a tridiagonal matrix's eigenvalues below floor: negative pivots of T - floor I."""
+    """Count a tridiagonal matrix's eigenvalues below floor, by negative pivots."""
     below, pivot = 0, 1.0
     # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
     with np.errstate(over="ignore", divide="ignore"):
@@ -203,7 +203,7 @@ def _count_below(diagonal: np.ndarray, beside: np.ndarray, floor: float) -> int:
 def _tridiagonal_eigenpairs(
     diagonal: np.ndarray, beside: np.ndarray, first: int, last: int, lapack: ModuleType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenpairs first .. last - 1 in ascending order, vectors as Fortran-ordered columns."""
+    """Find eigenpairs first .. last - 1, ascending, with Fortran-ordered vectors."""
     d = len(diagonal)
     stevd = getattr(lapack, "dstevd", None)  # absent from older SciPy
     if stevd is not None and last - first > _FEW * d:

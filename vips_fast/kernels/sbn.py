@@ -31,7 +31,7 @@ MAX_PAIR_SCALE = 2**22
 
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
-    """Make a workspace of the kernel ``kind`` (pg_f32, pg_f64, quadratic, moments or gram) for each thread."""
+    """Make a workspace of the kernel ``kind`` for each thread."""
     kernel, _, real = kind.partition("_")
     sizes = (n_hidden,) if kernel == "gram" else (n_visible, n_hidden)
     size = getattr(native, f"sbn_{kernel}_workspace")(*sizes, *([real == "f32"] if real else []), isa=isa)
@@ -39,7 +39,7 @@ def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: st
 
 
 def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
-    """Copy a (J, K) array to hidden-unit-major (K, stride) order, padded with zeros."""
+    """Copy (J, K) to hidden-unit-major (K, stride) order, padded with zeros."""
     table = zeros_on_line((w.shape[1], native.sbn_stride(w.shape[0])), dtype)
     table[:, : w.shape[0]] = w.T
     return table
@@ -69,7 +69,7 @@ def _binary(y: Any) -> np.ndarray:
 
 
 def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Check what both sweeps take: records, weights of as many visible units, sweeps and threads."""
+    """Check the arguments of both sweeps: records, weights, sweeps and threads."""
     records, weights = _binary(y), np.asarray(w, dtype=np.float64)
     if weights.ndim != 2 or 0 in weights.shape:
         raise ValueError(f"w has shape {weights.shape}: expected two dimensions of at least 1")
@@ -93,7 +93,7 @@ def sbn_pg(
     n_threads: int = 1,
     isa: str | None = None,
 ) -> SbnEStep:
-    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound: ``z`` (n, K) and ``xi`` (n, J), float64.
+    """Compute mean-field q(z) of a belief network by the Polya-Gamma bound.
 
     From z = start, (K,) in [0, 1] and the same for each record, ``n_sweeps`` >= 0 sweeps of z_k = sigmoid(d_k), k =
     0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed before
@@ -133,7 +133,7 @@ def sbn_quadratic(
     n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Mean-field q(z), (n, K) float64, of a sigmoid belief network under a bound whose curvature all records share.
+    """Compute mean-field q(z) of a belief network by a shared curvature.
 
     With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
     Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
-    """Number of threads to use: a positive number, or all processors that this process may use for -1.
+    """Count the threads to use: a positive number, or -1 for all.
 
     None takes the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset); ``name`` is the argument's in messages.
     Raises ValueError if the number is 0 or below -1, or the environment variable is not a number.
@@ -75,7 +75,7 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], object]
 
 
 def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int], Result]) -> list[Result]:
-    """``[work(first, last, worker), ...]`` for the ranges of ``size`` that make up 0..n, in their order.
+    """Run ``work(first, last, worker)`` for ranges of ``size`` in 0..n, in order.
 
     What is summed over the list has the same bits for any number of threads.
     """

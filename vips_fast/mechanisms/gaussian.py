@@ -21,7 +21,7 @@ class GaussianMechanism:
     mechanism, so every bound for the Gaussian holds.
 
     ``noise_multiplier`` is the standard deviation over ``sensitivity``, the L2 sensitivity of the sum under the
-    sampler's neighbouring relation; 0 adds nothing (not private). ``clip_norm`` is the L2 bound of one contribution,
+    sampler's neighboring relation; 0 adds nothing (not private). ``clip_norm`` is the L2 bound of one contribution,
     below 2^31 lattice units: sums of up to 2^31 contributions then stay below 2^62, and so does the noise.
 
     Raises ValueError if a number is out of range, or the noise too large for a contribution to be seen on its lattice.
@@ -53,11 +53,11 @@ class GaussianMechanism:
 
     @property
     def spacing(self) -> float:
-        """Lattice spacing, a power of two, from public numbers alone."""
+        """Lattice spacing, a power of two, from public numbers."""
         return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the C-contiguous int64 sum, in place, in one draw.
+        """Add this release's noise to the int64 sum, in one draw.
 
         With `key` None a fresh one comes from the operating system; 32 bytes make the noise reproducible, and worthless
         (tests only).

@@ -6,7 +6,7 @@ from ..accounting.selection import stopping_probability
 
 
 def number_of_runs(mean: float, shape: float | None, word: int) -> int:
-    """Draw the number of runs of `RepeatAndSelectEvent` from a uniform integer in [0, 2^128).
+    """Draw the runs of `RepeatAndSelectEvent` from an integer below 2^128.
 
     Poisson of this mean if `shape` is None, else truncated negative binomial (Papernot & Steinke 2022, definition
     1). It is the inverse of the distribution function, in decimal numbers of 60 digits: the draw differs from the

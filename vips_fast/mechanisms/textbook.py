@@ -1,7 +1,7 @@
 """Textbook mechanisms: each returns a release together with its event.
 
 Float noise of the usual samplers leaks (Mironov 2012), so no float is noised here. Values are truncated to a
-power-of-two lattice, the sensitivity grows by what truncation can move, and the noise is an exactly rounded sample:
+power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample:
 rounding an integer plus a continuous sample is post-processing of the continuous mechanism, so the event's bounds hold
 word for word. Random bits come from the operating system; there is no seed.
 
@@ -36,7 +36,7 @@ def _finite(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def bernoulli_exp(a: int, b: int) -> bool:
-    """True with probability exp(-a / b), 0 <= a <= b (Canonne, Kamath & Steinke 2020, alg. 1).
+    """Return True with probability exp(-a / b) (Canonne, Kamath & Steinke 2020).
 
     The first k with a failed Bernoulli(a / (b k)) is odd with probability exp(-a / b).
     """
@@ -62,7 +62,7 @@ def _exponential_floor(scale: int) -> int:
 
 
 def rounded_laplace(scale: int) -> int:
-    """A Laplace variate of integer scale, rounded to the nearest integer, exactly.
+    """Draw a Laplace variate of integer scale, rounded exactly.
 
     For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)); given that, E - 1/2 is exponential again,
     and rounding E is 1 + its floor.
@@ -130,7 +130,7 @@ def gaussian_mechanism(
 
 
 def randomized_response_truth_probability(epsilon: float, n_categories: int = 2) -> float:
-    """Probability of the true answer in epsilon-DP K-ary response: e^eps / (K - 1 + e^eps).
+    """Compute the true answer's probability in K-ary response: e^eps / (K - 1 + e^eps).
 
     Rounded down, so that the response is never less private than `epsilon` says.
     """
@@ -146,7 +146,7 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
 def randomized_response(
     categories: ArrayLike, truth_probability: float, n_categories: int = 2
 ) -> tuple[NDArray[np.int64], RandomizedResponseEvent]:
-    """K-ary randomised response of each individual (Kairouz, Oh & Viswanath 2016, section 3).
+    """Randomize the K-ary response of each individual (Kairouz et al. 2016).
 
     `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
     `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
@@ -181,7 +181,7 @@ def _words(n: int) -> NDArray[np.uint64]:
 
 
 def randomized_response_frequencies(reported: ArrayLike, event: RandomizedResponseEvent) -> NDArray[np.float64]:
-    """Unbiased estimate of the category frequencies, float64 of shape (K,), from an int array of randomised responses.
+    """Estimate category frequencies (K,) without bias from randomized responses.
 
     They sum to 1, and entries may be negative. Post-processing.
     """

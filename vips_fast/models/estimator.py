@@ -74,11 +74,16 @@ class PrivateEstimator(Fitted):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
+    @property
+    def _has_score(self) -> bool:
+        """Whether the settings make a model that has a score."""
+        return True
+
     def _whole_schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Schedule a whole fit, whose last step may be a score of the finished model."""
         schedule = self._schedule(public, terms)
         asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
-        if schedule is None or not terms.noised or asked is False:
+        if schedule is None or not terms.noised or asked is False or not self._has_score:
             return schedule
         return replace(schedule, measured=schedule.n_steps >= (2 if asked else MEASURED))
 

@@ -72,6 +72,8 @@ OWN = Family(
     title="A model of one's own",
     variants=(
         "models.examples:BinomialRegression",
+        "models.examples:FactorAnalysis",
+        "models.examples:HiddenMarkovModel",
         "models.examples:LinearRegression",
         "models.examples:ProbabilisticPCA",
     ),
@@ -170,6 +172,7 @@ FAMILIES = (
         title="Tables of topics",
         classes=("models.tables:TopicTables",),
         text="tables.csv",
+        inputs=(COLUMNS,),
         part="report.parts.tables:Tables",
         adapter="audit.adapters:TablesAdapter",
     ),

@@ -4,13 +4,40 @@ import logging
 import warnings
 from collections.abc import Callable
 
-from ..engine.request import RunForecast
+from ..engine.averaging import Schedule, averaged_variance
+from ..engine.model import Model
+from ..engine.request import RunForecast, RunSchedule
 
 _log = logging.getLogger(__name__)
 
 
 class HopelessWarning(UserWarning):
     """Nothing that a fit learns can be expected to be more than noise."""
+
+
+#: Part of a model's least signal below which a run is hopeless.
+HOPELESS = 1.0
+
+
+def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: int) -> float:
+    """Compute the noise in an entry of the averaged mean of ``n_steps`` releases, over the bound of a record."""
+    size = model.sensitivity(schedule.sampler.relation) / model.clip / schedule.sampler.expected_batch_size
+    return float(schedule.noise_multiplier * size * averaged_variance(rate, n_steps) ** 0.5)
+
+
+def by_signal(signal: float, least: float, enough: float, what: str) -> RunForecast:
+    """Forecast a run of a model by the size of what it can find, over the noise.
+
+    Below ``least`` no run found ``what``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
+    data that the limits were fitted on, and others.
+    """
+    if signal < HOPELESS * least:
+        helps = f"{least / signal:.2g} times the records or the epsilon, or fewer components"
+        text = f"forecast: mostly noise; {what} cannot be found. What helps: {helps}"
+        return RunForecast(signal, text, HopelessWarning, "noise")
+    if signal < enough:
+        return RunForecast(signal, f"forecast: weak; only {what} that stand out can be found", None, "weak")
+    return RunForecast(signal, f"forecast: useful, if the records have {what}", None, "useful")
 
 
 def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:

@@ -11,6 +11,8 @@ from ..engine.gain import FoundGain
 
 #: A gain that matters.
 _LEAST = 0.02
+#: Half widths of an interval by which a gain has to be above `_LEAST`: noise passes for a gain in 1 fit of 200.
+_SURE = 1.6
 #: With a lower end below it, the noise hides whether there is a gain.
 _UNSURE = -0.1
 
@@ -57,7 +59,9 @@ class Verdict:
                 return cls("", found, clear, "")
             return cls("noise", found, clear, f"Verdict: mostly noise. {_count(clear, feature)}")
         if found.low > _LEAST:
-            worth, advice = ("useful", "") if readable else ("weak", "good for prediction, not for reading")
+            sure = found.gain - _SURE * (found.gain - found.low) > _LEAST
+            worth = "useful" if readable and sure else "weak"
+            advice = "" if readable else "good for prediction, not for reading"
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
             reads = clear is not None and readable
@@ -66,7 +70,7 @@ class Verdict:
             worth = "weak" if reads or likely else "noise"
             uncertain = f"little or not better ({found.low:.0%} to {found.high:.0%})"
             gain = uncertain if found.high > _LEAST else "no better"
-        head = "mostly noise" if worth == "noise" else f"{worth}{': ' if advice else ''}{advice}"
+        head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."
         return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
 
@@ -74,7 +78,12 @@ class Verdict:
         return self.text
 
 
+def words_of_worth(worth: str) -> str:
+    """Write a worth as a verdict and a forecast say it."""
+    return "mostly noise" if worth == "noise" else worth
+
+
 def _count(clear: int | None, feature: str) -> str:
     if clear == 1:
         return f"1 {feature} stands clear of the noise."
-    return f"{clear or 'No'} different {feature}s stand clear of the noise."
+    return f"{clear or 'No'} {feature}s stand clear of the noise."

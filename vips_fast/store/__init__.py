@@ -1,1 +1,1 @@
-"""Keep every byte on disk: one log, one lock, one atomic writer, arrays."""
+"""Every byte on disk: one log, one lock, one atomic writer, arrays."""

@@ -1,4 +1,4 @@
-"""Write files and folders that are there whole or not at all, also after a crash; errors name the path.
+"""Write files and folders whole or not at all, also after crashes.
 
 A file or folder in the making has a name of its own, ``.NAME.PROCESS.TOKEN.part``. A killed process may leave it
 behind; `leftovers` finds it.
@@ -63,7 +63,7 @@ def write_at(descriptor: int, data: bytes, position: int) -> None:
 
 
 def replace_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
-    """Write or replace a file in one step: at any moment and after any crash the old or the new one is there."""
+    """Write or replace a file in one step, safe at any crash."""
     part = path.with_name(f".{path.name}.part")
     try:
         write_file(part, write, mode)
@@ -76,7 +76,7 @@ def replace_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> No
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Create a file that only its owner may read, whole or not at all.
+    """Create a file for only its owner to read, whole or not.
 
     Raises FileExistsError if the name is taken, and never replaces it.
     """
@@ -100,7 +100,7 @@ def create_file(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
-    """Open a new file without a name in the folder of ``path``, so that a crash leaves nothing; give a name to link.
+    """Open a new file without a name; give a name to link.
 
     If the file system has no such files, it has the name of a part, which is removed at the end.
     """
@@ -121,7 +121,7 @@ def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delete(path: Path) -> None:
-    """Remove a file, a link or a whole folder, if it is there."""
+    """Remove a file, a link or a whole folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -129,7 +129,7 @@ def delete(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring a folder's entries to the disk, if the system can; a forgotten ledger would be an under-count."""
+    """Bring a folder's entries to the disk, if the system can."""
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
@@ -158,7 +158,7 @@ def part_of(path: Path) -> Path:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """List the parts that killed processes left in a folder; you may remove them.
+    """List the parts that killed processes left; you may remove them.
 
     Processes are judged on this machine: the parts of another machine in a shared folder look left behind.
     """
@@ -174,7 +174,7 @@ def new_folder(path: Path) -> Path:
 
 
 def put_in_place(folder: Path, path: Path) -> None:
-    """Give a finished folder its name, and remove the folder that had it.
+    """Give a finished folder its name, and remove the old one.
 
     On Linux the two are exchanged in one step, so a whole folder is there at any moment. Elsewhere the old one is
     renamed first, and a crash between the two renames leaves both under other names.

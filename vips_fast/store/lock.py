@@ -1,4 +1,4 @@
-"""Lock a file for one process: the only lock of this package, for budgets and run folders.
+"""Lock a file for one process, for budgets and run folders.
 
 The system frees the lock when its process ends. A forked child closes its copy, or the lock would live as long as the
 child.
@@ -116,14 +116,14 @@ class Lock:
         return self._descriptor
 
     def close(self) -> None:
-        """Free the lock at once, even if a program that another thread starts has a copy of the descriptor."""
+        """Free the lock at once, even if another program shares the descriptor."""
         if self._descriptor is not None:
             with suppress(OSError):  # closing frees it too
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self.forget()
 
     def forget(self) -> None:
-        """Close this process's descriptor; the lock stays with other processes that share it."""
+        """Close this process's descriptor; the lock stays with others that share it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -145,7 +145,7 @@ def _note(descriptor: int) -> str | None:
 
 
 def _holder(descriptor: int) -> str:
-    """Name a process that holds the lock of a file, by its note or by the system's list of locks."""
+    """Name the process that holds a file's lock, by note or system."""
     note = _note(descriptor)
     if note is not None:
         return note

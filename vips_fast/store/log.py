@@ -1,4 +1,4 @@
-"""Keep records in an append-only log, chained by hashes, each on the disk before `append` returns.
+"""An append-only log, chained by hashes, on the disk before `append` returns.
 
 The ledger of a run, the budget of a data set and the ledger in a transcript are such logs. A log's file has one line a
 record: canonical JSON of the record and its hash, where the record holds its number and the hash of the one before.
@@ -50,7 +50,7 @@ class LogDamagedError(ValueError):
 
 
 def canonical_json(value: Any) -> bytes:
-    """Encode a value as JSON in one spelling, for digests; other types by their repr."""
+    """Encode a value as JSON in one spelling, other types by repr."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr).encode()
 
 
@@ -81,12 +81,12 @@ class Chain:
         return other
 
     def link(self, record: Record) -> tuple[Record, str]:
-        """Return a record as it would be appended, and the head after it."""
+        """Return a record as `append` would write it, and the next head."""
         linked = dict(record, number=len(self.records), before=self.head)
         return linked, json_digest(linked)
 
     def append(self, record: Record) -> Record:
-        """Append a record; returns it with its number and the hash before it."""
+        """Append a record; return it with number and hash before it."""
         linked, head = self.link(record)
         self.write(linked, head)
         self.records.append(linked)
@@ -94,7 +94,7 @@ class Chain:
         return linked
 
     def write(self, record: Record, head: str) -> None:
-        """Bring a linked record to the disk, before it is in memory; a chain in memory has nothing to do."""
+        """Bring a linked record to the disk, before it is in memory."""
 
 
 def _first_line(kind: str, count: int) -> bytes:
@@ -179,7 +179,7 @@ class Log(Chain):
         self._descriptor = None
 
     def read(self, descriptor: int) -> list[Record]:
-        """Read the records that are new since the last `read`; appends then go to this descriptor."""
+        """Read the new records since the last `read`, for later appends."""
         with naming(self.path):
             first = os.pread(descriptor, _WIDTH, 0)
             begin = self._end - len(self._last)
@@ -214,7 +214,7 @@ class Log(Chain):
         return self.records[known:]
 
     def _take(self, line: bytes) -> bool:
-        """Take in the next record; False unless the line is, to the byte, the one that this log would write."""
+        """Take in the next record; False if the line is another spelling."""
         try:
             record, head = self.link(json.loads(line)["record"])
             whole = _line(record, head) == line
@@ -226,7 +226,7 @@ class Log(Chain):
         return whole
 
     def write(self, record: Record, head: str) -> None:
-        """Bring a linked record to the disk; it is there when this returns.
+        """Bring a linked record to the disk before this returns.
 
         Raises OSError if the system cannot. The file is then as before, if the system allows; else its end is torn. The
         log takes no more records before the next `read`: a failed fsync leaves the disk in an unknown state.

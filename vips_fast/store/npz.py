@@ -78,7 +78,7 @@ def read_npz(
     names: Collection[str] | None = None,
     opener: Callable[[str, int], int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of an ``.npz`` file in its order; C-contiguous, aligned, in the machine's byte order.
+    """Return the arrays of an ``.npz`` file, contiguous, in the machine's order.
 
     The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
     memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
@@ -117,7 +117,7 @@ def read_npz(
 
 
 def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to an ``.npz`` file or a binary file open for writing, the same bytes for the same arrays.
+    """Write arrays to an ``.npz`` file, the same bytes for same arrays.
 
     Names, of letters, digits, dots, hyphens and underscores, are sorted, the archive holds no times, and arrays are
     written in C order, little-endian, without compression. Raises ValueError if a name has another character, or an
@@ -140,7 +140,7 @@ def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any
 
 
 def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Refuse a directory shorter than its end says: zipfile does not compare the two."""
+    """Refuse a directory shorter than its end says, unlike zipfile."""
     file.seek(-22 - len(archive.comment), os.SEEK_END)
     number = int.from_bytes(file.read(12)[10:], "little")
     if number != min(len(archive.infolist()), 0xFFFF):
@@ -167,7 +167,7 @@ def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[st
 
 
 def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head:
-    """Read the header of a member, and compare it with the member's size."""
+    """Read a member's header, and compare it with the member's size."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         width = 2 if version == (1, 0) else 4
@@ -197,7 +197,7 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _Head) -> np.ndarray:
-    """Read the values of a member, and refuse values that could do harm later."""
+    """Read a member's values, and refuse values that could do harm."""
     length, shape, dtype, fortran = head
     array: np.ndarray = np.empty(math.prod(shape), dtype)
     values = array.view(np.uint8)

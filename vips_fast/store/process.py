@@ -1,4 +1,4 @@
-"""Identify a process by host, number and start, so that others can tell when it has ended."""
+"""Identify a process by host, number and start, to tell its end."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def _host() -> dict[str, str]:
-    """Return the host's name, its current boot, and the namespace that counts its process numbers."""
+    """Return the host's name, its boot, and the namespace of process numbers."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, ValueError):
@@ -22,7 +22,7 @@ def _host() -> dict[str, str]:
 
 
 def _start(pid: int) -> str | None:
-    """Return when a process began, in the system's ticks; "" if unknown, None if it has ended."""
+    """Return a process's start in ticks; "" if unknown, None if ended."""
     try:
         # The name in parentheses may hold anything; only the fields after the last parenthesis are plain.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -66,12 +66,12 @@ def is_dead(process: dict[str, Any]) -> bool:
 
 
 def tag() -> str:
-    """Return a short name of this process for names of files: its number and start."""
+    """Return a short name of this process: its number and start."""
     return f"{os.getpid()}-{_start(os.getpid()) or ''}"
 
 
 def is_dead_tag(word: str) -> bool:
-    """Tell whether the process of a `tag` has ended; False if the word is no tag."""
+    """Tell whether the process of a `tag` has ended; else False."""
     pid, _, begun = word.partition("-")
     if not (pid.isdigit() and begun.isdigit()):
         return False

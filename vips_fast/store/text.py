@@ -1,4 +1,4 @@
-"""Text from files that somebody else may have written, for a terminal or a page."""
+"""Text that strangers may have written, made safe for a terminal or page."""
 
 import contextlib
 import os

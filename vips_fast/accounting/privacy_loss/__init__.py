@@ -1,4 +1,4 @@
-"""Privacy-loss distributions: pairs of output laws, their convolution, and bounds read from it."""
+"""Privacy-loss distributions: output laws, their convolution, and bounds from it."""
 
 from .distribution import PrivacyLoss
 

@@ -1,4 +1,4 @@
-"""Random allocation: in each epoch every unit goes to one of t minibatches.
+"""Random allocation: each unit goes to one of t minibatches an epoch.
 
 A unit's minibatch is uniform on the t, independent of the others', and each minibatch is released once, by a Gaussian
 mechanism of noise multiplier z under "add or remove one unit". With mu = 1/z and g_1, ..., g_t independent N(0, 1) let
@@ -109,25 +109,25 @@ class Kind(NamedTuple):
     upper: bool
 
     def of(self, copies: int) -> Kind:
-        """The kind for the law of `copies` copies: each may lose the same."""
+        """Return the kind for `copies` copies: each may lose the same."""
         return self._replace(tail=copies * self.tail)
 
 
 def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
-    """Sums of x between the starts; the long ones at both ends by pairs, so that they err by less than 64 ulp."""
+    """Sum x between the starts, long stretches by pairs: within 64 ulp."""
     out = np.add.reduceat(x, starts)
     out[0], out[-1] = np.sum(x[: starts[1] if len(starts) > 1 else None]), np.sum(x[starts[-1] :])
     return np.asarray(out)
 
 
 def _nats(mass: FloatArray, tail: float) -> FloatArray:
-    """ln of the mass, more slowly below the smallest delta that counts: cells of mass^(1/3)."""
+    """Compute ln of the mass, with cells of mass^(1/3) below the smallest delta."""
     counts = _COUNTS * tail
     return np.asarray(np.log(np.maximum(mass, counts)) + 3.0 * np.cbrt(np.clip(mass / counts, 0.0, 1.0)))
 
 
 def merged(law: Law, kind: Kind) -> Law:
-    """The law on fewer points."""
+    """Return the law on fewer points."""
     values, masses, infinite, value_error, mass_error = law
     q = masses / masses.sum()
     p = values * masses
@@ -159,7 +159,7 @@ def merged(law: Law, kind: Kind) -> Law:
 
 
 def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
-    """The law of the sum, or product, of two independent variables."""
+    """Return the law of the sum, or product, of two independent variables."""
     # The cells between 0 and a geometric grid. What is less than both least positive values make goes into the first.
     low = math.log(combine(*(law.values[np.searchsorted(law.values, 0.0, "right")] for law in (a, b))))
     high = math.log(combine(a.values[-1], b.values[-1]))
@@ -209,7 +209,7 @@ def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
 
 
 def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
-    """The law of the sum, or product, of n independent copies."""
+    """Return the law of the sum, or product, of n independent copies."""
     total, copies = one, 1
     for bit in f"{n:b}"[1:]:
         copies *= 2
@@ -225,7 +225,7 @@ def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
 
 
 def lognormal(mu: float, kind: Kind) -> Law:
-    """The law of Y, by quadrature in cells: sums of positive numbers, the tails too."""
+    """Compute the law of Y by quadrature in cells, tails included."""
     reach = tail_quantile(kind.tail)
     g, width = np.linspace(-reach, reach + mu, _FINE // 4, retstep=True)
     at, weight = panels(np.array([0.0, width]))
@@ -269,7 +269,7 @@ def allocation_law(n_batches: int, mu: float, n_epochs: int, tail: float, upper:
 
 
 def epochs(leaves: Mapping[PrivacyEvent, int]) -> list[tuple[int, float, int]]:
-    """(minibatches, mu^2, how often) of the epochs of random allocations, sorted; reused ones are put together."""
+    """Sort epochs into (minibatches, mu^2, count), with reused ones together."""
     fresh: Counter[tuple[int, float]] = Counter()
     reused: dict[int, list[float]] = defaultdict(list)
     for leaf, count in leaves.items():
@@ -285,7 +285,7 @@ def epochs(leaves: Mapping[PrivacyEvent, int]) -> list[tuple[int, float, int]]:
 
 
 def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, upper: bool) -> tuple[Pair, Pair, int]:
-    """The pairs of epochs in both directions, and how often each: dominating ones, or dominated ones without `upper`.
+    """Return the pairs of epochs in both directions, with their counts.
 
     All epochs are one pair where doubles hold the product of their ratios, whose mean with the unit is the product of
     1 + (exp(mu^2) - 1) / t; else each is one. If they do not even hold one epoch's, the bounds are the trivial ones:

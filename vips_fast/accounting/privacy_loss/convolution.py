@@ -1,4 +1,4 @@
-"""The convolution of discretised pairs on one window of the grid of losses.
+"""The convolution of discretized pairs on one window of the loss grid.
 
 It runs on the exponentially tilted distribution p(x) exp(theta x - K(theta)). At the saddle point of the sought
 (epsilon, delta), rounding and wrap-around are relative to delta: a delta of 1e-30 is as accurate as one of 1e-2, and
@@ -6,7 +6,7 @@ the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
 
-1. *Discretisation.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
+1. *Discretization.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
    into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots").
    The original is a post-processing (a merge) of the split, so the split pair dominates it. The error is of second
    order in the spacing.
@@ -81,7 +81,7 @@ def split(pair: Pair, points: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _spacing(parts: Sequence[Part], h: float, tail: float) -> float:
-    """At most h, aligned with the atoms where all parts share one lattice."""
+    """Choose a spacing of at most h, aligned with a shared lattice's atoms."""
     values: set[float] = set()
     width = 0.0
     lattice = True
@@ -123,7 +123,7 @@ class Convolution:
 
         total = sum(part.repeats for part in parts)
         h = _spacing(parts, max(h, (high - low) / MAX_POINTS), tail)
-        # The window was chosen for the exact loss. The discretised one differs by D in [-h, h] a step with
+        # The window was chosen for the exact loss. The discretized one differs by D in [-h, h] a step with
         # mean >= 0: by Hoeffding's inequality hardly more than this in total.
         margin = h * min(total + 2.0, 2.0 + math.sqrt(-2.0 * total * eta))
         low, high = low - margin, high + margin
@@ -203,12 +203,12 @@ class Convolution:
         return np.asarray(self.h * (self.first + np.arange(self.points)))
 
     def _extra(self, x: FloatArray) -> FloatArray:
-        """What is added to delta at points x: rounding, lost mass, infinite losses."""
+        """Bound the rest of delta at x: rounding, lost mass, infinite losses."""
         noise = np.exp(np.minimum(self.cumulant - self.theta * x + self.log_noise, 700.0))
         return np.asarray(noise + math.exp(min(self.log_wrapped, 0.0)) + self.p_infinite)
 
     def epsilon(self, delta: float) -> float | None:
-        """epsilon at `delta`; None if it lies below the window, inf if it lies above."""
+        """Find epsilon at `delta`; None below the window, inf above it."""
         a, d = self._tails()
         x = self._grid()
         log_scale = self.cumulant - self.theta * x
@@ -233,7 +233,7 @@ class Convolution:
         return answer + self.drift
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """delta at `epsilon` in the window, and the part of it that `_extra` adds."""
+        """Compute delta at `epsilon` in the window, and the part by `_extra`."""
         a, d = self._tails()
         target = epsilon - self.drift
         k = min(max(math.ceil(target / self.h) - self.first, 0), self.points - 1)
@@ -243,7 +243,7 @@ class Convolution:
         return max(value, 0.0) * math.exp(min(self.cumulant - self.theta * x, 700.0)) + extra, extra
 
     def epsilon_below(self, delta: float, p_infinite: float, low: float) -> float | None:
-        """A point of the window where the discretised delta surely exceeds `delta`.
+        """Find a point of the window where the discretized delta exceeds `delta`.
 
         `p_infinite` is the exact pair's mass at an infinite loss; the answer is expected above `low`.
         """
@@ -259,7 +259,7 @@ class Convolution:
         return float(x[above[-1]]) if len(above) else None
 
     def _log_overread(self, x: FloatArray, low: float) -> FloatArray:
-        """ln of what wrapped mass can add to delta at points x, chosen for x near `low`.
+        """Bound ln of wrapped mass's part of delta at points x near `low`.
 
         With W the width of the window, mass read at x or above comes from x + W or above and counts exp(theta W)
         times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below the window counts

@@ -47,7 +47,7 @@ def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _finer(grid: Convolution, before: tuple[float, float] | None, found: float, allowed: float) -> float | None:
-    """The spacing of the grid after this one, whose answer is `found`; None where its error is `allowed`.
+    """Choose the grid's next spacing, or None if the error is `allowed`.
 
     The error is of order h^2: the spacing and the answer of the grid `before` give its size.
     """
@@ -62,7 +62,7 @@ def _finer(grid: Convolution, before: tuple[float, float] | None, found: float, 
 
 
 class Direction:
-    """Composition of several parts in one direction of the neighbouring relation.
+    """Composition of several parts in one direction of the neighboring relation.
 
     `rough_epsilon` and `rough_delta` bound the answer by Renyi divergences and choose the tilt from which `epsilon`,
     `epsilon_lower` and `delta` start.
@@ -75,7 +75,7 @@ class Direction:
         self.max_loss = math.fsum(part.repeats * part.pair.max_loss for part in parts)
 
     def _steer(self, tail: float) -> None:
-        """Compute the spread of the composed loss and upper bounds of its cumulants.
+        """Compute the composed loss's spread and upper bounds of its cumulants.
 
         `tail` is a mass that one step may move to an infinite loss.
         """
@@ -100,7 +100,7 @@ class Direction:
         self.cumulants = Cumulants(thetas, values[:n], orders[n:], values[n:])
 
     def _window(self, low: float, focus: float, eta: float) -> tuple[float, float, float]:
-        """Tilt and window (theta, start, high) for answers at epsilon >= `low`, near `focus`.
+        """Choose tilt and window (theta, start, high) for epsilon >= `low`, near `focus`.
 
         `eta` is the ln of the error that wrap-around may cause. With W the width of the window:
 
@@ -126,7 +126,7 @@ class Direction:
         return float(th[best]), min(low, high - float(width[best])), high
 
     def rough_epsilon(self, delta: float, rtol: float) -> float:
-        """An upper bound of epsilon by Renyi divergences; prepares `epsilon`."""
+        """Return an upper bound of epsilon by Renyi divergences; prepares `epsilon`."""
         if self.p_infinite >= delta:
             return math.inf
         log_delta = math.log(delta - self.p_infinite)
@@ -144,7 +144,7 @@ class Direction:
         return min(max(float(found[best]), 0.0), self.max_loss)
 
     def epsilon(self, delta: float, rtol: float, rough: float) -> float:
-        """Upper bound of the smallest epsilon >= 0 at `delta`; `rough` comes from `rough_epsilon`."""
+        """Bound the smallest epsilon at `delta` from above; `rough` is `rough_epsilon`'s."""
         if rough in (0.0, math.inf):
             return rough
         eta = math.log(delta - self.p_infinite) + math.log(1e-2 * rtol)
@@ -185,9 +185,9 @@ class Direction:
         return answer
 
     def epsilon_lower(self, delta: float, rtol: float) -> float:
-        """A lower bound of the exact epsilon at `delta`.
+        """Return a lower bound of the exact epsilon at `delta`.
 
-        Write X for the discretised and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
+        Write X for the discretized and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
         and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2. By Bernstein's
         inequality the sum of T such D exceeds its mean by t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with
         probability <= eta. The integrand of delta(eps) does not decrease in the loss, hence
@@ -227,7 +227,7 @@ class Direction:
         return max(0.0, best)
 
     def rough_delta(self, epsilon: float) -> float:
-        """An upper bound of delta by Renyi divergences; prepares `delta`."""
+        """Return an upper bound of delta by Renyi divergences; prepares `delta`."""
         self._log_bound = -math.inf
         if self.p_infinite >= 1.0 or epsilon >= self.max_loss:
             return self.p_infinite
@@ -306,7 +306,7 @@ class PrivacyLoss:
         self._single = sum(part.repeats for part in add) == 1 and not isinstance(add[0].pair, TrianglePair)
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound of the smallest epsilon >= 0 such that (epsilon, delta) holds."""
+        """Bound the smallest epsilon >= 0 such that (epsilon, delta) holds."""
         found = self._epsilon(delta)
         if self._group is None or found == 0.0 or delta < 1e-290:
             return found
@@ -368,7 +368,7 @@ class PrivacyLoss:
 
 
 def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:
-    """The largest of ``answer(item, bound)``, or 0; items whose upper bound is below another's answer are not asked."""
+    """Return the largest ``answer(item, bound)``, or 0; skip items bounded below it."""
     best = 0.0
     for bound, item in sorted(zip(bounds, items, strict=True), key=lambda pair: -pair[0]):
         if bound > best:
@@ -377,10 +377,10 @@ def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, fl
 
 
 def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
-    """A run of samples of fixed sizes or of dealt rows, all for a group of k: what it is for one record, and k.
+    """Find a run of fixed-size or dealt samples for a group of k.
 
     Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
-    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbours on the way between the data sets.
+    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbors on the way between the data sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
     sizes = {leaf.size for leaf in leaves}
@@ -398,7 +398,7 @@ def _log_sum_of_powers(epsilon: float, size: int) -> float:
 
 
 def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:
-    """The root of one step's closed-form profile, rounded up."""
+    """Return the root of one step's closed-form profile, rounded up."""
     pair = direction.parts[0].pair
     if pair.p_infinite >= delta:
         return math.inf

@@ -1,4 +1,4 @@
-"""The dominating pairs of events, and the pairs that explicit neighbouring data sets reach."""
+"""The dominating pairs of events, and pairs of explicit neighboring data sets."""
 
 import math
 from collections import Counter
@@ -53,7 +53,7 @@ def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
 
 
 def base_pair(event: PrivacyEvent) -> Pair:
-    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
+    """Return the pair of one mechanism, or several Gaussian ones, on whole data."""
     if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
         return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
     if isinstance(event, LaplaceEvent):
@@ -67,7 +67,7 @@ def base_pair(event: PrivacyEvent) -> Pair:
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
-    """Output pairs that explicit neighbouring data sets reach, in both directions.
+    """Output pairs that explicit neighboring data sets reach, in both directions.
 
     They are the dominating pairs themselves except where samples have a fixed size.
     """
@@ -86,7 +86,7 @@ def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
 
 
 def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of one mechanism in both directions.
+    """Return the dominating pairs of one mechanism in both directions.
 
     The two entries are one object where the pair is symmetric.
     """
@@ -118,7 +118,7 @@ def check_pairs(event: PrivacyEvent) -> None:
 
 
 def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
-    """The pairs of all mechanisms of an event, and how often each is repeated; arguments as of `PrivacyLoss`.
+    """Return the pairs of all mechanisms of an event, with their repetitions.
 
     Whole-data Gaussian mechanisms are merged into one. Equal compositions come in the same order, so that answers
     agree to the last bit.

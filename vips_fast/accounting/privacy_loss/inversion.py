@@ -1,4 +1,4 @@
-"""Many steps on Poisson samples of tiny rates: delta(eps) from the characteristic function.
+"""Many steps on tiny Poisson samples: delta(eps) by the characteristic function.
 
 With q <= 1e-5 a step's loss is tiny, but for rare large ones, and no grid of losses holds both. Here no grid is needed.
 Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g - mu^2 / 2), g ~ N(0, 1) under Q
@@ -63,7 +63,7 @@ class Sampled(NamedTuple):
 
 
 def rare_samples(event: PrivacyEvent) -> list[Sampled] | None:
-    """The steps of a composition of Gaussian mechanisms on tiny Poisson samples; None if it has anything else."""
+    """Return the steps of Gaussian mechanisms on tiny Poisson samples, or None."""
     found = []
     for leaf, count in sorted(touching_leaves(event).items(), key=lambda item: item[0].to_json()):
         if not isinstance(leaf, PoissonSampledEvent) or leaf.sampling_probability > _RATE:
@@ -142,7 +142,7 @@ class Inversion:
         )
 
     def _sums(self, c: float, tau: float) -> _Sums:
-        """F e^(-i w x) without its second factor, on Re s = c."""
+        """Compute F e^(-i w x) without its second factor, on Re s = c."""
         h = 2.0 * math.pi / self._width
         count = math.ceil(9.0 / (tau * h)) + 1
         block = math.ceil(math.sqrt(count))
@@ -173,7 +173,7 @@ class Inversion:
         return _Sums(c, h, terms, error + left * (1.0 + h / beyond))
 
     def _log_copies(self, x: float, c: float, tau: float) -> float:
-        """ln of a bound of the wrapped copies of G around x, by Chernoff's bounds of G."""
+        """Bound ln of the wrapped copies of G around x, by Chernoff."""
         width, smooth, best = self._width, 0.5 * tau * tau, [math.inf, math.inf]
         for o, above, below in self._orders():
             if o > c:
@@ -195,7 +195,7 @@ class Inversion:
         return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
 
     def _one_side(self, x: float, sums: _Sums, tau: float) -> float:
-        """The bound of G at x."""
+        """Return the bound of G at x."""
         turn = np.exp(-1j * math.remainder(sums.h * x, 2.0 * math.pi) * np.arange(len(sums.terms)))
         scale = sums.h / math.pi * math.exp(-sums.c * x)
         value = scale * float(np.sum((sums.terms * turn).real))
@@ -211,7 +211,7 @@ class Inversion:
         return value + error if self.upper else value - error
 
     def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
-        """The bound of delta at `epsilon`, the larger of both directions."""
+        """Return the bound of delta at `epsilon`, the larger of both directions."""
         if self.upper:
             x = epsilon - self._shift
             rest = gaussian_delta(tau, x)
@@ -224,7 +224,7 @@ class Inversion:
         return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_delta(tau, k))
 
     def _tuned(self, x: float, tau: float) -> _Sums:
-        """The sums for answers near x, on the line where copies and rounding together are least."""
+        """Sum for answers near x, on the line of least copies and rounding."""
 
         def badness(c: float, above: float) -> float:
             copies, rounding = self._log_copies(x, c, tau), above - c * x - 25.0
@@ -235,7 +235,7 @@ class Inversion:
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
     def epsilon(self, delta: float, near: float | None = None) -> float | None:
-        """The bound of epsilon at `delta`, to about `rtol`; None if this way is not so tight.
+        """Bound epsilon at `delta`, to about `rtol`; None if it is not tight.
 
         `near` is about the answer, if known.
         """
@@ -278,7 +278,7 @@ class Inversion:
         return None
 
     def delta(self, epsilon: float) -> float | None:
-        """The bound of delta at `epsilon` >= 0; None if it is not tight."""
+        """Bound delta at `epsilon` >= 0; None if it is not tight."""
         scale = max(epsilon, 0.01 * self._spread)
         if max(self._width, 2.0 * epsilon) > _WIDEST:
             return None
@@ -291,7 +291,7 @@ class Inversion:
 
 
 def _ten_digits(x: float, up: bool) -> float:
-    """x to ten digits, rounded to the safe side: products of matrices may err by another last bit from run to run."""
+    """Round x to ten safe digits: matrix products vary in the last."""
     if not 0.0 < x < math.inf:
         return x
     unit = 10.0 ** (math.floor(math.log10(x)) - 9)
@@ -299,18 +299,18 @@ def _ten_digits(x: float, up: bool) -> float:
 
 
 def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """An upper bound of epsilon, or None."""
+    """Return an upper bound of epsilon, or None."""
     return Inversion(parts, delta, rtol, True).epsilon(delta)
 
 
 def inverted_epsilon_lower(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """A lower bound of epsilon, or None."""
+    """Return a lower bound of epsilon, or None."""
     near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
     return Inversion(parts, delta, rtol, False).epsilon(delta, near) if near else near
 
 
 def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> float | None:
-    """An upper bound of delta, or None."""
+    """Return an upper bound of delta, or None."""
     known = 1e-6
     for _ in range(12):
         found = Inversion(parts, known, rtol, True).delta(epsilon)

@@ -27,7 +27,7 @@ ROUND_UP = 1.0 + 1e-12
 
 
 def tail_quantile(tail: float) -> float:
-    """z with P(N(0, 1) > z) <= tail, for any tail > 0."""
+    """Find z with P(N(0, 1) > z) <= tail, for any tail > 0."""
     from scipy.special import ndtri
 
     if tail >= 0.5:
@@ -80,15 +80,15 @@ class Pair:
     max_loss = math.inf
 
     def support(self, tail: float) -> tuple[float, float]:
-        """(low, high): P(L < low) <= tail and P(high < L < inf) <= tail."""
+        """Find (low, high) with P(L < low) <= tail and P(high < L < inf) <= tail."""
         raise NotImplementedError
 
     def q_support(self, tail: float) -> tuple[float, float]:
-        """The same for Q; low is -inf where Q has mass at a loss of -inf."""
+        """Find the same for Q; low is -inf with mass at -inf."""
         raise NotImplementedError
 
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P- and Q-masses of L in (edges[i], edges[i + 1]], length ``len(edges) - 1``.
+        """Compute P- and Q-masses of L in (edges[i], edges[i + 1]].
 
         `edges` is increasing and may start at -inf and end at +inf (an infinite loss is not in the last interval).
         """
@@ -99,7 +99,7 @@ class Pair:
         raise NotImplementedError
 
     def mirror_profile(self, epsilon: float) -> float:
-        """`profile` of (Q, P), the same for the symmetric pairs that whole-data mechanisms have."""
+        """Compute `profile` of (Q, P), the same for symmetric pairs."""
         return self.profile(epsilon)
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
@@ -107,11 +107,11 @@ class Pair:
         return np.linspace(low, high, n)
 
     def atoms(self) -> FloatArray | None:
-        """The finite losses of a discrete pair; None for a continuous one."""
+        """Return the finite losses of a discrete pair; None for a continuous one."""
         return None
 
     def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        """Quadrature under Q, of a mechanism on the whole data: losses and ln weights.
+        """Integrate under Q on the whole data: losses and ln weights.
 
         It is for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0.
         """
@@ -119,7 +119,7 @@ class Pair:
         raise NotImplementedError(f"{type(self).__name__} is not a mechanism on the whole data")
 
     def divergence(self, alpha: float) -> float:
-        """Renyi divergence of order alpha > 1 of a mechanism on the whole data; both directions are equal."""
+        """Compute the Renyi divergence of order alpha > 1 on the whole data."""
         loss, log_weight = self.under_q(alpha, 1.0, False)
         return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
 
@@ -277,7 +277,7 @@ def log_mix(q: float, loss: ArrayLike) -> FloatArray:
 
 
 def _log_unmix(q: float, loss: ArrayLike) -> FloatArray:
-    """The inverse of `log_mix`; -inf below its smallest value ln(1 - q)."""
+    """Invert `log_mix`; -inf below its smallest value ln(1 - q)."""
     loss = np.asarray(loss, float)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         small = np.log1p(np.expm1(np.minimum(loss, 30.0)) / q)

@@ -1,4 +1,4 @@
-"""Dominating pairs for a person with k of the rows that are sampled.
+"""Dominating pairs for a person with k of the sampled rows.
 
 Rows are sampled independently, and one person has k of them. Let sd of the noise be 1, rows contribute at most mu in
 the L2 norm (under "replace": change by at most mu), and w_j be the probability that j of the k are drawn:
@@ -33,7 +33,7 @@ minibatches reused or not, by N(sqrt(E) k mu, 1).
 *Proof.* Reveal the minibatch of each of the k rows, and let nothing depend on it (joint convexity). Row j
 adds s_j to one output, |s_j| <= mu, and the squared lengths of the shifts of the t outputs sum to at most
 (sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs it was chosen by: Gaussian mechanisms of that mu^2 in all.
-`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbours lie on the way
+`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbors lie on the way
 between the data sets, and each pair of them is bounded by `allocation`.
 """
 
@@ -66,7 +66,7 @@ class RowsPair(Pair):
         self._parts = [(float(weights[i]), GaussianPair(mu * (i + 1.0))) for i in kept]
 
     def _ranges(self, tail: float) -> list[tuple[float, GaussianPair]]:
-        """Components whose masses count, each with the tail that it may cut: w_j tail_j adds up to <= tail."""
+        """Select components that count, each with its tail, at most tail together."""
         share = tail / len(self._parts)
         return [(min(0.5, share / w), pair) for w, pair in self._parts if w > share] or [(0.5, self._parts[0][1])]
 
@@ -96,7 +96,7 @@ class MixturePair(RowsPair):
     """
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss at outputs x, and its slope there."""
+        """Return the loss at outputs x, and its slope there."""
         lines = [(math.log(w) - 0.5 * pair.mu**2 + pair.mu * x, pair.mu) for w, pair in self._parts]
         top = lines[0][0]
         for line, _ in lines[1:]:
@@ -109,7 +109,7 @@ class MixturePair(RowsPair):
         return top + np.log(total), slope / total
 
     def _output(self, loss: ArrayLike) -> FloatArray:
-        """The outputs x of these losses, by Newton's method from the right: a convex loss is above its tangents."""
+        """Find the outputs x of these losses, by Newton's method from the right."""
         loss = np.asarray(loss, float)
         inside = np.isfinite(loss)
         goal, out = loss[inside], loss.copy()
@@ -171,7 +171,7 @@ class MixturePair(RowsPair):
 
 
 def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
-    """P(j >= 1), rounded up, and P(j | j >= 1) for j = 1, 2, ...: how many of somebody's rows are drawn."""
+    """Return P(j >= 1), rounded up, and P(j | j >= 1) for j drawn rows."""
     sampled = event.event
     assert not isinstance(sampled, RandomAllocationEvent)
     rate = sampled.sampling_probability
@@ -195,7 +195,7 @@ def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
 
 
 def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of a group in both directions; one object if they are symmetric."""
+    """Return the dominating pairs of a group in both directions."""
     mu = math.sqrt(gaussian_mu_squared(event.event.event))
     if isinstance(event.event, RandomAllocationEvent):
         known = GaussianPair(event.size * mu * math.sqrt(event.event.n_epochs))
@@ -213,13 +213,13 @@ def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
 
 
 def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
-    """Return P(j >= 1), rounded up, and the pair of laws given that, against none of the rows, for Poisson sampling."""
+    """Return P(j >= 1), rounded up, and the pair of laws given that."""
     touched, weights = _rows_drawn(event)
     return touched, MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
 
 
 def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:
-    """Return the pairs that k equal rows among zeros reach, in both directions; one pair if they are always drawn."""
+    """Return the pairs that k equal rows among zeros reach, both ways."""
     touched, hidden = hidden_rows(event)
     if touched == 1.0:
         return hidden, hidden

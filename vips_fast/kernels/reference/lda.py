@@ -76,7 +76,7 @@ def lda_units(
     share_floor: float = 0.0,
     spacing: float = 2.0**-30,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistics (V, K) and norms of units: unit u has documents starts[u] to starts[u + 1].
+    """Compute statistics (V, K) and norms of units of documents.
 
     A unit's contribution is the sum of its documents', times ``word_weight``, (V,), where there are such, and over the
     roots of the topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are
@@ -113,7 +113,7 @@ def _scaled(beta: np.ndarray) -> np.ndarray:
 def _document(
     indices: np.ndarray, counts: np.ndarray, beta: np.ndarray, alpha: np.ndarray, tol: float, max_iter: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """A document's words, its contribution to their columns (K, n), gamma and the rounds done."""
+    """Compute a document's words, contribution (K, n), gamma and rounds."""
     columns, c = np.unique(indices, return_inverse=True)
     c = np.bincount(c, weights=counts)
     b, n_iter = beta[:, columns], 0
@@ -161,14 +161,14 @@ def _weights(g: np.ndarray) -> np.ndarray:
 
 
 def document_start(c: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Where gamma starts: the topics' words in a round from equal weights, to the power 3, made to sum to the words."""
+    """Choose gamma's start: cubed topic weights of a round from equal ones."""
     s = b @ (c / (b.sum(axis=0) + 1e-300))
     share = (s / s.max()) ** 3 if s.max() > 0 else np.ones(len(alpha))
     return np.asarray(alpha + c.sum() * share / share.sum())
 
 
 def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarray) -> float:
-    """A document's variational bound at gamma and the best phi, up to a constant, where sum(gamma - alpha) = sum(c).
+    """Compute a document's bound at gamma and the best phi, without constant.
 
     c, (n,), counts the words, b, (K, n), are their exp(E[log beta]).
     """
@@ -179,7 +179,7 @@ def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarra
 
 
 def extrapolated(start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float) -> np.ndarray:
-    """Where Aitken's extrapolation, of at most ``longest`` last rounds, leads from gamma and the two rounds after it.
+    """Extrapolate gamma by Aitken from two rounds, ``longest`` rounds at most.
 
     A topic keeps at least LEAST_SHARE of its words in ``g``, and sum(gamma - alpha) stays.
     """
@@ -192,7 +192,7 @@ def extrapolated(start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np
 
 
 def _truncated(s: np.ndarray, clip_norm: float | None, spacing: float) -> np.ndarray:
-    """A contribution, clipped, as integers on the lattice."""
+    """Return a contribution, clipped, as integers on the lattice."""
     norm = np.sqrt((s * s).sum())
     if clip_norm and norm > clip_norm:
         s = s * (clip_norm / norm)

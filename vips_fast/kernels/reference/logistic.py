@@ -41,7 +41,7 @@ def clip_weights(
     spacing: float,
     grid: float,
 ) -> tuple[float, float, float, float]:
-    """One record's factors (linear, quadratic), its <xi> and its joint norm."""
+    """Return one record's factors (linear, quadratic), its <xi> and its joint norm."""
     norm, shrink = math.sqrt(x @ x), 1.0
     if norm > row_norm:
         x, norm, shrink = x * (row_norm / norm), row_norm, row_norm / norm
@@ -118,7 +118,7 @@ def logistic_units(
     grid: float,
     label_free: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The factors of rows scaled down to a joint bound for each unit, from d x d matrices; see the kernel of this name.
+    """Scale rows down to a unit's joint bound, from d x d matrices.
 
     Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic`` and ``norms`` are those
     of the rows as `clip_weights` gives them.
@@ -165,7 +165,7 @@ def logistic_classes(
     spacing: float,
     grid: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Factors (K, n) and (n,) of records of K classes and their joint norms (n,); see the kernel of this name.
+    """Compute factors (K, n) and (n,) of K classes, with joint norms.
 
     ``second_moment`` is (K, d, d), ``center`` (K, d). Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d).
     """

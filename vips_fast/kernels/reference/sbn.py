@@ -23,7 +23,7 @@ def sbn_pg(
     dtype: str = "float64",
     n_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residual form of Eq. 70 over all records at once, always float64; see `vips_fast.kernels.sbn_pg`."""
+    """Compute Eq. 70 in residual form over all records, in float64."""
     y, w, w2 = np.asarray(y, dtype=np.float64), np.asarray(w, dtype=np.float64), np.asarray(w2, dtype=np.float64)
     z = np.tile(np.asarray(start, dtype=np.float64), (len(y), 1))
 
@@ -97,7 +97,7 @@ def sbn_clip(
 
 
 def sbn_visible_norms(y: np.ndarray, center: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
-    """L2 norms of y - center, times 1 + 1e-9; see the declaration in csrc/kernels.toml."""
+    """Compute L2 norms of y - center, times 1 + 1e-9."""
     norms: np.ndarray = np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1))
     return norms * (1 + 1e-9)
 
@@ -108,14 +108,14 @@ def sbn_cross(y: np.ndarray, v: np.ndarray, *, n_threads: int = 1) -> np.ndarray
 
 
 def sbn_gram(v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
-    """Upper triangle of v'v without its diagonal, in integers; see the declaration in csrc/kernels.toml."""
+    """Compute the upper triangle of v'v without diagonal, in integers."""
     v = np.asarray(v).astype(np.int64)
     gram: np.ndarray = v.T @ v
     return gram[np.triu_indices(v.shape[1], 1)]
 
 
 def sbn_moments(x: np.ndarray, z: np.ndarray, *, pair_scale: float = 2.0**22, n_threads: int = 1) -> np.ndarray:
-    """Weighted second moments, one visible unit after the other; see the declaration in csrc/kernels.toml."""
+    """Compute weighted second moments, one visible unit after the other."""
     x, z = np.asarray(x), np.asarray(z, dtype=np.float64)
     rows, columns = np.triu_indices(z.shape[1])
     products = z[:, rows] * z[:, columns]

@@ -54,7 +54,7 @@ def word_masses(
 
 
 def topic_ratios(x: np.ndarray, base: np.ndarray, loadings: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Predict ratios r, at least .1, from a word's other entries; see the kernel.
+    """Predict ratios r, at least .1, from a word's other entries.
 
     x = base * r + N(0, 1), and the ratios of a word have mean 1 and covariance loadings loadings' + diag(own).
     """

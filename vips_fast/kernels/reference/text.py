@@ -8,7 +8,7 @@ __all__ = ["integers", "token_numbers"]
 
 
 def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
-    """Number the words of some texts, which 0xFF separates, by first appearance; 0xFE stands in none.
+    """Number the words of some texts, separated by 0xFF, by appearance.
 
     Returns the numbers of all words, int32; how many stand before the end of each text, int64; and the words.
     """

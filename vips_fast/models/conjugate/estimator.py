@@ -20,11 +20,13 @@ from ...checks import check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
+from ...engine.averaging import Schedule
 from ...engine.model import Model
-from ...engine.request import RunSchedule
+from ...engine.request import RunForecast, RunSchedule
 from ...engine.result import FitResult, Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
+from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
 from .model import STATISTICS_WARNING, ConjugateModel, Table, TableShards, check_bound
@@ -35,6 +37,9 @@ RECORDS_WARNING = (
     "row, since no guarantee holds otherwise"
 )
 
+#: Signals by which runs of mixtures are forecast: no run below the first found clusters that are far apart, most from
+#: the second on found some that are there.
+_LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
 #: Rows that are checked for finite numbers at a time.
 _CHUNK = 1 << 16
 
@@ -338,6 +343,16 @@ class ConjugateEstimator(PrivateEstimator):
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> ConjugateModel:
         n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
         return ConjugateModel(self._functions(public), n_columns, public.seed)
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        K = getattr(self, "n_components", 1)
+        if not self.private or not schedule.noise_multiplier or not hasattr(self, "column_logs") or K == 1:
+            return None
+        rate = Schedule(self.learning_offset, float(self.learning_decay))
+        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
+        # A component has one record of K, and the noise of all columns stands against its center.
+        columns = getattr(self, "projection", None) or public.n_features
+        return by_signal(1.0 / (noise * K * columns**0.5), _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
 
     def _restored(self) -> ConjugateModel:
         """The model as the last step left it."""

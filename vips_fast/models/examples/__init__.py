@@ -2,7 +2,9 @@
 
 from .bernoulli_mixture import BernoulliMixture
 from .binomial_regression import BinomialRegression
+from .factor_analysis import FactorAnalysis
 from .gaussian_mixture import GaussianMixture, GaussianMixtureOptions
+from .hidden_markov import HiddenMarkovModel
 from .linear_regression import LinearRegression
 from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from .vector_mixture import VectorMixture
@@ -10,8 +12,10 @@ from .vector_mixture import VectorMixture
 __all__ = [
     "BernoulliMixture",
     "BinomialRegression",
+    "FactorAnalysis",
     "GaussianMixture",
     "GaussianMixtureOptions",
+    "HiddenMarkovModel",
     "LinearRegression",
     "ProbabilisticPCA",
     "ProbabilisticPCAOptions",

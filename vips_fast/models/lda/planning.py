@@ -47,7 +47,7 @@ from ...engine.request import RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..forecast import HopelessWarning
 from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
+from .forecast import LEAST, Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -164,11 +164,16 @@ class Plan:
         """The forecast, and what helps."""
         return f"{self.forecast()}. What helps: {self.advice()}"
 
+    @property
+    def worth(self) -> str:
+        """The expected verdict of a fit: "useful", "weak" or "noise"."""
+        return "noise" if self.hopeless else "weak" if self.expected_gain < LEAST else "useful"
+
     def run_forecast(self) -> RunForecast:
         """The forecast of a run with this plan."""
         if self.hopeless:
-            return RunForecast(self.expected_gain, self.warning(), HopelessWarning)
-        return RunForecast(self.expected_gain, self.forecast())
+            return RunForecast(self.expected_gain, self.warning(), HopelessWarning, self.worth)
+        return RunForecast(self.expected_gain, self.forecast(), None, self.worth)
 
     def advice(self) -> str:
         """What would help, in one line."""

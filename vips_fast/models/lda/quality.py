@@ -83,7 +83,7 @@ class TopicQuality(Transformer):
         weights = components.sum(axis=1)
         share = float(self.from_records_ @ weights / weights.sum())
         if self._judged()[1] is None or share == 1.0:
-            found = Verdict.of(self.found_gain_, claim, over=over, clear=clear, enough=enough, feature="word")
+            found = Verdict.of(self.found_gain_, claim, over=over, clear=clear, enough=enough, feature="different word")
             public = " The public topics were not used." if self._judged()[1] is not None and found.found else ""
         else:
             # Words of public topics are known without the records: that they stand clear of the noise says little.

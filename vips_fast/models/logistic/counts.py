@@ -32,7 +32,7 @@ _EXPECTED = 0.2
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class CountRegression(Regression):
-    """Bayesian regression of counts whose posterior may be published: effects are rate ratios.
+    """Bayesian regression of counts, with rate ratios.
 
     The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. With r = 1 / dispersion
     and the logit x . m = x . w - log r, y is the number of successes of y + r trials. So a Polya-Gamma variable PG(y +
@@ -111,7 +111,7 @@ class CountRegression(Regression):
 
     @property
     def intercept_(self) -> Vector:
-        """Posterior mean of the log rate of a row of zeros, shape (1,)."""
+        """Posterior mean of the log rate at 0, shape (1,)."""
         return super().intercept_ + math.log(self._as_fitted()._size)
 
     @property
@@ -144,13 +144,13 @@ class CountRegression(Regression):
 
     @by_pieces(np.concatenate)
     def predict(self, X: Data) -> Array:
-        """Predict the mean count of each row: the posterior mean of the rate, float64, (n,)."""
+        """Predict the mean count of each row, float64, (n,)."""
         matrix, scale = self._rows_of(X)
         logits = self._mean(matrix, scale) + self._variance(matrix, scale) / 2
         return np.asarray(self._as_fitted()._size * np.exp(np.minimum(logits, 700.0)))
 
     def score(self, X: Data, y: Column | None = None) -> float:
-        """Mean log probability of public counts at the posterior mean. Nothing is noised."""
+        """Compute the mean log probability of public counts, without noise."""
         y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         logits = self.decision_function(X)
         counts, problems = read_events(y, len(logits))
@@ -178,6 +178,11 @@ class CountModel(SandwichModel):
     def __init__(self, public: Public, settings: LogisticSettings, size: float):
         self._size = size
         super().__init__(public, settings)
+
+    @property
+    def has_score(self) -> bool:
+        """Whether a score measures it; the number of trials depends on the count."""
+        return False
 
     def _residual_bound(self) -> float:
         return max(self._b - self._size, self._size) / self._b
@@ -210,7 +215,7 @@ class CountWeighting(Weighting):
     size: float
 
     def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
-        """See `Weighting.trials`: the means of r (1 + e^a), up to the bound, and of that times p (1 - p)."""
+        """See `Weighting.trials`, of r (1 + e^a) trials up to the bound."""
         logits = a[:, None] + wide * INNER
         p = expit(logits)
         trials = np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials)

@@ -22,6 +22,7 @@ from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
 from ..settings import stated_classes
+from ..verdict import Verdict
 from .effects import Interval, calibration, marginal, outcomes
 from .findings import findings
 from .model import LogisticModel
@@ -54,6 +55,7 @@ class PaperParameters(Common, total=False):
     noise_aware: bool
     learning_decay: float
     learning_offset: float
+    measure_gain: bool | None
     update: str
     center: bool
     form: str
@@ -222,6 +224,10 @@ class BayesianLogisticRegression(Regression, Classifier):
     def _trials_bound(self) -> float:
         return float(self.n_trials)
 
+    @property
+    def _has_score(self) -> bool:
+        return self.fit_intercept and self._full
+
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if n_models(public.classes) == 1 else OneVsRestModel
@@ -234,7 +240,7 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
-        """Posterior predictive probabilities of the classes, or of failure and success of one trial.
+        """Predict probabilities of the classes, or of failure and success.
 
         The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean but where the covariance is
         spherical; of more than two classes, each against the rest, divided by their sum; float64, shape (n, K).
@@ -273,6 +279,19 @@ class BayesianLogisticRegression(Regression, Classifier):
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
     @property
+    def verdict_(self) -> Verdict:
+        """Judge the regression in words, from releases only.
+
+        It counts the effects whose intervals leave out 0, at a level that holds for all of them together at 90 %.
+        """
+        if (found := self.found_gain_) is None:
+            return Verdict("", None, None, "")
+        limits = self.credible_interval(1.0 - 0.1 / self.coef_.size)
+        clear = int(((limits[..., 0] > 0) | (limits[..., 1] < 0)).sum())
+        claim = "the columns predict the outcome"
+        return Verdict.of(found, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
+
+    @property
     def outcome_(self) -> str | float | None:
         """The class whose log odds `effects` are about: of two the second as ``classes`` states them, or as they sort.
 
@@ -299,14 +318,14 @@ class BayesianLogisticRegression(Regression, Classifier):
         return marginal(self, X, level)
 
     def calibration(self, X: Data, y: Column, bins: int = 10) -> list[tuple[float, Interval, int]]:
-        """Predicted probabilities of the outcome and its shares among labels y, in ``bins`` parts of the rows X.
+        """Compare predicted probabilities with shares among labels y.
 
         The result describes X and y: give public or held-out rows.
         """
         return calibration(self, X, y, bins)
 
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
-        """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.
+        """Draw the ``most`` largest coefficients; intervals that hold 0 are pale.
 
         ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises
         ImportError without matplotlib; ValueError if there are not as many names as columns.

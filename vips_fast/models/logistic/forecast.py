@@ -13,7 +13,6 @@ an effect of that size ranks three pairs of records out of four correctly, and w
 
 import math
 
-from ...engine.averaging import Schedule
 from ...engine.request import RunForecast
 from ..forecast import HopelessWarning
 
@@ -21,17 +20,10 @@ from ..forecast import HopelessWarning
 _SLOPE, _REACH = 0.2, 1.645
 #: Half width of a usual column's interval from which a run is called mostly noise.
 _NOISY = 1.0
+#: The same, for a verdict that is no better than weak: an odds ratio of 1.35.
+_WIDE = 0.3
 #: Half width of a hopeless run, for one standard deviation of a column that is all of a row.
 HOPELESS = 1.0
-
-
-def averaged_variance(rate: Schedule, n_steps: int) -> float:
-    """Compute the variance of the average of ``n_steps`` unit noises, of which the first step replaces the start."""
-    variance = 0.0
-    for step in range(n_steps):
-        share = 1.0 if step == 0 else rate.rate(step)
-        variance = (1 - share) ** 2 * variance + share**2
-    return variance
 
 
 def half_width(n_records: float, noise: float, moment: float) -> float:
@@ -44,7 +36,7 @@ def half_width(n_records: float, noise: float, moment: float) -> float:
 
 
 def forecast(n_records: float, d: int, row_norm: float, noise: float, ratio: str = "odds ratio") -> RunForecast:
-    """Predict the widths of the intervals of ``d`` columns, whose effects are such ratios."""
+    """Predict the widths of the intervals of ``d`` columns."""
     usual, best = (half_width(n_records, noise, row_norm**2 / share) for share in (max(d, 1), 1))
     if best > HOPELESS:
         text = (
@@ -52,10 +44,12 @@ def forecast(n_records: float, d: int, row_norm: float, noise: float, ratio: str
             f"{_ratio(best)} for one standard deviation of a column could be told from 1. "
             "What helps: more records or epsilon, fewer columns"
         )
-        return RunForecast(1 / usual, text, HopelessWarning)
+        return RunForecast(1 / usual, text, HopelessWarning, "noise")
     noisy = "mostly noise is expected; " if usual > _NOISY else ""
     seen = f"{noisy}effects are visible from {_with_article(ratio)} of about {_ratio(usual)} for one standard deviation"
-    return RunForecast(1 / usual, f"forecast: {seen} of a column, with rows as long as row_norm={row_norm:.4g}")
+    worth = "noise" if noisy else "weak" if usual > _WIDE else "useful"
+    text = f"forecast: {seen} of a column, with rows as long as row_norm={row_norm:.4g}"
+    return RunForecast(1 / usual, text, None, worth)
 
 
 def _with_article(name: str) -> str:

@@ -11,6 +11,7 @@ from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
 from .posterior import Curvature, Weighting, along_logits, posterior_given, second_moment
+from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
 
@@ -24,13 +25,15 @@ class LogisticModel(LogisticStatistics):
     which say gradient + S (at - m) with noise, and the prior. The next centre is one Newton step.
     """
 
-    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at"}
+    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at", "base": "_base"}
     #: Whether the last step's read-out knows how records were weighted.
     _reads_by_law: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
+        #: Log odds of the released base rate.
+        self._base = np.zeros(1)
         # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0
         # S with its precision off the diagonal (0 without noise), and the precision when its spectrum was taken.
@@ -80,11 +83,11 @@ class LogisticModel(LogisticStatistics):
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
     def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
-        """How records were weighted in the last step; ``start`` is the first step's share in S."""
+        """Describe the weights of records; ``start`` is the first step's share."""
         return Weighting(linear, quadratic, self.lattice.clip_norm if self.private else math.inf, self._b, start)
 
     def _curvature_at(self, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, weighting: Weighting) -> Curvature:
-        """Curvature and variance of the gradient at a posterior."""
+        """Compute the curvature, and the gradient's variance, at a posterior."""
         return Curvature.of(S, mean, covariance, self._constant, self._n, weighting)
 
     def _final(
@@ -216,7 +219,7 @@ class LogisticModel(LogisticStatistics):
         return inverse(precision)
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
-        """The center after the first step, from the constant's entry of the gradient."""
+        """Find the center after the first step from the constant's entry."""
         unit = self._n * self._b * self._constant
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
@@ -226,7 +229,9 @@ class LogisticModel(LogisticStatistics):
         It is damped where the noise of one release says less than the prior.
         """
         if self.step == 0 and self._constant:
-            return self._first_center(gradient[-1], noise_sd)
+            start = self._first_center(gradient[-1], noise_sd)
+            self._base = start[-1:] * self._constant
+            return start
         spectrum, alpha = self._known(), self._alpha
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
 
@@ -237,6 +242,19 @@ class LogisticModel(LogisticStatistics):
         bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
         point: np.ndarray = self.point + spectrum.apply(top, bulk, gradient - alpha * self.point)
         return point
+
+    @property
+    def has_score(self) -> bool:
+        """Whether there is a base rate to compare with."""
+        return self._constant > 0
+
+    def gain_score(self) -> OutcomePrediction:
+        return OutcomePrediction([self.prediction], self._bound, self._b, self._n)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The finished posterior, for a score."""
+        return Prediction(self._mean, self._covariance, self._alpha, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""

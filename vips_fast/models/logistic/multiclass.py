@@ -16,6 +16,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
 from .options import LogisticSettings
+from .score import OutcomePrediction
 
 
 class ClassModel(LogisticModel):
@@ -149,6 +150,15 @@ class OneVsRestModel(PerClassModel):
             own = np.concatenate([units[k * d : (k + 1) * d], units[self.n_classes * d :]])
             one.update(Release(release.step, own, release.scale, release.noise_sd))
         self._set_state()
+
+    @property
+    def has_score(self) -> bool:
+        """Whether there are base rates to compare with."""
+        return self.classes[0].has_score
+
+    def gain_score(self) -> OutcomePrediction:
+        first = self.classes[0]
+        return OutcomePrediction([one.prediction for one in self.classes], first._bound, 1.0, first._n)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

@@ -51,6 +51,11 @@ class LogisticOptions:
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
         noise-aware posterior of two classes counts t from a quarter of the steps on. None for kappa is 0.7 there, and
         0.5 elsewhere.
+    measure_gain : bool or None
+        Whether the last step of a private `fit` measures the finished regression in place of improving it, so that
+        ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None
+        measures runs of at least 10 steps. Not used without an intercept, or with covariance="spherical", whose rows
+        predict mostly themselves.
 
     Raises ValueError if an option is out of its range.
     """
@@ -63,6 +68,7 @@ class LogisticOptions:
     noise_aware: bool = True
     learning_decay: float | None = None
     learning_offset: float = 1.0
+    measure_gain: bool | None = None
 
     def __post_init__(self) -> None:
         check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
@@ -72,6 +78,8 @@ class LogisticOptions:
         check_flag("noise_aware", self.noise_aware)
         check_number("learning_decay", self.learning_decay, 0, 1, optional=True)
         check_number("learning_offset", self.learning_offset, 0, 2**53)
+        if self.measure_gain is not None:
+            check_flag("measure_gain", self.measure_gain)
         _ = self.shares  # reading them checks them
 
     def _default_share(self) -> float | Sequence[float]:

@@ -49,6 +49,8 @@ class PaperOptions(LogisticOptions):
     center: bool = False
     form: str = "analyze_gauss"
     sensitivity: str = "paper"
+    # The article measures nothing.
+    measure_gain: bool | None = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -93,7 +93,7 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
 
 
 def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances, (d,), of positive values that are seen with normal noise of ``noise_sd`` > 0.
+    """Estimate positive values seen with noise: means and variances, (d,).
 
     Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
     (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
@@ -139,7 +139,7 @@ class Weighting:
         return np.minimum(1.0, self.kept / np.maximum(norms, 1e-300))
 
     def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
-        """Means of the trials, and of trials p (1 - p), over logits N(a, wide^2)."""
+        """Average the trials, and trials p (1 - p), over logits N(a, wide^2)."""
         p = expit(a[:, None] + wide * INNER)
         return self.n_trials, self.n_trials * ((p * (1 - p)) @ INNER_WEIGHTS)
 

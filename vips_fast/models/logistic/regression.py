@@ -1,4 +1,4 @@
-"""A regression whose posterior may be published: rows, coefficients, intervals and effects."""
+"""A regression with a public posterior."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ...checks import check_flag, check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Data, Matrix, Vector
+from ...engine.averaging import averaged_variance
+from ...engine.measured import MeasuredModel
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule
 from ...engine.result import Public
@@ -25,7 +27,7 @@ from ..fitted import ArraySpec
 from ..readouts import Attribute, Published, by_pieces, kept
 from ..settings import check_memory
 from .effects import Effect, effects
-from .forecast import averaged_variance, forecast
+from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
@@ -38,7 +40,7 @@ Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class Regression(PrivateEstimator):
-    """A regression by Polya-Gamma variables, whatever its outcomes are."""
+    """A regression by Polya-Gamma variables, for any outcomes."""
 
     _options_type: ClassVar[type] = LogisticOptions
     #: What the exponential of a coefficient is.
@@ -65,7 +67,7 @@ class Regression(PrivateEstimator):
     @property
     @abstractmethod
     def _headline(self) -> str:
-        """Say what effects are on."""
+        """Name the outcome of the effects."""
 
     @property
     def _expected_trials(self) -> float:
@@ -88,7 +90,7 @@ class Regression(PrivateEstimator):
 
     @property
     def _constant(self) -> float:
-        """Entry of the column that is appended for the intercept; 0 without one."""
+        """Entry of the intercept's column; 0 without one."""
         given = self._options.intercept_scaling
         return float(1.0 if given is None else given) if self.fit_intercept else 0.0
 
@@ -128,16 +130,19 @@ class Regression(PrivateEstimator):
         return records, facts
 
     def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
-        steps, private, bound = self._steps_of(schedule), bool(self.private), float(self.row_norm)
+        # The last step is the model's last, or the score's.
+        steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
+        private, bound = bool(self.private), float(self.row_norm)
         return LogisticSettings(self._constant, bound, self._trials_bound, steps, private, self._options)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        model = model.model if isinstance(model, MeasuredModel) else model
         if not self.private or not schedule.noise_multiplier or not isinstance(model, (LogisticModel, OneVsRestModel)):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
         share = schedule.sampler.expected_batch_size / public.n_records
         sd = schedule.noise_multiplier * model.clip * one._unit_scales(one._shares[1])[0] / share
-        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon))
+        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
         n = public.n_records * self._expected_trials
         return forecast(n, public.n_features, float(self.row_norm), noise, self._ratio)
 
@@ -184,13 +189,13 @@ class Regression(PrivateEstimator):
 
     @kept
     def _bounds(self) -> tuple[float, float]:
-        """The fit's column for the intercept, and the norm to which it scaled a row with it down."""
+        """Give the entry of the intercept's column, and the bound of rows."""
         fitted = self._as_fitted()
         constant = fitted._constant
         return constant, float(np.hypot(float(fitted.row_norm), constant)) if fitted.private else math.inf
 
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
-        """Rows with their constant, and the factors that scale them down to the bound as in fit."""
+        """Append the constant, and compute the factors of long rows."""
         constant, bound = self._bounds()
         matrix = design(self._held(X), constant, self._as_fitted()._most_columns)
         d = matrix.shape[1] - (constant > 0)
@@ -206,7 +211,7 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
+        """Compute the posterior mean of x . m for rows X: (n,) or (n, K)."""
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -214,7 +219,7 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_variance(self, X: Data) -> Array:
-        """Posterior variance of x . m, shape (n,), or (n, K)."""
+        """Compute the posterior variance of x . m: (n,) or (n, K)."""
         return self._variance(*self._rows_of(X))
 
     def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -229,7 +234,7 @@ class Regression(PrivateEstimator):
         return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
 
     def credible_interval(self, level: float = 0.9) -> Array:
-        """Central posterior intervals of the coefficients at a level in (0, 1): float64, (d, 2), or (K, d, 2)."""
+        """Compute central posterior intervals, (d, 2) or (K, d, 2), at a level."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         if self._spherical:
             variance = np.full(self.n_features_in_, self.covariance_[0])
@@ -249,7 +254,7 @@ class Regression(PrivateEstimator):
 
 
 def _row_products(a: Any, b: Any) -> np.ndarray:
-    """Inner products of the rows of two matrices, the first dense or sparse."""
+    """Multiply rows of two matrices; the first is dense or sparse."""
     return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
 
 
@@ -259,7 +264,7 @@ def n_models(classes: np.ndarray | None) -> int:
 
 
 def _check_memory(n_features: int, n_threads: int, models: int) -> None:
-    """Refuse, before anything is spent, statistics that the machine cannot hold; public numbers decide."""
+    """Refuse statistics that the machine cannot hold, from public numbers."""
     triangle = 8 * triangle_size(n_features)
     # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
     # values; squares: those of the model with their temporaries, and the copies in the result.

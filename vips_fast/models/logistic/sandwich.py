@@ -1,4 +1,4 @@
-"""Intervals about the sampling of units: logistic regression that also releases the size of units' gradients."""
+"""Logistic regression whose intervals are about the sampling of units."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _LEAST = 0.02
 
 
 class SandwichModel(LogisticModel):
-    """`LogisticModel` whose intervals do not trust the model for the variance of a unit's gradient.
+    """`LogisticModel` with released variances of units' gradients.
 
     The model knows the variance J of the sum of the rows' gradients if rows are independent and their outcomes have the
     stated law. Rows of one person are often alike, and counts more spread than stated. So each release has d more
@@ -100,14 +100,14 @@ class SandwichModel(LogisticModel):
         expected = np.diag(curvature.labels)
         ratio, noise = self._squares / expected, float(self._squares_law[0]) / expected**2
         if noise.any():
-            # One more ratio, of 1 and known to about _SPREAD, is what is known without a release.
+            # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.
             ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
         root = np.sqrt(np.maximum(ratio, _LEAST))
         return replace(curvature, labels=curvature.labels * np.outer(root, root))
 
 
 class UnitWeighting(Weighting):
-    """`Weighting` of rows whose units are all longer than the clip, over the weight of a row with the logit 0."""
+    """`Weighting` of units longer than the clip, 1 at the logit 0."""
 
     def of(self, size: np.ndarray, xi: np.ndarray, length: float) -> np.ndarray:
         linear, quadratic = length / self.scale_linear, length * length / self.scale_quadratic
@@ -116,7 +116,7 @@ class UnitWeighting(Weighting):
 
 
 def unit_sums(block: Rows, starts: np.ndarray, linear: np.ndarray) -> Any:
-    """Sum the truncated s1 of each unit's rows, int64, (units, d): an array, or CSR of sparse rows."""
+    """Sum the truncated s1 of units, int64, (units, d), dense or CSR."""
     d = block.n_features
     if block.indptr is None:
         # A row that is not finite has the weight 0.

@@ -95,7 +95,7 @@ class LogisticStatistics(Model):
 
     @property
     def _shares(self) -> tuple[float, float]:
-        """The linear statistic's share of the squared bound, in the first step and in the others."""
+        """Give s1's shares of the squared bound: first step, others."""
         return self.options.shares
 
     def _block_bounds(self, share: float) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .network import Settings, row_weights, share_after_rounding
 from .quadratic import IMAGE_BITS, QuadraticModel
+from .score import PixelPrediction
 
 #: Share of a record's norm that goes to the count of its class; its network loses half a percent by it.
 COUNT_SHARE = 0.1
@@ -125,6 +126,14 @@ class ClassConditionalModel(PerClassModel):
 
     def _records_of(self, share: float) -> int:
         return max(1, round(self._n_records * share))
+
+    @property
+    def has_score(self) -> bool:
+        """Whether half of the columns can predict the other half."""
+        return self._n_visible > 1
+
+    def gain_score(self) -> PixelPrediction:
+        return PixelPrediction(self.classes)
 
     def state(self) -> dict[str, np.ndarray]:
         """Collect the networks' states, and the sums of the released shares."""

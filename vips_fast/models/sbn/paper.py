@@ -69,6 +69,9 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
         # The paper's, one for each of seven blocks (Eq. 72).
         return math.sqrt(7.0) if self.sensitivity == "paper" else None
 
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
+        return None
+
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         arrays = self._fitted().arrays
         return polya_gamma_means(Y, arrays, self._options.dtype, resolve_n_threads(self.n_jobs))

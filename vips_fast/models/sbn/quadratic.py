@@ -16,6 +16,7 @@ from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
+from .score import PixelPrediction
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
 _CENTER_BITS = 12
@@ -128,10 +129,20 @@ class QuadraticModel(NetworkModel):
         bits = np.ldexp(self.mean_image, _CENTER_BITS)
         self._center_units = np.rint(bits).astype(np.int64)
         self.center = np.ldexp(self._center_units.astype(np.float64), -_CENTER_BITS)
-        self._gram, self._linear = quadratic_terms(
-            self.w, self.covariance, self.c, self.expansion, self.curvature, self.b
-        )
+        self._gram, self._linear = self.terms(self.w)
         self._z_start = expit(self.b)
+
+    def terms(self, w: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the E-step's tables for weights that may leave out visible units; ``share`` is the part kept."""
+        return quadratic_terms(w, self.covariance * share, self.c, self.expansion, self.curvature, self.b)
+
+    @property
+    def has_score(self) -> bool:
+        """Whether half of the columns can predict the other half."""
+        return self.n_visible > 1
+
+    def gain_score(self) -> PixelPrediction:
+        return PixelPrediction([self])
 
     def sensitivity(self, relation: str) -> float:
         """Return 1 for add or remove, 2 for replace; see the notes."""
@@ -269,10 +280,16 @@ class QuadraticModel(NetworkModel):
         if self.step + 1 < self.mean_steps:
             return
         sd = 0.5 * release.noise_sd / self.exact_multiplier("image") / math.sqrt(self.mean_steps)
-        least = min(0.4, max(self.least_pixel, 2 * sd))
         # E[m (1 - m)] under the noise falls short by its variance.
         spread = float((self._image * (1 - self._image)).sum() + self.n_visible * sd * sd)
-        self._begin(np.clip(self._image, least, 1 - least), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
+        self._begin(self._shares(sd), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
+
+    def _shares(self, sd: float) -> np.ndarray:
+        """Estimate the mean image, (J,), from a release with noise: shares that it hides are alike."""
+        middle, apart = float(self._image.mean()), max(float(self._image.var()) - sd * sd, 0.0)
+        trusted = apart / (apart + sd * sd) if sd > 0 else 1.0
+        shares = middle + trusted * (self._image - middle)
+        return np.clip(shares, self.least_pixel, 1 - self.least_pixel)
 
     def _mean_log_odds(self) -> np.ndarray:
         """E[psi_j] at which the bound's slope in c_j is zero."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, Unpack
+from typing import IO, Any, Self, Unpack
 
 import numpy as np
 
-from ...checks import check_number
+from ...accounting import GaussianEvent, gaussian_noise_multiplier, rounded_up
+from ...accounting import epsilon as epsilon_of
+from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule, Terms
@@ -17,6 +20,7 @@ from ...engine.result import Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..forecast import HopelessWarning
+from ..inputs import column_names
 from ..parameters import Bookkeeping
 from ..readouts import kept
 from .model import TableModel
@@ -37,8 +41,8 @@ class TopicTables(PrivateEstimator):
     ----------
     by : mapping of str to sequence of str or int, or to mapping of these to float
         The columns, and the values that each may have. They are **public**: never take them from the records. A record
-        with another value contributes nothing. A mapping also says each value's public share of the persons, about,
-        which only the forecast uses.
+        with another value contributes nothing. A mapping also says which public share of the persons has documents of
+        each value, about, which only the forecast uses. If persons are in several groups, shares add up to more than 1.
     n_steps : int or None
         Releases; None is 1.
     **common
@@ -65,6 +69,13 @@ class TopicTables(PrivateEstimator):
     array([0., 0.])
     >>> bool((tables.trend("ward").high > 0).all())
     True
+
+    All cells, as a list or a file:
+
+    >>> import io
+    >>> tables.to_parquet(io.BytesIO())
+    >>> tables.rows()[0]
+    ['ward', 'topic', 'share', 'low', 'high']
     """
 
     by: Mapping[str, Sequence[str | int] | Mapping[str | int, float]] = field(default_factory=dict, kw_only=False)
@@ -87,8 +98,8 @@ class TopicTables(PrivateEstimator):
         for name, values in self.by.items():
             plain = not isinstance(values, str) and all(isinstance(value, (str, int, np.integer)) for value in values)
             shares = [*values.values()] if isinstance(values, Mapping) else ()
-            if not all(isinstance(share, (int, float)) and 0 < share < math.inf for share in shares):
-                raise ValueError(f"by: {name!r} has {values!r}; expected shares above 0, for the forecast")
+            if not all(isinstance(share, (int, float)) and 0 < share <= 1 for share in shares):
+                raise ValueError(f"by: {name!r} has {values!r}; expected shares of the persons, above 0 and at most 1")
             if not isinstance(name, str) or not plain or not len(values) or len(set(values)) != len(values):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
@@ -136,10 +147,12 @@ class TopicTables(PrivateEstimator):
         sd = public.n_records * schedule.noise_multiplier * model.sensitivity(relation) / scale
         estimate = Estimate(self._sizes, np.zeros(model.shape), sd)
         names, said, least = list(self.by), [], 1.0
-        totals = np.ones(1)
+        totals, spreads = np.ones(1), []
         for values in self.by.values():
-            shares = np.array([*values.values()] if isinstance(values, Mapping) else np.ones(len(values)))
-            totals = np.outer(totals, shares / shares.sum()).reshape(-1)
+            shares = np.array([*values.values()] if isinstance(values, Mapping) else [1 / len(values)] * len(values))
+            spreads.append(max(float(shares.sum()), 1.0))
+            totals = np.outer(totals, shares / spreads[-1]).reshape(-1)
+        totals *= _mean_weight(spreads)
         even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
         every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
         for columns in sorted(every, key=len):
@@ -149,14 +162,19 @@ class TopicTables(PrivateEstimator):
             least = min(least, error)
         text = (
             f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points{even}"
-            f"{f' {public.unit}s' if even else ''}: by {', '.join(said)}."
+            f"{f' {public.unit}s and each is in one' if even else ''}: by {', '.join(said)}."
         )
-        # The noise then hides which topics a group has at all.
-        hopeless = least * n_topics > 1.0
+        hopeless = least > _MOST_ERROR
         advice = " Use fewer groups, fewer topics or a larger epsilon." if hopeless else ""
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
 
     # ------------------------------------------------------------ read-outs
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """Names of the topics, from the inputs of the fit; numbers from 1 if it had none."""
+        public = self._fitted().public
+        return column_names(public) or tuple(str(k + 1) for k in range(public.n_features))
 
     @kept
     def _estimate(self) -> Estimate:
@@ -165,11 +183,18 @@ class TopicTables(PrivateEstimator):
         known = self._as_fitted()._sizes
         return Estimate(known, result.arrays["sums"] * n_units, sd * n_units)
 
-    def table(self, *columns: str, level: float = 0.9, widest: float = _WIDEST) -> Table:
+    def table(
+        self,
+        *columns: str,
+        parts: Mapping[str, Sequence[str | int]] | None = None,
+        level: float = 0.9,
+        widest: float = _WIDEST,
+    ) -> Table:
         """Make the table of some columns, or of all.
 
-        A cell is readable if its interval of this ``level`` is no wider than ``widest``. All tables are from the same
-        release, so that more of them cost nothing.
+        A cell is readable if its interval of this ``level`` is no wider than ``widest``. ``parts`` joins the groups of
+        one column, such as the wards of each district, and the parts add up to the districts. All tables are from the
+        same release, so that more of them cost nothing.
         """
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
         widest = check_number("widest", widest, 0, 1, low_open=True)
@@ -178,8 +203,44 @@ class TopicTables(PrivateEstimator):
         if unknown := [name for name in columns if name not in by or columns.count(name) > 1]:
             raise ValueError(f"columns: {unknown[0]!r}; expected different ones of {', '.join(by)}")
         names = list(by)
-        weights, shares, low, high = self._estimate().table([names.index(name) for name in columns], level)
-        return Table(columns, groups_of(by, columns), weights, shares, low, high, np.asarray(high - low <= widest))
+        matrix, groups = self._estimate().merged([names.index(name) for name in columns]), groups_of(by, columns)
+        if parts is not None:
+            known = [value for values in parts.values() for value in values]
+            if len(columns) > 1 or not set(known) <= set(by[columns[0]]) or len(set(known)) < len(known):
+                raise ValueError(f"parts={parts!r}: expected different values of one column, {columns[0]}")
+            matrix = np.array([[value in values for (value,) in groups] for values in parts.values()]) @ matrix
+            groups = tuple((name,) for name in parts)
+        weights, shares, low, high = self._estimate().table(matrix, level)
+        return Table(columns, groups, weights, shares, low, high, np.asarray(high - low <= widest))
+
+    def rows(self) -> list[list[Any]]:
+        """List the cells of the table of all columns, then of each, below a head.
+
+        Values of other columns are "", and numbers that cannot be read are None.
+        """
+        by = list(self._as_fitted().by)
+        rows: list[list[Any]] = [[*by, "topic", "share", "low", "high"]]
+        for shown in (by, *([name] for name in by if len(by) > 1)):
+            table = self.table(*shown)
+            for g, group in enumerate(table.groups):
+                values = dict(zip(shown, group, strict=True))
+                for k, name in enumerate(self.topic_names):
+                    numbers = (float(array[g, k]) for array in (table.shares, table.low, table.high))
+                    cells = [number if table.readable[g, k] else None for number in numbers]
+                    rows.append([*(values.get(column, "") for column in by), name, *cells])
+        return rows
+
+    def to_parquet(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write the `rows` as a Parquet file; ImportError without pyarrow."""
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise missing_package("a Parquet file", "pyarrow", "tables") from None
+        head, *rows = self.rows()
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        columns[:-3] = [[str(value) for value in column] for column in columns[:-3]]
+        parquet.write_table(pyarrow.table(dict(zip(head, columns, strict=True))), path)
 
     def contrast(self, column: str, factors: Sequence[float] | Vector, *, level: float = 0.9) -> Contrast:
         """Compare groups of a column: the sum of their shares times ``factors``.
@@ -206,3 +267,37 @@ class TopicTables(PrivateEstimator):
         if column not in by:
             raise ValueError(f"column={column!r}: expected one of {', '.join(by)}")
         return list(by).index(column), len(by[column])
+
+
+def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> float:
+    """Find the epsilon of a model whose tables come later.
+
+    The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
+    the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
+    records that is about right, and the tables take what is left. Raises ValueError if nothing is left for the model.
+
+    >>> from vips_fast.models.tables import model_epsilon
+    >>> round(model_epsilon(4.0, 0.5), 2)
+    3.95
+    """
+    whole, part = (gaussian_noise_multiplier(one, delta) ** -2 for one in (epsilon, table_epsilon))
+    if part >= whole:
+        raise ValueError(
+            f"table_epsilon={rounded_up(table_epsilon)}: expected less than epsilon={rounded_up(epsilon)}, for both"
+        )
+    return epsilon_of(GaussianEvent((whole - part) ** -0.5), delta)
+
+
+def _mean_weight(spreads: Sequence[float]) -> float:
+    """Expect the total weight of a person's documents, by the mean number of groups of each column that it is in.
+
+    Most persons are in few groups and some are in many: the number in the widest column is taken as geometric, with a
+    document in each, and the others at their means.
+    """
+    mean, n_columns = max(spreads), len(spreads)
+    numbers = np.arange(1, 1 + math.ceil(20 * mean))
+    chances = (1.0 - 1.0 / mean) ** (numbers - 1) / mean
+    squares = sum(numbers**2 / (numbers if one == mean else np.minimum(numbers, one)) for one in spreads)
+    if n_columns > 1:
+        squares = (squares + numbers) / (1 + n_columns)
+    return float(chances @ (numbers / np.maximum(np.sqrt(squares), 1.0)))

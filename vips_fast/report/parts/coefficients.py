@@ -26,6 +26,10 @@ class Coefficients(Part):
         against = "the rest" if len(classes) > 2 else next(c for c in classes if str(c) != outcome)
         return f"for {outcome} against {against}"
 
+    def released(self, model: Any) -> str:
+        """Give the number of coefficients."""
+        return f"{model.coef_.size} coefficients, with intervals"
+
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest effects on each outcome."""
         groups, table, clear, shown, n = [], [], 0, 0, 0

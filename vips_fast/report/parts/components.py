@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..part import MOST_ROWS, Learned, Part, part_of
+from ..text import distinct_names
 
 
 class Components(Part):
@@ -16,6 +17,12 @@ class Components(Part):
     output = "component"
     #: Attribute of the means, shape (K, n_columns).
     means: ClassVar[str] = "means_"
+    #: What the page says of the marks.
+    told: ClassVar[str] = "the columns whose means are furthest from those of all"
+
+    def released(self, model: Any) -> str:
+        """Give the number of components."""
+        return f"{len(model.weights_)} clusters, with their shares of the records and what tells them apart"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by its ``n_words`` most distinctive means, at most."""
@@ -28,9 +35,7 @@ class Components(Part):
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the components by weight."""
         return Learned(
-            "Each record is of one of the components. A component shows its share of the records, and the words "
-            "that its documents hold more often than others', or the columns whose means are furthest from those of "
-            "all.",
+            f"Each record is of one of the components. A component shows its share of the records, and {self.told}.",
             columns=("component", "share", "what tells it apart"),
             table=tuple(component_rows(model, columns, n_words)[:MOST_ROWS]),
             caption="Components by share",
@@ -60,11 +65,17 @@ class BernoulliComponents(Components):
 class VectorComponents(Components):
     """Part of a mixture of vectors; coordinates are no columns."""
 
+    told = "the words that its documents have more often than others, as far as the releases show it"
+
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by its keywords, if the model has a vocabulary."""
         if model.vocabulary is None:
             return super().marks(model, None, n_words)
         return [", ".join(words) for words in model.keywords(n_words)]
+
+    def names(self, model: Any) -> tuple[str, ...]:
+        """Name the clusters by their first keywords."""
+        return () if model.vocabulary is None else distinct_names([words[:3] for words in model.keywords(3)])
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""

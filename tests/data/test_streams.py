@@ -1,0 +1,144 @@
+"""Queries, lazy frames and streams of Arrow: the same records as from a file, a batch at a time."""
+
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import polars
+import pyarrow
+import pytest
+
+from vips_fast import PrivateTopics
+from vips_fast.data import load_corpus, read_batches
+
+WORDS = ("alpha", "beta", "gamma", "delta")
+SECRET = "zq7351"
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(4)
+    notes = [" ".join(rng.choice(WORDS, 6)) for _ in range(3000)]
+    persons = [f"p{k % 700}" for k in range(3000)]
+    lines = ("note,person", *map(",".join, zip(notes, persons, strict=True)))
+    (tmp_path / "notes.csv").write_text("\n".join(lines))
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    return tmp_path / "notes.csv"
+
+
+def streams(path):
+    """Every kind of stream over the table in a file."""
+    frame = polars.read_csv(path)
+    table = pyarrow.table({name: frame[name].to_list() for name in frame.columns})
+    yield "duckdb", duckdb.sql(f"select * from read_csv('{path}')")
+    yield "lazy", polars.scan_csv(path)
+    yield "reader", pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=100))
+    yield "capsule", Capsule(table)
+    yield "pandas", frame.to_pandas()
+
+
+class Capsule:
+    """An object that has the names of its columns and the stream, and nothing else."""
+
+    def __init__(self, table):
+        self.column_names = table.column_names
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_counts_are_those_of_the_file(path):
+    expected = load_corpus(path, WORDS, text="note", person="person")
+    for name, source in streams(path):
+        found = load_corpus(source, WORDS, text="note", person="person")
+        assert (found.counts != expected.counts).nnz == 0, name
+        assert np.array_equal(found.groups, expected.groups), name
+
+
+def test_rows_come_in_batches_and_in_order(path):
+    expected = next(iter(read_batches(path, ["note"], batch_rows=10**6)))["note"]
+    for name, source in streams(path):
+        parts = [batch["note"] for batch in read_batches(source, ["note"], texts=["note"], batch_rows=256)]
+        assert max(map(len, parts)) <= 256, name
+        assert [note for part in parts for note in part] == expected, name
+
+
+def test_a_query_is_read_as_often_as_needed(path):
+    query = duckdb.sql(f"select note, person from read_csv('{path}')")
+    for _ in range(2):
+        assert sum(len(batch["note"]) for batch in read_batches(query, ["note"])) == 3000
+
+
+def test_a_job_reads_a_query_as_it_reads_the_file(path, tmp_path):
+    found = []
+    for source in (path, duckdb.sql(f"select * from read_csv('{path}')"), polars.scan_csv(path)):
+        topics = PrivateTopics(5.0, public_prior=None, n_topics=2, vocab=tmp_path / "words.txt", stop_words="none")
+        topics.fit(source, text="note", person="person", out=tmp_path / str(len(found)))
+        found.append(topics.model_.privacy_)
+    assert found[0].n_records == found[1].n_records == found[2].n_records == 700
+
+
+@pytest.mark.parametrize(
+    ("n_records", "message"),
+    [
+        (700, "records: a stream can be read once only; expected a file or a query, or a public vocabulary"),
+        (None, "n_records=None: a stream can be read once only; expected the number"),
+    ],
+)
+def test_no_stream_is_read_twice(path, tmp_path, n_records, message):
+    reader = dict(streams(path))["reader"]
+    topics = PrivateTopics(5.0, public_prior=None, n_records=n_records)
+    with pytest.raises(ValueError, match=message):
+        topics.fit(reader, text="note", person="person", out=tmp_path / "run")
+    assert len(reader.read_all()) == 3000
+
+
+def test_a_stream_is_fitted_to_in_one_reading(path, tmp_path):
+    topics = PrivateTopics(
+        5.0, public_prior=None, n_topics=2, vocab=tmp_path / "words.txt", stop_words="none", n_records=700
+    )
+    topics.fit(dict(streams(path))["reader"], text="note", person="person")
+    assert topics.privacy_.n_records == 700
+
+
+def test_a_stream_that_breaks_off_spends_nothing_and_quotes_nothing(path, tmp_path):
+    def parts():
+        yield pyarrow.record_batch({"note": ["alpha"] * 50, "person": ["a"] * 50})
+        raise RuntimeError(SECRET)
+
+    schema = pyarrow.schema([("note", pyarrow.string()), ("person", pyarrow.string())])
+    reader = pyarrow.RecordBatchReader.from_batches(schema, parts())
+    topics = PrivateTopics(5.0, public_prior=None, vocab=tmp_path / "words.txt", n_records=700)
+    with pytest.raises(ValueError, match="records: the stream broke off") as caught:
+        topics.fit(reader, text="note", person="person", out=tmp_path / "run")
+    assert SECRET not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_column_names_those_there_are(path):
+    for name, source in streams(path):
+        with pytest.raises(ValueError, match="note.*person|no column 'text'") as caught:
+            list(read_batches(source, ["text"]))
+        assert "'text'" in str(caught.value), name
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_two_gigabytes_of_text():
+    """Peak memory of a process that reads 2 GB, beside one that reads 20 MB."""
+    program = """
+import resource, sys
+import pyarrow
+from vips_fast.data import load_corpus
+batch = pyarrow.record_batch({"text": ["alpha beta gamma delta " * 2000] * 20})
+batches = (batch for _ in range(int(sys.argv[1])))
+reader = pyarrow.RecordBatchReader.from_batches(batch.schema, batches)
+assert load_corpus(reader, ("alpha", "beta"), text="text").counts.shape[0] == 20 * int(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    few, many = (
+        int(subprocess.run([sys.executable, "-c", program, n], capture_output=True, check=True, text=True).stdout)
+        for n in ("22", "2200")
+    )
+    assert many < few + 100

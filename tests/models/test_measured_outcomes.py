@@ -1,0 +1,240 @@
+"""Regressions measure themselves in the last step of a fit: gain, coverage, bound, purity, audit, mutants, verdict."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.audit import Sizes, audit
+from vips_fast.audit.adapters import LogisticAdapter
+from vips_fast.engine.gain import Score
+from vips_fast.engine.measured import MeasuredModel
+from vips_fast.models.logistic import LogisticOptions
+from vips_fast.models.logistic.score import OutcomePrediction
+from vips_fast.models.rebuild import verify
+
+SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+
+
+def data(n, d=5, effect=1.0, seed=0, classes=2, trials=1):
+    """Rows of length about 0.8, and outcomes by a logistic law."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) / (1.3 * np.sqrt(d))
+    logits = X @ (1.8 * effect * np.random.default_rng(77).standard_normal((d, classes - 1))) - 1.0
+    if classes > 2:
+        logits = np.column_stack([np.zeros(n), logits]) + rng.gumbel(size=(n, classes))
+        return X, logits.argmax(axis=1)
+    return X, rng.binomial(trials, 1 / (1 + np.exp(-logits[:, 0]))).astype(float)
+
+
+def regression(measure=None, **settings):
+    settings = {"row_norm": 1.5, "classes": [0, 1], "delta": 1e-5, **settings}
+    return BayesianLogisticRegression(options=LogisticOptions(measure_gain=measure), **settings)
+
+
+def keyed(estimator, seed=0):
+    return estimator.set_unsafe(test_key=seed.to_bytes(32))
+
+
+# -- the gain and the verdict
+
+
+def test_effects_that_are_there_are_useful_and_others_are_noise():
+    X, y = data(6000)
+    good = keyed(regression(epsilon=1.0)).fit(X, y)
+    assert good.found_gain_.low > 0.02 and good.verdict_.worth == "useful"
+    text = "the columns predict the outcome"
+    assert text in good.verdict_.text and "effects stand clear of the noise" in good.verdict_.text
+    for settings, n in ((dict(epsilon=4.0), 1400), (dict(epsilon=0.5), 200), (dict(epsilon=20.0), 300)):
+        none = keyed(regression(**settings)).fit(*data(n, d=20, effect=0.0))
+        assert none.verdict_.worth == "noise", none.verdict_.text
+    off = keyed(regression(measure=False, epsilon=1.0)).fit(X, y)
+    assert off.found_gain_ is None and off.verdict_.text == ""
+
+
+def test_effects_without_prediction_are_good_for_reading():
+    found = keyed(regression(epsilon=1.0)).fit(*data(20_000, effect=0.25)).verdict_
+    assert found.worth == "weak" and found.text.startswith("Verdict: weak: good for reading and for tables")
+
+
+def test_which_runs_are_measured():
+    X, y = data(1000)
+    for measure, settings, found in (
+        (None, dict(n_steps=9), False),
+        (None, dict(n_steps=10), True),
+        (True, dict(n_steps=3), True),
+        (None, dict(fit_intercept=False), False),
+        (None, dict(covariance="spherical"), False),
+        (None, dict(sampling="poisson", batch_size=300), True),
+        (None, dict(private=False, epsilon=None, delta=None), False),
+    ):
+        model = regression(measure, **{"epsilon": 2.0, **settings}).fit(X, y)
+        assert (model.found_gain_ is not None) == found, (measure, settings)
+    paper = BayesianLogisticRegression.paper(epsilon=2.0, n_steps=10, sensitivity="proven").fit(X, y)
+    assert paper.found_gain_ is None
+    persons = regression(epsilon=4.0, n_records=250).fit(X, y, groups=np.arange(1000) // 4)
+    assert persons.found_gain_ is not None
+    with pytest.raises(ValueError, match="measure_gain"):
+        regression("yes").fit(X, y)
+
+
+def exact(model, X, y, optimism=True):
+    """The score of other records, without noise."""
+    restored = model._model(model._fitted().public)
+    restored.restore(model._fitted().state)
+    score = restored.gain_score()
+    score._optimism *= optimism
+    block = model._read(X, y)[0].block(np.arange(len(y)))
+    rows = score.rows(block, np.zeros(len(y), np.uint64), np.ones(len(y), bool), 1.0)
+    return Score.read(rows.mean(axis=0), 0.0, 1.0, 1e12, score)
+
+
+@pytest.mark.parametrize("form", [dict(), dict(classes=3), dict(trials=4)])
+def test_the_score_is_the_log_loss_over_the_base_rate(form):
+    X, y = data(3000, **form)
+    settings = dict(n_trials=4, classes=None) if "trials" in form else dict(classes=list(range(form.get("classes", 2))))
+    model = keyed(regression(epsilon=8.0, **settings)).fit(X, y)
+    other, outcome = data(60_000, seed=1, **form)
+    p = model.predict_proba(other)
+    if "trials" in form:
+        b, q = 4, outcome.mean() / 4
+        loss = (outcome * np.log(p[:, 1] / q) + (b - outcome) * np.log(p[:, 0] / (1 - q))) / b
+    else:
+        place, q = outcome.astype(int), np.bincount(outcome.astype(int)) / len(outcome)
+        loss = np.log(p[np.arange(len(p)), place] / q[place])
+    # The bound of nats cuts little, and the released base rate is nearly that of the records.
+    found = exact(model, other, outcome, optimism=False).nats[0]
+    assert found == pytest.approx(float(np.clip(loss, -2, 2).mean()), abs=2e-3)
+    assert found > 0.05
+
+
+def test_a_fit_to_its_own_records_is_no_better_measured():
+    """Fits to few records predict these too well, and the score takes this off."""
+    biases, raw = [], []
+    for seed in range(30):
+        X, y = data(600, d=20, effect=0.7, seed=seed)
+        model = keyed(regression(epsilon=10.0), seed).fit(X, y)
+        fresh = exact(model, *data(20_000, d=20, effect=0.7, seed=1000 + seed), optimism=False).nats[0]
+        biases.append(exact(model, X, y).nats[0] - fresh)
+        raw.append(exact(model, X, y, optimism=False).nats[0] - fresh)
+    assert np.mean(raw) > 0.015 and abs(np.mean(biases)) < 0.01
+
+
+def covered(runs, n, **settings):
+    hits = []
+    for seed in range(runs):
+        model = keyed(regression(**settings), seed).fit(*data(n, d=10, seed=seed))
+        low, high = model.found_gain_[1:]
+        true = exact(model, *data(200_000, d=10, seed=10_000 + seed), optimism=False).found().gain
+        hits.append(low <= true <= high)
+    return np.mean(hits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n, epsilon", [(1400, 1.0), (1400, 8.0), (6000, 1.0)])
+def test_the_interval_covers_the_true_gain(n, epsilon):
+    assert 0.84 <= covered(100, n, epsilon=epsilon) <= 0.97
+
+
+# -- the same bits, and the releases
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "float32", "classes"])
+def test_a_row_is_a_function_of_its_record(form):
+    X, y = data(300, classes=3 if form == "classes" else 2)
+    X[:4] *= np.array([0.0, 1e-30, 1e6, 1e30])[:, None]
+    X = sp.csr_array(X) if form == "sparse" else X.astype(np.float32 if form == "float32" else np.float64)
+    model = keyed(regression(noise_multiplier=3.0, classes=None if form != "classes" else [0, 1, 2]))
+    stage = model.prepare(X, y)
+    inner = stage.model.model
+    for one in getattr(inner, "classes", [inner]):
+        d = one.n_features
+        one._mean, one._covariance = np.linspace(-3, 3, d), np.eye(d) * np.linspace(0.1, 9, d)
+    score, words = inner.gain_score(), np.arange(300, dtype=np.uint64)
+    rows = score.rows(stage.records.block(np.arange(300)), words, np.ones(300, bool), 2.0)
+    assert (rows >= 0).all() and np.linalg.norm(rows, axis=1).max() <= 2.0 and (rows[4:].sum(axis=1) > 0).all()
+    for i in (*range(12), 299):
+        alone = score.rows(stage.records.block(np.array([i])), words[[i]], np.ones(1, bool), 2.0)
+        np.testing.assert_array_equal(alone[0], rows[i])
+
+
+def test_threads_files_and_releases_give_the_same(tmp_path):
+    X, y = data(1000)
+    found = []
+    for n_jobs in (1, 2):
+        model = keyed(regression(noise_multiplier=3.0, n_jobs=n_jobs)).fit(X, y, transcript=tmp_path / f"t{n_jobs}")
+        found.append(model.found_gain_)
+    assert found[0] == found[1]
+    model.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t2").ok
+    assert BayesianLogisticRegression.load(tmp_path / "m").found_gain_ == found[0]
+
+
+def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
+    """The model's last step comes before the score, so that its intervals are those of a whole run."""
+    X, y = data(2000)
+    on = keyed(regression(noise_multiplier=4.0, n_steps=20)).fit(X, y)
+    off = keyed(regression(measure=False, noise_multiplier=4.0, n_steps=19)).fit(X, y)
+    np.testing.assert_array_equal(on.coef_, off.coef_)
+    np.testing.assert_array_equal(on.covariance_, off.covariance_)
+
+
+# -- the audit
+
+
+class Begins(BayesianLogisticRegression):
+    """A regression whose first step is the score: it is the step that the layers look at."""
+
+    def _model(self, public, schedule=None):
+        model = super()._model(public, schedule)
+        return MeasuredModel(model, 1, public.n_records) if schedule else model
+
+
+class Judged(LogisticAdapter):
+    """The step that is a score: of coefficients that tell records apart."""
+
+    def sharp(self, prepared):
+        model = prepared.model
+        assert isinstance(model, MeasuredModel) and model.shape == (4,)
+        for one in getattr(model.model, "classes", [model.model]):
+            one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])
+            one._covariance = 0.5 * np.eye(one.n_features)
+        model._begin()
+
+    def tight(self, relation):
+        return False
+
+    def adds_up(self):
+        return False
+
+    def canaries(self, *arguments):
+        return None
+
+
+def report_of(layers, kind=Judged, **settings):
+    options = LogisticOptions(measure_gain=kind is not Judged)
+    adapter = kind({"classes": [0, 1], "options": options, **settings}, Begins if kind is Judged else None)
+    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
+
+
+def failed(layers, kind=Judged):
+    report = report_of(layers, kind)
+    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
+
+
+@pytest.mark.parametrize(
+    "layer, kind", [("A", Judged), ("B", Judged), ("C", Judged), ("E", LogisticAdapter), ("G", LogisticAdapter)]
+)
+def test_layers(layer, kind):
+    report = report_of(layer, kind)
+    assert report.passed, report.text()
+
+
+def test_mutants(monkeypatch):
+    honest = OutcomePrediction.rows
+    with monkeypatch.context() as patch:  # beyond the bound
+        patch.setattr(OutcomePrediction, "rows", lambda self, *a: 40.0 * honest(self, *a))
+        assert any(name.startswith("distance of") for name in failed("A"))
+    with monkeypatch.context() as patch:  # a unit's row depends on the others
+        patch.setattr(OutcomePrediction, "rows", lambda self, b, w, *a: honest(self, b, w, *a) * (1 - 1e-4 * len(w)))
+        assert failed("B")

@@ -1,0 +1,122 @@
+"""A score of a regression: how well the columns predict the outcome."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from ...engine.gain import GainScore
+from ...engine.units import unpack_block
+from ...kernels.logistic import Rows
+from .spectrum import NODES, WEIGHTS
+
+#: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
+_BITS = 24
+_LEAST = 1e-300
+
+
+class Prediction(NamedTuple):
+    """A released posterior N(mean, covariance) with the prior's precision, and the log odds of the base rate."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    precision: float
+    base: float
+
+
+class OutcomePrediction(GainScore):
+    """Contributions to a score of a logistic regression.
+
+    A unit's nats are the mean, over its trials, of log p - log p0. Here p is the predictive probability of the outcome
+    that occurred, and p0 is the one by the released base rate. ``models`` has one posterior, or one for each class.
+    ``bound`` is the largest norm of a row, ``n`` the public number of units.
+
+    Notes
+    -----
+    *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
+    cut at ``nats`` on both sides, and `GainScore.bounded` proves the norm.
+
+    *Optimism.* The coefficients were fitted to the same units. By Efron (2004) a fit's own records are predicted better
+    than others by sum_i cov(y_i, x_i . m) nats in all, m being the posterior mean. With g the noised gradient, H the
+    curvature and T what the noise leaves of the trust in g, m = C T g for the covariance C = (T H + alpha I)^-1. Labels
+    give g the covariance H. So the sum is tr(C T H) = d - alpha tr C, with the d of Akaike's criterion for a weak
+    prior. Each unit's nats are lowered by it over n. Simulated fits with n from 600 to 20,000 keep a bias below a fifth
+    of the interval's width.
+
+    *Purity.* Norms of rows are added entry by entry, products are of integers below 2^53 in all, and the rest is
+    elementwise. So a unit's row has the same bits in any block.
+    """
+
+    nats, most, rest = 2.0, 1.0, 0.25
+
+    def __init__(self, models: Sequence[Prediction], bound: float, n_trials: float, n: int):
+        self._bound, self._n_trials = bound, n_trials
+        self._tables, self._units = [], []
+        for one in models:
+            values, vectors = np.linalg.eigh(one.covariance)
+            table = np.column_stack([one.mean, vectors * np.sqrt(np.maximum(values, 0.0))])
+            unit = float(np.sqrt((table * table).sum(axis=0).max())) or 1.0
+            self._tables.append(np.trunc(np.ldexp(table / unit, _BITS)))
+            self._units.append(np.ldexp(unit * bound, -2 * _BITS))
+        share = expit(np.array([one.base for one in models]))
+        self._base = np.log(share / share.sum() if len(models) > 1 else np.append(1.0 - share, share))
+        self._optimism = sum(max(len(one.mean) - one.precision * np.trace(one.covariance), 0.0) for one in models) / n
+
+    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
+        """Contributions of the units of a block."""
+        block, _, starts = unpack_block(block, words)
+        unit = np.arange(block.n_rows) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
+        kept = np.flatnonzero(asked[unit])
+        with np.errstate(all="ignore"):
+            nats, trials = self._predict(block, kept)
+        valid = np.isfinite(nats)
+        total, sums = (
+            np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=len(words)) for each in (trials, nats)
+        )
+        held = total > 0
+        mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
+        return self.bounded(mean[:, None], held.astype(np.float64), None, clip)
+
+    def _predict(self, block: Rows, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute nats and the number of trials of some rows."""
+        matrix, y = _matrix(block)[kept], block.y[kept]
+        entries = matrix.data if sparse.issparse(matrix) else matrix.reshape(-1)
+        lengths = np.diff(matrix.indptr) if sparse.issparse(matrix) else np.full(len(kept), matrix.shape[1])
+        row_of = np.repeat(np.arange(len(kept)), lengths)
+        norm = np.sqrt(np.bincount(row_of, weights=entries * entries, minlength=len(kept)))
+        scale = np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)
+        entries[:] = np.trunc(entries * scale[row_of])
+        p = np.stack([self._probability(matrix, *one) for one in zip(self._tables, self._units, strict=True)], axis=1)
+        if len(self._tables) > 1:
+            p = np.maximum(p, _LEAST)
+            place = y.astype(np.int64)
+            whole = np.zeros(len(p))
+            for column in p.T:
+                whole += column
+            return np.log(p[np.arange(len(p)), place] / whole) - self._base[place], np.ones(len(p))
+        one = np.clip(p[:, 0], _LEAST, 1 - 1e-16)
+        trials = np.full(len(p), self._n_trials) if block.trials is None else block.trials[kept]
+        won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
+        return y * won + (trials - y) * lost, trials
+
+    @staticmethod
+    def _probability(matrix: Any, table: np.ndarray, unit: float) -> np.ndarray:
+        """Compute predictive probabilities of success, (n,)."""
+        found = np.asarray(matrix @ table)
+        variance = np.zeros(len(found))
+        for column in found.T[1:]:
+            variance += column * column
+        p, sd = np.zeros(len(found)), np.sqrt(variance)
+        for node, weight in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
+            p += weight * expit((found[:, 0] + node * sd) * unit)
+        return p
+
+
+def _matrix(block: Rows) -> Any:
+    """Make a float64 matrix of a block's rows, dense or CSR, that shares no entries with it."""
+    if block.indptr is None:
+        return block.values.reshape(block.n_rows, block.n_features).astype(np.float64)
+    values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
+    return sparse.csr_array((values, block.indices, block.indptr), shape=(block.n_rows, block.n_features))
