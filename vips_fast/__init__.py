@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .models.lda import prior_from_vectors as prior_from_vectors
     from .models.lda import word_vectors as word_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
+    from .models.logistic import CountRegression as CountRegression
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork

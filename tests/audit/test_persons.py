@@ -5,6 +5,7 @@ from dataclasses import replace
 import person_faults as faults
 import pytest
 from ball_mean import Mean
+from faults import LoudSquares
 
 from vips_fast import (
     BayesianLogisticRegression,
@@ -94,6 +95,10 @@ def test_a_cut_that_depends_on_other_persons():
     model = BayesianLogisticRegression(rows_per_group=3)
     assert failed(model, "B") == set()
     assert {"alone and together", "any chunks", "any shards"} <= failed(model, "B", model=faults.CutsByCompany)
+
+
+def test_squares_of_gradients_beyond_the_bound():
+    assert "distance of neighbours" in failed(LoudSquares(), "A")
 
 
 def test_a_rate_from_rows():

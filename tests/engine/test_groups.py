@@ -14,6 +14,7 @@ from vips_fast.audit.persons import Persons
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
+from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.rebuild import verify
 
 KEY = b"k" * 32
@@ -86,6 +87,8 @@ def test_persons_of_one_row_give_the_bits_of_records(name):
     data, how = CASES[name][1](), {}
     if name.startswith("lda"):
         how.update(options=LdaOptions(word_clip=1.0), clip=0.2)  # persons have other defaults
+    if name == "logistic":
+        how.update(options=LogisticOptions(noise_aware=False))  # intervals of persons take more releases
     estimator = make(name, n_records=100, sampling="full", **how)
     runs = [estimator.prepare(*data, groups=groups) for groups in (None, [f"p{i}" for i in range(200)])]
     for _ in range(2):
@@ -137,9 +140,10 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
     take = (lambda rows: X[rows]) if kind == "dense" else lambda rows: sp.csr_array(X[rows])
 
     def sums(rows, y):
-        made = BayesianLogisticRegression(n_records=12, random_state=0, noise_multiplier=1.0, sampling="full").prepare(
-            take(rows), y[rows], groups=groups[rows]
-        )
+        options = LogisticOptions(linear_share=(0.3, 0.95))
+        made = BayesianLogisticRegression(
+            n_records=12, random_state=0, noise_multiplier=1.0, sampling="full", options=options
+        ).prepare(take(rows), y[rows], groups=groups[rows])
         order = list(dict.fromkeys(groups[rows].tolist()))
         return made, {g: total(made, [i], words_of(1)) for i, g in enumerate(order)}
 

@@ -29,6 +29,12 @@ def _logistic(paper=False, **options):
     return make(**{**COMMON, "row_norm": 2.0, **options})
 
 
+def _regressed(**options):
+    from vips_fast import CountRegression
+
+    return CountRegression(**{**COMMON, "row_norm": 2.0, "largest": 8.0, **options})
+
+
 def network(bound, n_components=4, **parameters):
     """A belief network by its bound; "pg" is the paper's."""
     from vips_fast import SigmoidBeliefNetwork
@@ -80,6 +86,12 @@ def labelled(n=200, seed=0):
     return X, y
 
 
+def events(n=200, seed=0):
+    """Rows of 5 columns and counts that depend on the first."""
+    X, _ = labelled(n, seed)
+    return X, np.random.default_rng(seed + 1).poisson(np.exp(0.5 * X[:, 0]))
+
+
 def binary(n=200, seed=0):
     """Binary records of 10 columns."""
     rng = np.random.default_rng(seed)
@@ -124,6 +136,7 @@ EVERY = {
         lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
     ),
     "lda-measured": (_measured, counts),
+    "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labelled),
     "network-classes": (_classes, coded),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),

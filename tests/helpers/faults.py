@@ -9,7 +9,7 @@ import numpy as np
 from ball_mean import Mean
 from scipy.special import logit
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PublicPrior, nearest_words
+from vips_fast import BayesianLogisticRegression, CountRegression, LatentDirichletAllocation, PublicPrior, nearest_words
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
@@ -17,7 +17,9 @@ from vips_fast.engine.units import unpack_block
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.scaling import word_scales
+from vips_fast.models.logistic.counts import CountModel
 from vips_fast.models.logistic.multiclass import OneVsRestModel
+from vips_fast.models.logistic.sandwich import SandwichModel
 from vips_fast.models.logistic.spherical import SphericalModel
 
 # ------------------------------------------------------------------- estimators
@@ -509,3 +511,32 @@ class RealisedBatch(Part):
     def sum(self, model, records, rows, words, diagnostics=None):
         fine = self.inner.sum(model, records, rows, words, diagnostics)
         return fine * 20 // max(1, len(rows))
+
+
+class LoudSquaresModel(SandwichModel):
+    """The squares of units' gradients come on top of a contribution that is as long as the bound."""
+
+    own_part = 1.0
+
+
+class LoudSquares(BayesianLogisticRegression):
+    """Statistics of persons beyond their bound."""
+
+    def _model(self, public, schedule=None):
+        return LoudSquaresModel(public, self._model_settings(schedule))
+
+
+class LoudCountsModel(CountModel):
+    """The squares of gradients are those of counts thirty times as large."""
+
+    def _add(self, block, starts, out, scratch):
+        before = out[self._split :].copy()
+        super()._add(block, starts, out, scratch)
+        out[self._split :] += 899 * (out[self._split :] - before)
+
+
+class LoudCounts(CountRegression):
+    """Counts that pass their bound."""
+
+    def _model(self, public, schedule=None):
+        return LoudCountsModel(public, self._model_settings(schedule), self._size)

@@ -29,7 +29,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "vips_fast"
 NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
 #: Bases of estimators, of which no model is.
-BASES = {"TopicQuality", "PrivateEstimator", "Transformer", "Classifier", "NetworkEstimator", "ConjugateEstimator"}
+BASES = {
+    "TopicQuality",
+    "PrivateEstimator",
+    "Transformer",
+    "Classifier",
+    "NetworkEstimator",
+    "ConjugateEstimator",
+    "Regression",
+}
 
 
 @pytest.mark.parametrize("one", FAMILIES, ids=lambda one: one.name)
@@ -264,7 +272,7 @@ class Ball(Part):
     "vips_fast/cli/tables/fits.py": (
         "FIT = command(",
         'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
-        'CLUSTERS), metavar="MODEL")',
+        'CLUSTERS), metavar="MODEL"',
         "BALL, ",
         '        _search(SBN, "',
         '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',

@@ -80,13 +80,13 @@ def test_the_outcome_is_the_second_of_the_classes_as_stated():
     assert one.classes_.tolist() == other.classes_.tolist() == ["ill", "well"]
     np.testing.assert_array_equal(one.coef_, other.coef_)
     for a, b, c in zip(one.effects(), other.effects(), unstated.effects(), strict=True):
-        np.testing.assert_allclose(a.log_odds, -np.array([b.log_odds.mean, b.log_odds.high, b.log_odds.low]))
+        np.testing.assert_allclose(a.log_ratio, -np.array([b.log_ratio.mean, b.log_ratio.high, b.log_ratio.low]))
         assert b == c and a.outcome == "ill"
     age = one.effects()[0]
-    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_odds.mean)
-    assert age.odds_ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_odds.mean)
+    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_ratio.mean)
+    assert age.ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_ratio.mean)
     narrow = one.effects(0.5)[0]
-    assert age.log_odds.low < narrow.log_odds.low < narrow.log_odds.high < age.log_odds.high
+    assert age.log_ratio.low < narrow.log_ratio.low < narrow.log_ratio.high < age.log_ratio.high
     with pytest.raises(ValueError, match="level=1"):
         one.effects(1)
 
@@ -102,6 +102,27 @@ def test_more_classes_have_effects_each_in_the_stated_order():
         model.marginal_effects(X)
     with pytest.raises(ValueError, match="3 classes: expected a model of two"):
         model.calibration(X, y)
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        (lambda X: np.where(X[:, 0] > 0, "ill", "well"), r"classes \['ill', 'well'\]: almost separated .*expected"),
+        (lambda X: np.full(len(X), "well"), "classes: 'ill' occurs in hardly any record.*expected"),
+    ],
+)
+def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
+    """Separated classes, and one that does not occur: argument, value and remedy in one line, from releases only."""
+    X = np.random.default_rng(0).uniform(-1, 1, (6000, 3))
+    model = BayesianLogisticRegression(row_norm=2.0, epsilon=4.0, delta=1e-6, classes=["well", "ill"])
+    with pytest.warns(UserWarning, match=text) as said:
+        model.set_unsafe(test_key=bytes(32)).fit(X, label(X))
+    assert sum("expected" in str(one.message) for one in said) == 1
+
+
+def test_a_number_without_bounds_is_refused():
+    with pytest.raises(ValueError, match="^column 'age': low=None, high=None: expected numbers, low < high"):
+        Schema.parse('[columns.age]\nkind = "number"\n')
 
 
 @pytest.mark.parametrize("covariance", ["full", "spherical"])

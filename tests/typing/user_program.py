@@ -17,6 +17,7 @@ from vips_fast import (
     ClassConditionalNetwork,
     ColumnEncoder,
     ConjugateEstimator,
+    CountRegression,
     DocumentClusters,
     GaussianMixture,
     LatentDirichletAllocation,
@@ -115,6 +116,14 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     return LatentDirichletAllocation.load(folder / "model")
 
 
+def rates(rows: Matrix, counts: Labels) -> CountRegression:
+    """Regress counts."""
+    model = CountRegression(epsilon=1.0, n_steps=2, largest=9.0, dispersion=0.5).fit(rows, counts)
+    assert_type(model.effects()[0].ratio.mean, float)
+    assert_type(model.score(rows, counts), float)
+    return model
+
+
 def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     """A classifier, and the best of several."""
     model = BayesianLogisticRegression(epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
@@ -126,7 +135,7 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     assert_type(model.credible_interval(0.9), Array)
     assert_type(model.score(rows, labels), float)
     assert_type(model.outcome_, str | float | None)
-    assert_type(model.effects()[0].odds_ratio.mean, float)
+    assert_type(model.effects()[0].ratio.mean, float)
     assert_type(model.marginal_effects(rows)[0][0], str)
     assert_type(model.calibration(rows, labels)[0][2], int)
     search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2.0).fit(rows, labels)

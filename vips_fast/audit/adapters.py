@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
-from ..models.logistic import BayesianLogisticRegression
+from ..models.logistic import BayesianLogisticRegression, CountRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from ..models.stage import Stage
@@ -216,7 +216,7 @@ class ClassesAdapter(Adapter):
 class LogisticAdapter(Adapter):
     """Bayesian logistic regression. A record is (row, y)."""
 
-    estimator_type = BayesianLogisticRegression
+    estimator_type: ClassVar[type[PrivateEstimator]] = BayesianLogisticRegression
     small, wide, many = 3, 32, 40_000
 
     def data(self, records: Sequence[Any]) -> Data:
@@ -238,6 +238,10 @@ class LogisticAdapter(Adapter):
     def tight(self, relation: str) -> bool:
         """Tell whether the bound is reached; opposite rows only come near."""
         return relation == "add_remove" and self.kind is self.estimator_type
+
+    def adds_up(self) -> bool:
+        """Tell whether equal rows reach the bound; squares take a part."""
+        return False
 
     def base(self, n: int) -> list[Any]:
         """Return the other columns, with both labels."""
@@ -265,9 +269,36 @@ class LogisticAdapter(Adapter):
 
     def blank(self, entries: int) -> list[Any]:
         """Rows of zeros, with both labels."""
-        full = self.estimator().covariance == "full"
+        full = self.estimator()._full
         row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
         return [(row, 0.0), (row, 1.0)]
+
+
+class CountsAdapter(LogisticAdapter):
+    """Regression of counts. A record is (row, count)."""
+
+    estimator_type = CountRegression
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Return opposite rows at their bound, with the largest count."""
+        most = math.ceil(float(self.estimator().largest))
+        return (self._unit(0), most), (self._unit(0, -1.0), most)
+
+    def tight(self, relation: str) -> bool:
+        """Tell whether the bound is reached; at the start none does."""
+        return False
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Draw rows of all lengths, and counts up to twice the largest."""
+        return super().generated(rng, columns)[0], int(rng.integers(2 * math.ceil(float(self.estimator().largest))))
+
+    def company(self, columns: int) -> list[Any]:
+        """Return one record of no events."""
+        return [(np.zeros(columns), 0)]
+
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+        """Return None: no record reaches the bound at the start."""
+        return None
 
 
 class ClustersAdapter(Adapter):

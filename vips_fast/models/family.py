@@ -110,6 +110,17 @@ FAMILIES = (
         adapter="audit.adapters:LogisticAdapter",
     ),
     Family(
+        name="counts",
+        title="Regression of counts",
+        classes=("models.logistic:CountRegression",),
+        command="counts",
+        shell="cli.commands.logistic",
+        text="coefficients.csv",
+        inputs=(SCHEMA, COLUMNS),
+        part="report.parts.coefficients:Rates",
+        adapter="audit.adapters:CountsAdapter",
+    ),
+    Family(
         name="sbn",
         title="Sigmoid belief network",
         classes=("models.sbn:SigmoidBeliefNetwork",),

@@ -1,4 +1,4 @@
-"""Logistic regression: ``fit blr``."""
+"""Regressions: ``fit blr`` and ``fit counts``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...data import Schema
 from ...data.schema import text_of
 from ...data.shards import is_sharded
 from ...jobs import Material
-from ...models.family import SCHEMA
+from ...models.family import SCHEMA, family_named
 from ...models.logistic import BayesianLogisticRegression
-from ...models.logistic.effects import largest
+from ...models.logistic.effects import largest, outcomes
 from ...report import table
 from ..inputs import (
     column_inputs,
@@ -37,13 +37,19 @@ from .jobs import ReadBy
 
 def _labels(args: Namespace) -> np.ndarray:
     """Read the labels from their own file."""
+    counts = _counts(args)
     if Path(args.labels).suffix == ".npy":
-        return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
+        return read_array(args.labels, "biuf" if counts else "biufU")
     invalid = args.invalid or "raise"
     labels = read_labels(args.labels, invalid)
-    if args.n_trials is None:
+    if not counts:
         return np.array(labels, dtype=object if None in labels else None)
     return np.array([_number(label, args.labels, invalid) for label in labels], dtype=np.float64)
+
+
+def _counts(args: Namespace) -> bool:
+    """Whether the outcomes are numbers."""
+    return args.family == "counts" or args.n_trials is not None
 
 
 def _number(label: str | None, path: str, invalid: str) -> float:
@@ -52,7 +58,7 @@ def _number(label: str | None, path: str, invalid: str) -> float:
     except ValueError:
         if invalid == "drop":
             return math.nan
-        raise ValueError(f"{path}: expected numbers with --trials") from None
+        raise ValueError(f"{path}: expected counts") from None
 
 
 def read_new(args: Namespace, model: Any) -> Any:
@@ -62,9 +68,12 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 
 def fit(args: Namespace) -> int:
-    """Fit a logistic regression."""
+    """Fit a regression of labels or counts."""
+    cls = family_named(args.family).estimator()
+    if args.paper and not hasattr(cls, "paper"):
+        raise ValueError(f"--paper: not with fit {args.family}; expected without it")
     if is_sharded(args.input):
-        return run_fit(args, BayesianLogisticRegression, lambda: _source(args, lambda model: _of_shards(args, model)))
+        return run_fit(args, cls, lambda: _source(args, lambda model: _of_shards(args, model)))
     if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
     if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
@@ -74,78 +83,82 @@ def fit(args: Namespace) -> int:
     if args.schema is not None and args.names is not None:
         raise ValueError("--names: not with --schema, which has the names")
 
-    def read(estimator: BayesianLogisticRegression) -> Material:
+    def read(estimator: Any) -> Material:
         if args.schema is not None:
             return _of_table(args, estimator)
         X, y = read_matrix(args.input), _labels(args)
         names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
         if len(names) != X.shape[1]:
             raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
-        if args.classes is not None and y.dtype.kind in "biuf":
+        if args.family == "blr" and args.classes is not None and y.dtype.kind in "biuf":
             try:
                 estimator.set_params(classes=[float(label) for label in args.classes])
             except ValueError:
                 raise ValueError(f"--classes {' '.join(args.classes)}: expected numbers, as the labels are") from None
         return _material(X, y, names)
 
-    return run_fit(args, BayesianLogisticRegression, lambda: _source(args, read))
+    return run_fit(args, cls, lambda: _source(args, read))
 
 
 def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
     """Rows that a function reads; their labels may come from a schema."""
-    return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm"}))
+    return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest"}))
 
 
 def _material(X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None) -> Material:
     return Material((X, y), column_inputs(names, schema), lambda model: _largest(model, names), groups)
 
 
-def _of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
+def _of_table(args: Namespace, estimator: Any) -> Material:
     """Rows, labels and persons from the columns of a table."""
-    schema, counts = Schema.load(args.schema), args.n_trials is not None
+    schema, counts = Schema.load(args.schema), _counts(args)
     others = [args.label] if args.person is None else [args.label, args.person]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     schema.label(args.label, [], counts=counts)  # refuses a column that is no label
     X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
     y = schema.label(args.label, cells[args.label], counts=counts)
-    if not counts and args.classes is None:
+    if args.family == "counts":
+        if args.largest is None:
+            estimator.set_params(largest=schema[args.label].high)
+    elif not counts and args.classes is None:
         estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
     _take_norm(args, estimator, kept)
     return _material(X, y, kept.feature_names, kept, cells.get(args.person))
 
 
-def _take_norm(args: Namespace, estimator: BayesianLogisticRegression, schema: Schema | None) -> None:
+def _take_norm(args: Namespace, estimator: Any, schema: Schema | None) -> None:
     """Take the largest norm of a schema's rows, if no other is given."""
     if schema is not None and args.row_norm is None:
         estimator.set_params(row_norm=schema.row_norm)
 
 
-def _of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Material:
+def _of_shards(args: Namespace, estimator: Any) -> Material:
     """Rows, labels and persons of shards; of a table's with what is public of it."""
     shards = sharded(args)
     assert shards is not None
-    if (known := shards.text(CLASSES)) is not None and args.classes is None:
+    if args.family == "counts":
+        if shards.text(CLASSES) is not None:
+            raise ValueError(f"{args.input}: shards of labels; expected shards of counts for fit counts")
+    elif (known := shards.text(CLASSES)) is not None and args.classes is None:
         estimator.set_params(classes=json.loads(known))
     _take_norm(args, estimator, shards.schema)
     names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
     return _material(shards, shards.labels, names, shards.schema, shards.groups)
 
 
-def _largest(model: BayesianLogisticRegression, names: Sequence[str]) -> str:
+def _largest(model: Any, names: Sequence[str]) -> str:
     """List the ten largest effects whose intervals leave out 0."""
     named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
-    found, several = largest(named), len(model.classes_) > 2
-    others = [label for label in model.classes_.tolist() if label != model.outcome_]
-    head = "Odds of each class against the rest" if several else f"Odds of {model.outcome_!s} against {others[0]!s}"
-    lines = [f"{head}: odds ratio and 90 % interval of a change, the largest first."]
+    found, ratio, several = largest(named), model._ratio, len(outcomes(model)) > 1
+    lines = [f"{model._headline}: {ratio} and 90 % interval of a change, the largest first."]
     if not found:
-        lines.insert(0, "Mostly noise: no interval leaves out an odds ratio of 1.")
+        lines.insert(0, f"Mostly noise: no interval leaves out a ratio of 1 ({ratio}).")
     for one in found:
-        ratio, low, high = (f"{value:.4g}" for value in one.odds_ratio)
+        mean, low, high = (f"{value:.4g}" for value in one.ratio)
         column = one.name if one.label == one.name else one.name.partition("=")[0]
-        lines.append(f"  {ratio:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
+        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
     return "\n".join([*lines, ""])
 
 

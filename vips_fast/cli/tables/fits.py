@@ -203,6 +203,29 @@ BLR = _fit(
     ),
 )
 
+COUNTS = _fit(
+    "counts",
+    "a negative binomial regression of counts and write it to a folder",
+    "logistic:fit",
+    *ROWS,
+    source("--labels", "of a matrix: the counts; .npy, or lines"),
+    Option("--label", "of a table: the column of counts, a number of the schema", metavar="COLUMN"),
+    NAMES,
+    privacy=(
+        setting("--row-norm", "bound for the scale of rows, public; default: the schema's, or 1", POSITIVE),
+        setting("--largest", "larger counts are set to it, public; default: the schema's high, or 20", POSITIVE),
+    ),
+    more=(
+        setting("--dispersion", "expected (variance - mean) / mean^2 of a count, public, default 1", POSITIVE),
+        setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
+        ANYWAY,
+    ),
+    examples=(
+        "rows.npz --labels visits.txt --largest 15 --row-norm 2 --epsilon 2 --out model",
+        "table.csv --schema schema.toml --label visits --person household --epsilon 2 --out model",
+    ),
+)
+
 SBN = _fit(
     "sbn",
     "a network of binary images and write it to a folder",
@@ -296,7 +319,9 @@ TABULATE = _fit(
     ),
 )
 
-FIT = command("fit", "fit a model and write it to a folder", inner=(LDA, BLR, SBN, MIXTURE, CLUSTERS), metavar="MODEL")
+FIT = command(
+    "fit", "fit a model and write it to a folder", inner=(LDA, BLR, COUNTS, SBN, MIXTURE, CLUSTERS), metavar="MODEL"
+)
 
 _SHAPES = ("geometric", "logarithmic", "poisson")
 _SEARCH = Group(

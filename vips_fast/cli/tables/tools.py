@@ -303,7 +303,14 @@ BUDGET = command(
 AUDIT = command(
     "audit",
     "try to break the privacy guarantee of a model and its settings",
-    Option("family", "default lda", nargs="?", choices=with_adapter(), default="lda"),
+    Option(
+        "family",
+        f"one of {', '.join(with_adapter())}; default lda",
+        metavar="MODEL",
+        nargs="?",
+        choices=with_adapter(),
+        default="lda",
+    ),
     Option("--layers", "some of the layers A, B, C, D, E, G and H, default all", metavar="A,B,…"),
     OneOf(
         switch("--quick", "about a minute (default)"),

@@ -43,19 +43,19 @@ class Effect(NamedTuple):
     Attributes
     ----------
     outcome : str
-        The class whose log odds change.
+        The class whose log odds change, or "count", whose log rate does.
     name : str
         The encoded column.
     coefficient : Interval
         Its coefficient.
     change : str
         A change in the column's own units: "+1", or "yes instead of no". Empty for a category's reference.
-    log_odds : Interval
-        How much the change adds to the log odds of the outcome.
-    odds_ratio : Interval
-        By how much the change multiplies the odds: the exponentials of ``log_odds``.
+    log_ratio : Interval
+        How much the change adds to the log odds or the log rate.
+    ratio : Interval
+        By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
     whole : Interval
-        ``log_odds`` of the change that ``label`` names: of a number with a schema, from one bound to the other. By it
+        ``log_ratio`` of the change that ``label`` names: of a number with a schema, from one bound to the other. By it
         columns of different units compare.
     label : str
         Column and change, as a reader names them: "age from 18 to 90".
@@ -65,8 +65,8 @@ class Effect(NamedTuple):
     name: str
     coefficient: Interval
     change: str
-    log_odds: Interval
-    odds_ratio: Interval
+    log_ratio: Interval
+    ratio: Interval
     whole: Interval
     label: str
 
@@ -82,8 +82,10 @@ class Outcome(NamedTuple):
 def outcomes(model: Any) -> list[Outcome]:
     """List the classes that effects are about, in the order in which ``classes`` states them, or as they sort.
 
-    Of two classes it is the second; of more, each against the rest.
+    Of two classes it is the second; of more, each against the rest. A regression of counts has one, the count.
     """
+    if model._fitted().public.classes is None:
+        return [Outcome("count", 0, 1.0)]
     labels, stated = model.classes_.tolist(), model._as_fitted().classes
     order = labels if stated is None else np.asarray(stated).tolist()
     if len(labels) > 2:
@@ -116,13 +118,13 @@ def effects(model: Any, level: float) -> list[Effect]:
             places = np.array([place for place, _ in change.weights], dtype=int)
             weights = np.array([weight for _, weight in change.weights])
             center, half = float(weights @ mean[places]), reach * math.sqrt(_variance(model, k, places, weights))
-            log_odds = Interval(center, center - half, center + half)
-            whole = Interval(*(change.reach * v for v in log_odds))
+            log_ratio = Interval(center, center - half, center + half)
+            whole = Interval(*(change.reach * v for v in log_ratio))
             label = f"{name.partition('=')[0]} {change.whole or change.text}" if change.beside else name
             with np.errstate(over="ignore"):
-                ratio = Interval(*np.exp(log_odds).tolist())
+                ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            made.append(Effect(outcome, name, coefficient, change.text, log_odds, ratio, whole, label))
+            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label))
     return made
 
 
@@ -137,7 +139,7 @@ def _variance(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> fl
 
 def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
     """The largest effects whose intervals leave out 0."""
-    clear = [one for one in found if one.change and one.log_odds.clear]
+    clear = [one for one in found if one.change and one.log_ratio.clear]
     return sorted(clear, key=lambda one: -abs(one.whole.mean))[:most]
 
 

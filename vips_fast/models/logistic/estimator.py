@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
-from ...checks import check_choice, check_flag, check_number
+from ...checks import check_choice, check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
-from ...data.types import Array, Column, Data, Labels, Matrix, Vector
-from ...engine.averaging import averaged_variance
-from ...engine.measured import MeasuredModel
+from ...data.types import Column, Data, Labels, Matrix
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule
+from ...engine.request import RunSchedule
 from ...engine.result import Public
-from ...kernels.logistic import MAX_FEATURES, triangle_size
-from ...kernels.threads import resolve_n_threads
-from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
-from ..readouts import Attribute, Classifier, Published, by_pieces, kept
-from ..settings import check_memory, stated_classes
+from ..readouts import Classifier, by_pieces
+from ..settings import stated_classes
 from ..verdict import Verdict
-from .effects import Effect, Interval, calibration, effects, marginal, outcomes
+from .effects import Interval, calibration, marginal, outcomes
 from .findings import findings
-from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
-from .options import LogisticOptions, LogisticSettings
-from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
+from .records import read_counts, read_labels, usable_rows
+from .regression import Outcomes, Regression, n_models
+from .sandwich import SandwichModel
 from .spectrum import NODES, WEIGHTS
-from .spherical import MAX_COLUMNS, SphericalModel
+from .spherical import SphericalModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +63,7 @@ class PaperParameters(Common, total=False):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BayesianLogisticRegression(Classifier):
+class BayesianLogisticRegression(Regression, Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
@@ -109,6 +102,9 @@ class BayesianLogisticRegression(Classifier):
     adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
     their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
+    *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose
+    rows may be alike (`vips_fast.models.logistic.sandwich.SandwichModel`).
+
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 
     Examples
@@ -143,18 +139,12 @@ class BayesianLogisticRegression(Classifier):
     (1, 2)
     """
 
-    _options_type: ClassVar[type] = LogisticOptions
     _most_classes: ClassVar[int] = 1024
     _covariances: ClassVar[tuple[str, ...]] = ("full", "spherical")
 
-    row_norm: float = 1.0
-    fit_intercept: bool = True
     classes: npt.ArrayLike | None = None
     n_trials: float = 1
     covariance: str = "full"
-    n_steps: int | None = 20
-    sampling: str = "full"
-    options: LogisticOptions | None = None
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
@@ -193,14 +183,10 @@ class BayesianLogisticRegression(Classifier):
         return self._fit(X, y, trials=trials, partial=True, **call)
 
     def _check_parameters(self) -> None:
-        check_number("row_norm", self.row_norm, 1e-12, 1e12)
         check_number("n_trials", self.n_trials, 1e-3, 1e9)
-        check_flag("fit_intercept", self.fit_intercept)
         check_choice("covariance", self.covariance, self._covariances)
         self._known_classes()
-        self._check_privacy_parameters()
-        if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
-            raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
+        super()._check_parameters()
 
     def _known_classes(self) -> np.ndarray | None:
         """Sort the labels of ``classes``."""
@@ -213,173 +199,48 @@ class BayesianLogisticRegression(Classifier):
 
     @property
     def _constant(self) -> float:
-        """Entry of the column that is appended for the intercept; 0 without one."""
-        if not self.fit_intercept:
-            return 0.0
-        given = self._options.intercept_scaling
-        if given is None:
-            given = 1.0 if self.covariance == "full" else SPHERICAL_CONSTANT * float(self.row_norm)
-        return float(given)
+        if self.covariance == "spherical" and self._options.intercept_scaling is None and self.fit_intercept:
+            return SPHERICAL_CONSTANT * float(self.row_norm)
+        return super()._constant
 
-    @property
-    def _most_columns(self) -> int:
-        return MAX_FEATURES if self.covariance == "full" else MAX_COLUMNS
-
-    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
-        shards = X if isinstance(X, ShardedCorpus) else None
-        X = X if shards is None else shards.matrix(np.arange(0))
+    def _read_outcomes(self, y: Any, n: int, trials: Any = None) -> Outcomes:
         drop = self.invalid == "drop"
-        if drop and not sparse.issparse(X):
-            X = dense_array(X, "X", drop)
-        matrix = design(X, self._constant, self._most_columns)
-        y = shards.labels if y is None and shards is not None else y
-        if y is None and shards is not None:
-            raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
-        if y is None:
-            raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
-        n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
-        known = self._known_classes()
-        if self.covariance == "full":
-            _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])
             y, trials = dense_array(y, "y", drop), None if trials is None else dense_array(trials, "trials", drop)
-            successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
-        else:
-            classes, successes, problems = read_labels(y, n, self.invalid, known)
-        if shards is None:
-            problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
-        elif (usable := shards.usable) is not None:
-            problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
-        usable = usable_rows(problems, self.invalid)
-        records: LogisticRecords | LogisticShards
-        if shards is None:
-            records = LogisticRecords.of(matrix, successes, trials, usable)
-        else:
-            records = LogisticShards(shards, self._constant, successes, trials, usable)
-        facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
-        if not self.private:
-            facts["scale"] = records.largest_norm()
-        return records, facts
+            return *read_counts(y, trials, float(self.n_trials), n), {"classes": classes}
+        classes, successes, problems = read_labels(y, n, self.invalid, self._known_classes())
+        return successes, None, problems, {"classes": classes}
+
+    @property
+    def _full(self) -> bool:
+        return self.covariance == "full"
+
+    @property
+    def _n_models(self) -> int:
+        return n_models(self._known_classes())
+
+    @property
+    def _trials_bound(self) -> float:
+        return float(self.n_trials)
 
     @property
     def _has_score(self) -> bool:
-        return self.fit_intercept and self.covariance == "full"
-
-    def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
-        # The last step is the model's last, or the score's.
-        steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
-        private, bound = bool(self.private), float(self.row_norm)
-        return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, self._options)
+        return self.fit_intercept and self._full
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
-        kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
+        kind = LogisticModel if n_models(public.classes) == 1 else OneVsRestModel
+        units = public.unit != "record" and self.sampling != "rows"
+        if kind is LogisticModel and units and self._options.noise_aware:
+            kind = SandwichModel
         if self.covariance == "spherical":
             kind = SphericalModel
         return kind(public, self._model_settings(schedule))
 
-    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        model = model.model if isinstance(model, MeasuredModel) else model
-        if not self.private or not schedule.noise_multiplier or not isinstance(model, (LogisticModel, OneVsRestModel)):
-            return None
-        one = model if isinstance(model, LogisticModel) else model.classes[0]
-        share = schedule.sampler.expected_batch_size / public.n_records
-        sd = schedule.noise_multiplier * model.clip * one._unit_scales(one.options.shares[1])[0] / share
-        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
-        n = public.n_records * float(self.n_trials)
-        return forecast(n, public.n_features, float(self.row_norm), noise)
-
-    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        d = public.n_features + (self._constant > 0)
-        shapes, k = {"weights": (d,), "covariance": (d, d), "prior": (2,)}, _n_models(public.classes)
-        specs = {name: ArraySpec(shape if k == 1 else (k, *shape)) for name, shape in shapes.items()}
-        if self.covariance == "spherical":
-            specs["covariance"] = ArraySpec((1,), low=0.0)
-        return {**specs, "prior": replace(specs["prior"], low=0.0)}
-
-    # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
-
-    @property
-    def coef_(self) -> Matrix:
-        """Posterior mean of the coefficients, shape (1, d), or (K, d)."""
-        return np.atleast_2d(self._fitted().arrays["weights"])[:, : self.n_features_in_]
-
-    @property
-    def intercept_(self) -> Vector:
-        """Posterior mean of the intercept, shape (1,), or (K,)."""
-        return np.atleast_2d(self._fitted().arrays["weights"])[:, -1] * self._as_fitted()._constant
-
-    #: The constant's weight is intercept / intercept_scaling.
-    covariance_ = Published[Array](
-        "covariance", "Posterior covariance of coefficients and constant, (d, d), (K, d, d), or (1,): the variance"
-    )
-
-    @property
-    def _spherical(self) -> bool:
-        return self.covariance_.shape == (1,)
-
-    prior_shape_ = Attribute["np.float64 | Vector"](
-        lambda self: self._fitted().arrays["prior"].T[0], doc="a_N of q(alpha) (Eq. 53), a float, or an array (K,)."
-    )
-    prior_rate_ = Attribute["np.float64 | Vector"](
-        lambda self: self._fitted().arrays["prior"].T[1], doc="b_N of q(alpha) (Eq. 53), a float, or an array (K,)."
-    )
-
-    @property
-    def prior_precision_(self) -> np.float64 | Vector:
-        """<alpha> = a_N / b_N, the expected precision of the coefficients."""
-        return self.prior_shape_ / self.prior_rate_
-
-    @kept
-    def _bounds(self) -> tuple[float, float]:
-        """The fit's column for the intercept, and the norm to which it scaled a row with it down."""
-        fitted = self._as_fitted()
-        constant = fitted._constant
-        return constant, float(np.hypot(float(fitted.row_norm), constant)) if fitted.private else math.inf
-
-    def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
-        """Rows with their constant, and the factors that scale them down to the bound as in fit."""
-        constant, bound = self._bounds()
-        matrix = design(self._held(X), constant, self._as_fitted()._most_columns)
-        d = matrix.shape[1] - (constant > 0)
-        if d != self.n_features_in_:
-            raise ValueError(
-                f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
-            )
-        if not_finite(matrix).any():
-            raise ValueError("X: expected finite values, found NaN or infinity")
-        if bound == math.inf:
-            return matrix, np.ones(matrix.shape[0])
-        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
-
-    @by_pieces(np.concatenate)
-    def decision_function(self, X: Data) -> Array:
-        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
-        return self._mean(*self._rows_of(X))
-
-    def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
-        return np.asarray((np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T)
-
-    @by_pieces(np.concatenate)
-    def decision_variance(self, X: Data) -> Array:
-        """Posterior variance of x . m, shape (n,), or (n, K)."""
-        return self._variance(*self._rows_of(X))
-
-    def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
-        if self._spherical:
-            return np.asarray(self.covariance_[0] * _row_products(matrix, matrix) * scale**2)
-        d, shape = matrix.shape[1], self.covariance_.shape[:-2]
-        result = np.empty((math.prod(shape), matrix.shape[0]))
-        for first in range(0, matrix.shape[0], 4096):
-            part = matrix[first : first + 4096]
-            for row, covariance in zip(result, self.covariance_.reshape(-1, d, d), strict=True):
-                row[first : first + 4096] = _row_products(part, part @ covariance)
-        return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
-
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
-        """Posterior predictive probabilities of the classes, or of failure and success of one trial.
+        """Predict probabilities of the classes, or of failure and success.
 
         The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean but where the covariance is
         spherical; of more than two classes, each against the rest, divided by their sum; float64, shape (n, K).
@@ -417,17 +278,6 @@ class BayesianLogisticRegression(Classifier):
         b = np.full(len(y), n_trials) if trials is None else trials
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
-    def credible_interval(self, level: float = 0.9) -> Array:
-        """Central posterior intervals of the coefficients at a level in (0, 1): float64, (d, 2), or (K, d, 2)."""
-        check_number("level", level, 0, 1, low_open=True, high_open=True)
-        if self._spherical:
-            variance = np.full(self.n_features_in_, self.covariance_[0])
-        else:
-            variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
-        half = ndtri(0.5 + level / 2) * np.sqrt(variance)
-        mean = self.coef_.reshape(half.shape)
-        return np.stack([mean - half, mean + half], axis=-1)
-
     @property
     def verdict_(self) -> Verdict:
         """Judge the regression in words, from releases only.
@@ -453,13 +303,12 @@ class BayesianLogisticRegression(Classifier):
         label: str | float = self.classes_[int(outcomes(self)[0].sign > 0)].item()
         return label
 
-    def effects(self, level: float = 0.9) -> list[Effect]:
-        """Compute effects in the columns' own units, with intervals at a level in (0, 1).
-
-        Units and reference values come from the schema, if the fit had it among its ``inputs``; without one a change is
-        +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
-        """
-        return effects(self, level)
+    @property
+    def _headline(self) -> str:
+        if len(self.classes_) > 2:
+            return "Odds of each class against the rest"
+        (other,) = (label for label in self.classes_.tolist() if label != self.outcome_)
+        return f"Odds of {self.outcome_!s} against {other!s}"
 
     def marginal_effects(self, X: Data, level: float = 0.9) -> list[tuple[str, str, str, Interval]]:
         """Average marginal effects on the probability of the outcome over rows X.
@@ -469,14 +318,14 @@ class BayesianLogisticRegression(Classifier):
         return marginal(self, X, level)
 
     def calibration(self, X: Data, y: Column, bins: int = 10) -> list[tuple[float, Interval, int]]:
-        """Predicted probabilities of the outcome and its shares among labels y, in ``bins`` parts of the rows X.
+        """Compare predicted probabilities with shares among labels y.
 
         The result describes X and y: give public or held-out rows.
         """
         return calibration(self, X, y, bins)
 
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
-        """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.
+        """Draw the ``most`` largest coefficients; intervals that hold 0 are pale.
 
         ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises
         ImportError without matplotlib; ValueError if there are not as many names as columns.
@@ -494,23 +343,3 @@ class BayesianLogisticRegression(Classifier):
 
 #: The constant over row_norm for the intercept of a spherical q(m), whose steps are the same in all directions.
 SPHERICAL_CONSTANT = 0.3
-
-
-def _row_products(a: Any, b: Any) -> np.ndarray:
-    """Inner products of the rows of two matrices, the first dense or sparse."""
-    return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
-
-
-def _n_models(classes: np.ndarray | None) -> int:
-    """Count the models: one for two classes, or else one for each."""
-    return 1 if classes is None or len(classes) <= 2 else len(classes)
-
-
-def _check_memory(n_features: int, n_threads: int, n_models: int = 1) -> None:
-    """Refuse, before anything is spent, statistics that the machine cannot hold; public numbers decide."""
-    triangle = 8 * triangle_size(n_features)
-    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
-    # values; squares: those of the model with their temporaries, and the copies in the result.
-    threads = max(1, min(n_threads, 2**31 // triangle))
-    need = (threads + 3) * triangle + 9 * 8 * n_features**2 * n_models
-    check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

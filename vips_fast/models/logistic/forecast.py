@@ -35,21 +35,25 @@ def half_width(n_records: float, noise: float, moment: float) -> float:
     return _REACH * math.sqrt(moment) * math.hypot(noise, math.sqrt(curvature)) / curvature
 
 
-def forecast(n_records: float, d: int, row_norm: float, noise: float) -> RunForecast:
+def forecast(n_records: float, d: int, row_norm: float, noise: float, ratio: str = "odds ratio") -> RunForecast:
     """Predict the widths of the intervals of ``d`` columns."""
     usual, best = (half_width(n_records, noise, row_norm**2 / share) for share in (max(d, 1), 1))
     if best > HOPELESS:
         text = (
-            "forecast: the coefficients will be mostly noise: only an odds ratio above "
+            f"forecast: the coefficients will be mostly noise: only {_with_article(ratio)} above "
             f"{_ratio(best)} for one standard deviation of a column could be told from 1. "
             "What helps: more records or epsilon, fewer columns"
         )
         return RunForecast(1 / usual, text, HopelessWarning, "noise")
     noisy = "mostly noise is expected; " if usual > _NOISY else ""
-    seen = f"{noisy}effects are visible from an odds ratio of about {_ratio(usual)} for one standard deviation"
+    seen = f"{noisy}effects are visible from {_with_article(ratio)} of about {_ratio(usual)} for one standard deviation"
     worth = "noise" if noisy else "weak" if usual > _WIDE else "useful"
     text = f"forecast: {seen} of a column, with rows as long as row_norm={row_norm:.4g}"
     return RunForecast(1 / usual, text, None, worth)
+
+
+def _with_article(name: str) -> str:
+    return ("an " if name[0] in "aeiou" else "a ") + name
 
 
 def _ratio(half: float) -> str:

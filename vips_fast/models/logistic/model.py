@@ -82,6 +82,14 @@ class LogisticModel(LogisticStatistics):
             mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
+    def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
+        """Describe the weights of records; ``start`` is the first step's share."""
+        return Weighting(linear, quadratic, self.lattice.clip_norm if self.private else math.inf, self._b, start)
+
+    def _curvature_at(self, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, weighting: Weighting) -> Curvature:
+        """Compute the curvature, and the gradient's variance, at a posterior."""
+        return Curvature.of(S, mean, covariance, self._constant, self._n, weighting)
+
     def _final(
         self, mean: np.ndarray, linear: float, quadratic: float, noise: float, exact: bool, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -103,17 +111,17 @@ class LogisticModel(LogisticStatistics):
             else:
                 start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
         S, _ = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
-        kept = self.lattice.clip_norm if self.private else math.inf
-        law = self._constant, self._n, Weighting(linear, quadratic, kept, self._b, start)
+        weighting = self._weighting(linear, quadratic, start)
         released = self._gradient, self._at, self._variance, self._sampling
-        mean = along_logits(Curvature.of(S, self._mean, self._covariance, *law), mean, *released, self._alpha)
+        curvature = self._curvature_at(S, self._mean, self._covariance, weighting)
+        mean = along_logits(curvature, mean, *released, self._alpha)
         # The mean is cautious: it moves by the largest curvature there could be. The posterior takes the likeliest one
         # at this mean, in two rounds since its own width enters. The distance that caution keeps is an error too, as
         # far as the local curvature can tell.
         S, hidden = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
         middle, covariance, way = mean, self._covariance, mean - self._at
         for _ in range(2):
-            curvature = Curvature.of(S, mean, covariance, *law)
+            curvature = self._curvature_at(S, mean, covariance, weighting)
             error = np.outer(way, way) + covariance
             middle, covariance = posterior_given(curvature, hidden, error, *released, self._prior)
         short = middle - mean
@@ -210,14 +218,18 @@ class LogisticModel(LogisticStatistics):
         precision.flat[:: self.n_features + 1] += self._alpha
         return inverse(precision)
 
+    def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
+        """Find the center after the first step from the constant's entry."""
+        unit = self._n * self._b * self._constant
+        return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
+
     def _newton(self, ratio: float, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
         """The next centre: one Newton step with the largest curvature there could be.
 
         It is damped where the noise of one release says less than the prior.
         """
         if self.step == 0 and self._constant:
-            unit = self._n * self._b * self._constant
-            start = base_rate(self._constant, self.n_features, unit, gradient[-1], noise_sd)
+            start = self._first_center(gradient[-1], noise_sd)
             self._base = start[-1:] * self._constant
             return start
         spectrum, alpha = self._known(), self._alpha

@@ -18,7 +18,7 @@ regression, where H is the matrix itself.
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, gammaincinv
@@ -30,8 +30,10 @@ from .spectrum import NODES, WEIGHTS
 #: Nodes of alpha's distribution, at quantiles.
 _ALPHA_NODES = 7
 #: Nodes and weights of the posterior's own spread of a logit.
-_INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
-_INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
+INNER, INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+INNER_WEIGHTS = INNER_WEIGHTS / INNER_WEIGHTS.sum()
+#: Standard deviations of the noise from which a positive value is taken as it is seen.
+_AS_SEEN = 300.0
 #: Square of the posterior's spread over the logits' beyond which the mean does not trust the curvature.
 _FAR = 0.05
 
@@ -60,12 +62,12 @@ def second_moment(
     seen, noise = matrix / scale, (noise_sd / scale) ** 2
     r, variance_of_r = np.eye(d), np.zeros((d, d))
     if k < d:
-        r[:k, k], variance_of_r[:k, k] = _shrink(seen[:k, k], noise[:k, k])
+        r[:k, k], variance_of_r[:k, k] = shrink(seen[:k, k], noise[:k, k])
         r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
     pairs = np.triu_indices(k, 1)
     if len(pairs[0]):
         center = np.outer(r[:k, -1], r[:k, -1])[pairs] if about_means and k < d else 0.0
-        found, variance_of_r[pairs] = _shrink(seen[pairs] - center, noise[pairs], common=True)
+        found, variance_of_r[pairs] = shrink(seen[pairs] - center, noise[pairs], common=True)
         r[pairs] = found + center
         r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
@@ -76,7 +78,7 @@ def second_moment(
     return (r + r.T) * (0.5 * scale), variance_of_r
 
 
-def _shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means and variances of r ~ N(m, t) seen with noise of these variances, t and a ``common`` m by EM."""
     weight = (noise + np.median(noise)) ** -2.0
     mean = float(np.average(seen, weights=1 / noise)) if common else 0.0
@@ -91,12 +93,19 @@ def _shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[
 
 
 def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances, (d,), of positive values that are seen with normal noise of ``noise_sd`` > 0.
+    """Estimate positive values seen with noise: means and variances, (d,).
 
     Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
     (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
     """
-    points = np.geomspace(0.02 * noise_sd, 1.1 * max(float(seen.max()), 5 * noise_sd), 60)
+    mean, variance = seen.copy(), np.full(len(seen), noise_sd**2)
+    # Values far above the noise are as they are seen.
+    if not (near := seen < _AS_SEEN * noise_sd).any():
+        return mean, variance
+    seen = seen[near]
+    # Neighbors are never further apart than half the noise.
+    low = np.geomspace(0.02, 5.5, 60)
+    points = noise_sd * np.append(low, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
     log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     weight = np.full(len(points), 1 / len(points))
@@ -105,8 +114,9 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
         weight = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0) + 1e-12
     shares = likelihood * weight
     shares /= shares.sum(axis=1, keepdims=True)
-    mean = shares @ points
-    return mean, np.maximum(shares @ points**2 - mean**2, 0.0)
+    mean[near] = shares @ points
+    variance[near] = np.maximum(shares @ points**2 - mean[near] ** 2, 0.0)
+    return mean, variance
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,11 @@ class Weighting:
         """Weights of records of this length whose residual may be as large as ``size``."""
         norms = np.hypot(size * (length / self.scale_linear), xi * (length * length / self.scale_quadratic))
         return np.minimum(1.0, self.kept / np.maximum(norms, 1e-300))
+
+    def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
+        """Average the trials, and trials p (1 - p), over logits N(a, wide^2)."""
+        p = expit(a[:, None] + wide * INNER)
+        return self.n_trials, self.n_trials * ((p * (1 - p)) @ INNER_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -198,15 +213,14 @@ def _fit_logits(
     Gives, for f = w <xi>, w p (1 - p) and w^2 p (1 - p), the means of f, f a, f a^2; and ``far``. Takes the sums of
     f, f a, f a^2, f (x^T covariance x) and f |x|^2 for f = w <xi>; a ``mass`` of 0 is unknown.
     """
-    start, b = weighting.start, weighting.n_trials
-    total = mass or n * b / 8
+    start = weighting.start
+    total = mass or n * weighting.n_trials / 8
     center, scale = first / total, 1.0
     for rounds in range(61):
         wide = math.sqrt(max(spread, 0.0) / total)
         a = center + scale * NODES
+        b, slope = weighting.trials(a, wide)
         xi = pg_mean(np.hypot(a, wide)) * b
-        p = expit(a[:, None] + wide * _INNER)
-        slope = b * ((p * (1 - p)) @ _INNER_WEIGHTS)
         w = weighting.of(b / 2 + xi * np.abs(a), xi, math.sqrt(trace / total))
         seen = start * b / 4 + (1 - start) * w * xi
         powers = WEIGHTS * np.stack([np.ones_like(a), a, a * a])

@@ -171,7 +171,7 @@ def not_finite(matrix: Any) -> np.ndarray:
 def read_labels(
     y: Any, n_rows: int, invalid: str, known: np.ndarray | None = None, most: int = 2
 ) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
-    """The classes, sorted, y as their numbers from 0, and what is invalid in it.
+    """Read the sorted classes, their numbers in y, and its problems.
 
     Where the classes are ``known``, a record with another label is invalid; else those of y, two and up to ``most``,
     are taken as public.
@@ -214,7 +214,7 @@ def read_labels(
 def read_counts(
     y: Any, trials: Any, n_trials: float, n_rows: int
 ) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
-    """Successes, trials, and what is invalid in them.
+    """Read successes, trials and their problems.
 
     Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
     """
@@ -233,8 +233,22 @@ def read_counts(
     return y, trials, problems
 
 
+def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
+    """Read counts of events, float64, and their problems.
+
+    Raises ValueError or TypeError if the shape does not fit X, or the dtype is not one of numbers.
+    """
+    y = _column("y", y, n_rows)
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"y has dtype {y.dtype}: expected counts")
+    y = y.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((y >= 0) & (y == np.floor(y)) & np.isfinite(y))
+    return np.where(bad, 0.0, y), [(bad, "y: expected counts, whole numbers from 0")]
+
+
 def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
-    """The rows without a problem, or None if that is all; with ``invalid="raise"`` a problem is a ValueError."""
+    """Find rows without a problem; None is all. To "raise" is a ValueError."""
     bad = np.zeros_like(problems[0][0])
     for mask, message in problems:
         if invalid == "raise" and mask.any():

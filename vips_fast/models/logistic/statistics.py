@@ -15,7 +15,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
-from ...kernels.logistic import Lattice, factor_spacing, triangle_size, unpack_upper, workspace
+from ...kernels.logistic import Lattice, Rows, factor_spacing, triangle_size, unpack_upper, workspace
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .options import LogisticSettings
@@ -62,6 +62,8 @@ class LogisticStatistics(Model):
     off_diagonal = math.sqrt(2.0)
     #: Most records whose sums fit int64 on the fine lattice.
     capacity = 2**21
+    #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
+    own_part = 1.0
     at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
     def __init__(self, public: Public, settings: LogisticSettings):
@@ -90,6 +92,11 @@ class LogisticStatistics(Model):
 
     def _private_clip(self) -> float:
         return 1.0
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """Give s1's shares of the squared bound: first step, others."""
+        return self.options.shares
 
     def _block_bounds(self, share: float) -> tuple[float, float]:
         """Largest |s1|/C1 and |s2|/C2 for the linear statistic's share of the squared bound."""
@@ -130,9 +137,10 @@ class LogisticStatistics(Model):
         self._fraction = sampler.expected_batch_size / self._n
         #: Of the first step and of later ones.
         self.lattices = []
-        for linear, quadratic in map(self._unit_scales, self.options.shares):
-            scales = linear * self.clip / kept, quadratic * self.clip / kept
-            self.lattices.append(Lattice(self._bound, self._b, *scales, kept, spacing, self._grid))
+        for linear, quadratic in map(self._unit_scales, self._shares):
+            own = self.own_part * kept
+            scales = linear * self.clip / own, quadratic * self.clip / own
+            self.lattices.append(Lattice(self._bound, self._b, *scales, own, spacing, self._grid))
         unit = self._grid * self._grid / spacing
         self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
         #: The factor off the diagonal as it is, a little below sqrt(2).
@@ -149,7 +157,11 @@ class LogisticStatistics(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
-        block, words, starts = unpack_block(block, words)
+        block, _, starts = unpack_block(block, words)
+        self._add(block, starts, out, scratch)
+
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Add the contributions of rows, or of units that begin at ``starts``."""
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
         n, d = block.n_rows, self.n_features
@@ -167,7 +179,7 @@ class LogisticStatistics(Model):
         )
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
-        triangle = out[d:] if math.isfinite(lattice.scale_quadratic) else None
+        triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
@@ -175,7 +187,7 @@ class LogisticStatistics(Model):
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See the class's notes; ``spacing`` is the one of `prepare`."""
         d = self.n_features
-        sums = np.empty(self.shape, dtype=np.int64)
+        sums = np.empty(len(fine), dtype=np.int64)
         sums[:d] = fine[:d]
         sums[d:] = rounded(fine[d:], self._off)
         i = np.arange(d)

@@ -1,0 +1,230 @@
+"""Measure the coverage of 90 % intervals for outcomes of several kinds.
+
+    python bench/outcomes.py persons    # rows of one person are alike: a random effect
+    python bench/outcomes.py counts     # counts, as spread as stated and not
+    python bench/outcomes.py classes    # three classes, each against the rest
+    python bench/outcomes.py survey     # a survey through the shell, 40 seeds
+    python bench/outcomes.py randhie    # visits to a doctor, beside statsmodels (needs statsmodels)
+
+Data and noise of a run come from its number, so the figures repeat. Only surveys have fresh noise.
+"""
+
+import argparse
+import csv
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression, CountRegression
+
+#: Rows of one data set: design, outcomes, true coefficients, and other arguments of ``fit``.
+Data = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+
+
+def cover(runs: int, simulate: Callable[[int], Data], make: Callable[[], Any]) -> str:
+    """Fit ``runs`` data sets; give coverage, width and error."""
+    hits, widths, errors = [], [], []
+    for seed in range(runs):
+        X, y, truth, more = simulate(seed)
+        model = make().set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, y, **more)
+        low, high = np.moveaxis(model.credible_interval(0.9).reshape(*truth.shape, 2), -1, 0)
+        hits.append(np.mean((low <= truth) & (truth <= high)))
+        widths.append(np.mean(high - low))
+        errors.append(np.mean((model.coef_.reshape(truth.shape) - truth) ** 2))
+    error = float(np.std(hits)) / math.sqrt(runs)
+    return f"{np.mean(hits):.3f} ± {error:.3f}   {np.mean(widths):.3f}   {math.sqrt(np.mean(errors)):.3f}"
+
+
+def persons(seed: int, n: int, size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw 1 to 5 rows of n persons with a random effect."""
+    rng = np.random.default_rng([seed, n])
+    X = np.repeat(rng.uniform(-1, 1, (n, 5)), 5, axis=0)
+    X[:, 3:] = rng.uniform(-1, 1, (5 * n, 2))
+    own = np.repeat(1.5 * rng.normal(size=n), 5)
+    kept = np.arange(5 * n) % 5 < np.repeat(rng.integers(1, 6, n), 5)
+    y = rng.random(5 * n) < expit(X @ [1.0, -0.7, 0.0, 0.8, 0.0] - 0.3 + own)
+    return size * X[kept], y[kept].astype(int), np.repeat(np.arange(n), 5)[kept]
+
+
+def of_persons(runs: int) -> None:
+    """Print the coverage of marginal coefficients."""
+    X, y, _ = persons(10**6, 300_000, 1.0)
+    truth = BayesianLogisticRegression(private=False, n_steps=40).fit(X, y).coef_[0]
+    for size in (0.3, 1.0):
+        for n in (1500, 6000):
+            for epsilon in (1.0, 4.0):
+
+                def simulate(seed: int, n: int = n, size: float = size) -> Data:
+                    X, y, groups = persons(seed, n, size)
+                    return X, y, truth / size, {"groups": groups}
+
+                def make(epsilon: float = epsilon) -> Any:
+                    return BayesianLogisticRegression(row_norm=5**0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
+
+                print(f"{n} persons, rows x {size}, epsilon {epsilon}:", cover(runs, simulate, make), flush=True)
+
+
+def of_counts(runs: int) -> None:
+    """Print the coverage of log rate ratios."""
+    truth = np.array([0.6, -0.4, 0.2, 0.0, 0.0, 0.3])
+    for spread in (0.01, 1.0, 2.0):
+        for n, epsilon in ((5000, 1.0), (5000, 4.0), (20_000, 1.0), (20_000, 4.0)):
+
+            def simulate(seed: int, n: int = n, spread: float = spread) -> Data:
+                rng = np.random.default_rng([seed, n])
+                X = rng.uniform(-1, 1, (n, 6))
+                return X, rng.poisson(np.exp(0.6 + X @ truth) * rng.gamma(1 / spread, spread, n)), truth, {}
+
+            def make(epsilon: float = epsilon) -> Any:
+                return CountRegression(largest=40, row_norm=6**0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
+
+            print(f"dispersion {spread}, {n} rows, epsilon {epsilon}:", cover(runs, simulate, make), flush=True)
+
+
+def of_classes(runs: int) -> None:
+    """Print the coverage of each class's log odds."""
+    slopes = np.array([[1.0, 0.0, -1.0, 0.3], [0.0, 0.8, 0.0, 0.3], [-0.5, -0.5, 0.5, 0.0]])
+
+    def draw(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng([seed, n])
+        X = rng.uniform(-1, 1, (n, 4))
+        return X, (X @ slopes.T + rng.gumbel(size=(n, 3))).argmax(axis=1)
+
+    X, y = draw(10**6, 400_000)
+    one = BayesianLogisticRegression(private=False, n_steps=40)
+    truth = np.concatenate([one.fit(X, (y == k).astype(int)).coef_ for k in range(3)])
+    for n in (5000, 20_000):
+        for epsilon in (0.5, 1.0, 4.0):
+
+            def make(epsilon: float = epsilon) -> Any:
+                settings: dict[str, Any] = {"classes": [0, 1, 2], "row_norm": 2.0, "epsilon": epsilon, "delta": 1e-6}
+                return BayesianLogisticRegression(n_jobs=1, **settings)
+
+            said = cover(runs, lambda seed, n=n: (*draw(seed, n), truth, {}), make)
+            print(f"{n} rows, epsilon {epsilon}:", said, flush=True)
+
+
+SCHEMA = """[columns.age]
+kind = "number"
+low = 18
+high = 90
+[columns.sex]
+kind = "binary"
+values = ["woman", "man"]
+[columns.smoker]
+kind = "binary"
+values = ["no", "yes"]
+[columns.region]
+kind = "category"
+values = ["north", "south", "east", "west"]
+reference = "east"
+[columns.state]
+kind = "binary"
+values = ["well", "ill"]
+"""
+EFFECTS = {"age": 0.04, "sex=man": 0.2, "smoker=yes": 0.5, "region=north": 0.3, "region=south": 0.6, "region=west": 0.0}
+
+
+def survey(seed: int, n: int = 6000) -> dict[str, np.ndarray]:
+    """Draw a survey, column by column."""
+    rng = np.random.default_rng(seed)
+    table = {
+        "age": rng.integers(18, 91, n),
+        "sex": rng.choice(["woman", "man"], n),
+        "smoker": rng.choice(["no", "yes"], n, p=[0.7, 0.3]),
+        "region": rng.choice(["north", "south", "east", "west"], n),
+    }
+    logit = 0.04 * (table["age"] - 60) - 0.5
+    for name, effect in list(EFFECTS.items())[1:]:
+        column, _, value = name.partition("=")
+        logit = logit + effect * (table[column] == value)
+    return {**table, "state": np.where(rng.random(n) < expit(logit), "ill", "well")}
+
+
+def write(path: Path, names: Iterable[str], rows: Iterable[Any]) -> None:
+    """Write a CSV file."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([list(names), *rows])
+
+
+def of_surveys(runs: int) -> None:
+    """Fit surveys at the shell, and print the coverage."""
+    from sklearn.linear_model import LogisticRegression
+
+    hits, agrees, signs = np.zeros((3, len(EFFECTS)))
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "s.toml").write_text(SCHEMA)
+        for seed in range(runs):
+            table = survey(seed)
+            write(folder / "t.csv", table, zip(*table.values(), strict=True))
+            named = ["--schema", "s.toml", "--label", "state", "--out", f"m{seed}", "--quiet", "--epsilon", "1"]
+            command = [sys.executable, "-m", "vips_fast", "fit", "blr", "t.csv", *named]
+            said = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+            assert said.startswith("Odds of ill against well"), said
+            with (folder / f"m{seed}" / "coefficients.csv").open(newline="") as file:
+                found = {row["feature"]: row for row in csv.DictReader(file)}
+            columns = [table["age"], *(table[n.split("=")[0]] == n.split("=")[1] for n in list(EFFECTS)[1:])]
+            X = np.column_stack(columns).astype(float)
+            plain = LogisticRegression(C=1e6, max_iter=10_000).fit(X, table["state"] == "ill").coef_[0]
+            for j, (name, truth) in enumerate(EFFECTS.items()):
+                low, high = (float(found[name][f"log_odds_{end}_90"]) for end in ("low", "high"))
+                hits[j] += low <= truth <= high
+                agrees[j] += low <= plain[j] <= high
+                signs[j] += truth == 0 or truth * float(found[name]["log_odds"]) > 0
+    print("effect, log odds, share of intervals with the truth, with scikit-learn's estimate, share of right signs")
+    for name, truth, *shares in zip(EFFECTS, EFFECTS.values(), hits, agrees, signs, strict=True):
+        print(f"{name:14s} {truth:5.2f}", *(f"{share / runs:.3f}" for share in shares))
+    print(f"{'all':20s}", *(f"{share.mean() / runs:.3f}" for share in (hits, agrees, signs)))
+
+
+#: Public bounds of columns of RAND's health insurance experiment: coinsurance, limits, chronic conditions and so on.
+RANDHIE = {"lncoins": (0, 5), "idp": (0, 1), "lpi": (0, 8), "fmde": (0, 9), "physlm": (0, 1), "disea": (0, 60)}
+
+
+def of_randhie(runs: int) -> None:
+    """Print rate ratios of visits to a doctor, beside statsmodels."""
+    import statsmodels.api as sm
+
+    data = sm.datasets.randhie.load_pandas().data
+    low, high = np.array(list(RANDHIE.values()), dtype=float).T
+    X = np.clip((data[list(RANDHIE)].to_numpy() - low) / (high - low), 0, 1) * 2 - 1
+    y = data["mdvis"].to_numpy()
+    for largest in (20, 40):
+        family = sm.families.NegativeBinomial(alpha=1.0)
+        plain = sm.GLM(np.minimum(y, largest), sm.add_constant(X), family=family).fit(cov_type="HC0")
+        for epsilon in (0.5, 1.0, 4.0):
+            model = CountRegression(largest=largest, row_norm=len(RANDHIE) ** 0.5, epsilon=epsilon, delta=1e-6)
+            model.set_unsafe(test_key=bytes(32)).fit(X, y)
+            print(f"largest {largest}, epsilon {epsilon}: mean log probability {model.score(X, y):.4f}")
+            ends = np.asarray(plain.conf_int(0.1))[1:]
+            for name, one, middle, (a, b) in zip(RANDHIE, model.effects(), plain.params[1:], ends, strict=True):
+                ours = f"{one.ratio.mean:.2f} [{one.ratio.low:.2f}, {one.ratio.high:.2f}]"
+                print(f"  {name:8s} {ours:22s} statsmodels {np.exp(middle):.2f} [{np.exp(a):.2f}, {np.exp(b):.2f}]")
+
+
+def main() -> None:
+    """Run one of the benches."""
+    benches = {
+        "persons": of_persons,
+        "counts": of_counts,
+        "classes": of_classes,
+        "survey": of_surveys,
+        "randhie": of_randhie,
+    }
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("bench", choices=benches)
+    parser.add_argument("--runs", type=int, default=40)
+    args = parser.parse_args()
+    benches[args.bench](args.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Test ``fit counts``: rate ratios of a table's columns, in their own units."""
+
+import csv
+
+import numpy as np
+import pandas
+import pytest
+
+from vips_fast import CountRegression
+from vips_fast.models.logistic import forecast
+
+SCHEMA = """[columns.age]
+kind = "number"
+low = 18
+high = 90
+[columns.sex]
+kind = "binary"
+values = ["woman", "man"]
+[columns.smoker]
+kind = "binary"
+values = ["no", "yes"]
+[columns.visits]
+{bounds}
+"""
+NUMBER = 'kind = "number"\nlow = 0\nhigh = 15'
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """Write a table and its schema; make the command."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    table = pandas.DataFrame(
+        {"age": rng.integers(18, 91, n), "sex": rng.choice(["woman", "man"], n), "smoker": rng.choice(["no", "yes"], n)}
+    )
+    rate = np.exp(0.02 * (table["age"] - 50) + 0.4 * (table["smoker"] == "yes"))
+    table["visits"] = rng.poisson(rate * rng.gamma(2, 0.5, n))
+
+    def made(*more, bounds=NUMBER, broken=None):
+        if broken is not None:
+            table["visits"] = table["visits"].astype(object)
+            table.loc[7, "visits"] = broken
+        table.to_csv(tmp_path / "t.csv", index=False)
+        (tmp_path / "s.toml").write_text(SCHEMA.replace("{bounds}", bounds))
+        named = ["--schema", tmp_path / "s.toml", "--label", "visits", "--out", tmp_path / "m", "--quiet"]
+        return ["fit", "counts", tmp_path / "t.csv", *named, *more]
+
+    return made
+
+
+def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
+    """In the text, the file, `show` and the report, with the largest count of the schema."""
+    code, text, _ = run(*fit("--epsilon", 4))
+    assert code == 0 and text.startswith("Rate of events: rate ratio and 90 % interval") and "age +1" in text
+    with open(tmp_path / "m" / "coefficients.csv", newline="") as file:
+        found = {row["feature"]: row for row in csv.DictReader(file)}
+    assert CountRegression.load(tmp_path / "m").largest == 15
+    # One interval of 90 % each; the noise is fresh: 5 standard deviations are 3 of its half widths.
+    for name, truth in (("age", 0.02), ("smoker=yes", 0.4), ("sex=man", 0.0)):
+        middle, high = float(found[name]["log_rate"]), float(found[name]["log_rate_high_90"])
+        assert abs(middle - truth) < 3.1 * (high - middle) and found[name]["class"] == "count"
+        assert float(found[name]["rate_ratio"]) == pytest.approx(np.exp(middle), rel=1e-4)
+    assert float(found["age"]["rate_ratio_low_90"]) > 1
+    assert "of events" in run("show", tmp_path / "m")[1]
+    assert run("report", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
+
+
+@pytest.mark.parametrize(
+    ("more", "broken", "text"),
+    [
+        (("--epsilon", 4, "--largest", 0.5), None, "--largest 0.5: expected a number"),
+        (("--epsilon", 4), -1, "y: expected counts, whole numbers from 0"),
+        (("--epsilon", 4, "--paper"), None, "--paper: not with fit counts"),
+        (("--epsilon", 0.01), None, "only a rate ratio above"),
+    ],
+)
+def test_refusals(refused, fit, tmp_path, monkeypatch, more, broken, text):
+    monkeypatch.setattr(forecast, "HOPELESS", 1.0)
+    assert text in refused(*fit(*more, broken=broken)) and not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ('kind = "number"', "column 'visits': low=None, high=None: expected numbers"),
+        ('kind = "binary"\nvalues = ["0", "1"]', "column 'visits': kind='binary': expected number of a label"),
+    ],
+)
+def test_schemas_that_bound_no_count(refused, fit, tmp_path, bounds, text):
+    assert text in refused(*fit("--epsilon", 4, bounds=bounds)) and not (tmp_path / "m").exists()

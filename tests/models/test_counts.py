@@ -1,0 +1,131 @@
+"""Test regression of counts: rate ratios, their intervals, and the bound of a contribution."""
+
+import numpy as np
+import pytest
+from faults import LoudCounts
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+from vips_fast import CountRegression, verify
+from vips_fast.audit import Sizes, audit
+
+BETA = np.array([0.6, -0.4, 0.0, 0.3])
+SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
+
+
+def events(seed, n=4000, spread=1.0):
+    """Rows and counts whose variance is mean + spread mean^2."""
+    rng = np.random.default_rng([seed, n])
+    X = rng.uniform(-1, 1, (n, 4))
+    return X, rng.poisson(np.exp(0.4 + X @ BETA) * rng.gamma(1 / spread, spread, n))
+
+
+def maximum(X, y, dispersion=1.0):
+    """The maximum of the negative binomial likelihood, and White's standard errors, from its formulas alone."""
+    Z, r = np.column_stack([X, np.ones(len(X))]), 1 / dispersion
+
+    def loss(w):
+        mu = np.exp(Z @ w)
+        return -(y * np.log(mu / (mu + r)) - r * np.log1p(mu / r)).sum(), -Z.T @ ((y - mu) / (1 + mu / r))
+
+    w = minimize(loss, np.zeros(Z.shape[1]), jac=True, options={"gtol": 1e-6}).x
+    mu = np.exp(Z @ w)
+    bread = np.linalg.inv((Z * (mu / (1 + mu / r))[:, None]).T @ Z)
+    scores = Z * ((y - mu) / (1 + mu / r))[:, None]
+    return w, np.sqrt(np.diag(bread @ scores.T @ scores @ bread))
+
+
+@pytest.mark.parametrize(("dispersion", "spread"), [(1.0, 1.0), (0.2, 0.2), (0.3, 2.0), (2.0, 0.01)])
+def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread):
+    """Coefficients and robust standard errors, whether or not the dispersion is the true one."""
+    X, y = events(0, spread=spread)
+    model = CountRegression(private=False, largest=200.0, dispersion=dispersion, n_steps=60).fit(X, y)
+    w, errors = maximum(X, y, dispersion)
+    np.testing.assert_allclose([*model.coef_[0], model.intercept_[0]], w, atol=0.3 * errors.min())
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)), errors, rtol=0.1)
+
+
+@pytest.mark.parametrize(("spread", "epsilon"), [(1.0, 4.0), (1.0, 30.0), (3.0, 30.0)])
+def test_intervals_cover(spread, epsilon):
+    """120 intervals with fixed noise, of counts as spread as stated and of three times that."""
+    hits = 0
+    for seed in range(30):
+        X, y = events(seed, spread=spread)
+        model = CountRegression(row_norm=2.0, largest=60.0, epsilon=epsilon, delta=1e-6, n_jobs=1)
+        low, high = model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y).credible_interval().T
+        hits += ((low <= BETA) & (BETA <= high)).sum()
+    assert 98 <= hits <= 118, hits
+
+
+def test_effects_predictions_and_scores():
+    X, y = events(1, 20_000)
+    model = CountRegression(row_norm=2.0, largest=30.0, epsilon=8.0, delta=1e-6)
+    model.set_unsafe(test_key=bytes(32)).fit(X, y)
+    first = model.effects()[0]
+    assert (first.outcome, first.name, first.change) == ("count", "x1", "+1")
+    assert (
+        first.ratio.mean == pytest.approx(np.exp(model.coef_[0, 0])) and 1.5 < first.ratio.low < first.ratio.high < 2.2
+    )
+    np.testing.assert_allclose(model.predict(X), np.exp(0.4 + X @ BETA), rtol=0.25)
+    rates, r = model.predict(X[:50]), 1.0
+    log = gammaln(y[:50] + r) - gammaln(r) - gammaln(y[:50] + 1) + np.log(r / (r + rates)) * r
+    log += y[:50] * np.log(rates / (r + rates))
+    assert model.score(X[:50], y[:50]) == pytest.approx(log.mean(), abs=0.01)
+    assert model.score(X, y) > model.score(X, np.roll(y, 1))
+
+
+def test_bad_input_is_refused_before_anything_is_spent(tmp_path):
+    X, y = events(0, 100)
+    model = CountRegression(noise_multiplier=1.0)
+    for bad in (y - 1.0, y + 0.5, np.where(y > 2, np.nan, y)):
+        with pytest.raises(ValueError, match="^y: expected counts, whole numbers from 0$"):
+            model.fit(X, bad)
+    for named in ({"largest": 0.5}, {"dispersion": 0.0}, {"row_norm": -1.0}):
+        (name,) = named
+        with pytest.raises(ValueError, match=f"^{name}=.*expected"):
+            CountRegression(noise_multiplier=1.0, **named).fit(X, y)
+    with pytest.raises(TypeError, match="y has dtype <U1: expected"):
+        model.fit(X, np.array(["a"] * 100))
+    with pytest.raises(ValueError, match="y=None"):
+        model.fit(X)
+    assert not hasattr(model, "privacy_")
+    # A count that is none contributes nothing, and one above the largest counts as that.
+    kept = CountRegression(noise_multiplier=1.0, largest=3.0, invalid="drop", n_records=100)
+    one, other = (kept.prepare(X, z) for z in (np.minimum(y, 3.0), np.where(y > 3, 99, y)))
+    sums = []
+    for run in (one, other):
+        run.model.prepare(run.plan.mechanism, run.plan.sampler)
+        out = np.zeros(run.model.shape, np.int64)
+        run.model.contribute(run.records.block(np.arange(100)), np.zeros(100, np.uint64), out, {})
+        sums.append(out)
+    assert (sums[0] == sums[1]).all()
+
+
+def test_a_forecast_names_rate_ratios():
+    X, y = events(0, 200)
+    with pytest.warns(UserWarning, match="only a rate ratio above"):
+        CountRegression(epsilon=0.05).fit(X, y)
+
+
+@pytest.mark.parametrize("layers", ["A", "B", "D", "G"])
+@pytest.mark.parametrize("persons", [1, 5])
+def test_audit(layers, persons):
+    if persons > 1 and layers in "DG":
+        pytest.skip("the same statistics as of logistic regression")
+    how = {} if persons == 1 else {"rows_per_unit": persons}
+    report = audit(CountRegression(largest=7.0), layers=layers, sizes=SIZES, random_state=0, **how)
+    assert report.passed, report.text()
+
+
+def test_a_count_beyond_its_bound_is_caught():
+    report = audit(LoudCounts(largest=7.0), layers="A", sizes=SIZES, random_state=0)
+    assert "distance of neighbours" in {one.name for one in report.layers[0].checks if not one.passed}
+
+
+def test_a_saved_model_is_made_again_from_its_releases(tmp_path):
+    X, y = events(0, 300)
+    model = CountRegression(noise_multiplier=1.0, n_steps=3, largest=9.0).fit(X, y, transcript=tmp_path / "t")
+    model.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t").ok
+    back = CountRegression.load(tmp_path / "m")
+    assert back.predict(X).tobytes() == model.predict(X).tobytes()

@@ -1,0 +1,108 @@
+"""Test intervals about persons: the squares of persons' gradients, and what the read-out makes of them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.models.logistic import LogisticOptions
+from vips_fast.models.logistic.model import LogisticModel
+from vips_fast.models.logistic.sandwich import SandwichModel, unit_sums
+
+
+def persons(seed, n=600, m=8, spread=2.0, size=0.3):
+    """Rows of persons with an effect of their own; the last of three columns varies within persons."""
+    rng = np.random.default_rng(seed)
+    X, groups = np.repeat(rng.uniform(-1, 1, (n, 3)), m, axis=0), np.repeat(np.arange(n), m)
+    X[:, 2] = rng.uniform(-1, 1, n * m)
+    own = np.repeat(spread * rng.normal(size=n), m)
+    y = rng.random(n * m) < expit(X @ [1.0, 0.0, 1.0] + own)
+    return size * X, y.astype(int), groups
+
+
+def by_hand(X, y, groups, coef, intercept):
+    """Standard errors by White's formula, summed by persons (Liang & Zeger 1986), and as if rows were independent."""
+    Z = np.column_stack([X, np.ones(len(X))])
+    p = expit(Z @ np.append(coef, intercept))
+    scores = np.zeros((groups.max() + 1, Z.shape[1]))
+    np.add.at(scores, groups, (y - p)[:, None] * Z)
+    bread = np.linalg.inv((Z * (p * (1 - p))[:, None]).T @ Z)
+    return np.sqrt(np.diag(bread @ scores.T @ scores @ bread)), np.sqrt(np.diag(bread))
+
+
+def test_without_noise_it_is_the_sandwich_by_persons():
+    X, y, groups = persons(0)
+    model = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y, groups=groups)
+    robust, plain = by_hand(X, y, groups, model.coef_[0], model.intercept_[0])
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)), robust, rtol=0.06)
+    assert robust[0] > 1.7 * plain[0] and robust[2] < 1.1 * plain[2]
+    rows = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y)
+    np.testing.assert_allclose(np.sqrt(np.diag(rows.covariance_)), plain, rtol=0.06)
+
+
+def test_a_large_budget_finds_the_same_intervals():
+    """Noise in the squares is small here, and no person's rows reach the clip."""
+    X, y, groups = persons(1)
+    model = BayesianLogisticRegression(row_norm=10.0, noise_multiplier=0.002, n_steps=40)
+    model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=groups)
+    robust, _ = by_hand(X, y, groups, model.coef_[0], model.intercept_[0])
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)), robust, rtol=0.1)
+
+
+def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
+    """90 intervals with fixed noise: of the truth .9 is expected, by the intervals of independent rows about .7.
+
+    The truth is the marginal coefficient, from 400,000 rows.
+    """
+    X, y, groups = persons(10_000, 50_000)
+    truth = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y).coef_[0]
+    hits = {}
+    for kind in (SandwichModel, LogisticModel):
+        monkeypatch.setattr("vips_fast.models.logistic.estimator.SandwichModel", kind)
+        hits[kind] = 0
+        for seed in range(30):
+            X, y, groups = persons(seed)
+            model = BayesianLogisticRegression(row_norm=4.0, epsilon=20.0, delta=1e-6, n_jobs=1)
+            model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y, groups=groups)
+            low, high = model.credible_interval(0.9).T
+            hits[kind] += ((low <= truth) & (truth <= high)).sum()
+    assert hits[SandwichModel] >= 74 and hits[LogisticModel] < 74, hits
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
+def test_sums_of_units_are_those_of_their_rows(kind):
+    """An empty unit and a row that is not finite, whose weight is 0, add nothing."""
+    rng = np.random.default_rng(0)
+    X = np.rint(rng.normal(size=(7, 4))) if kind != "ones" else (rng.random((7, 4)) < 0.5).astype(float)
+    starts, weights = np.array([0, 2, 2, 6, 7]), 100 * rng.normal(size=7)
+    bad = X.copy()
+    if kind != "ones":
+        bad[3, X[3] != 0], weights[3] = np.nan, 0.0
+    y = np.arange(7) % 2
+    prepared = BayesianLogisticRegression(noise_multiplier=1.0, fit_intercept=False, invalid="drop").prepare(
+        sp.csr_array(bad) if kind != "dense" else bad, y
+    )
+    block = prepared.records.block(np.arange(7))
+    found = unit_sums(block, starts, weights)
+    found = found.toarray() if sp.issparse(found) else found
+    rows = np.trunc(weights[:, None] * X).astype(np.int64)
+    rows[weights == 0] = 0
+    assert (found == [rows[a:b].sum(axis=0) for a, b in zip(starts, starts[1:], strict=False)]).all()
+
+
+def test_who_has_such_intervals():
+    """Only the noise-aware regression of two classes of persons; its first step has the shares of the others."""
+    X, y, groups = persons(0, 20)
+    for how, kind in (({}, SandwichModel), ({"options": LogisticOptions(noise_aware=False)}, LogisticModel)):
+        run = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, **how).prepare(X, y, groups=groups)
+        assert type(run.model) is kind
+    assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
+    model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model
+    state = model.state()
+    with pytest.raises(ValueError, match="'squares_law' is out of its range"):
+        model.restore({**state, "squares_law": -np.ones(1)})
+    options = LogisticOptions(linear_share=(0.3, 0.9))
+    given = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, options=options)
+    assert model._shares == (0.92, 0.92)
+    assert given.prepare(X, y, groups=groups).model._shares == (0.3, 0.9)

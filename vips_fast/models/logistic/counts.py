@@ -1,0 +1,222 @@
+"""Negative binomial regression of counts, by the statistics of logistic regression."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, Unpack
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from ...checks import check_number
+from ...data.arrays import dense_array
+from ...data.shards import ShardedCorpus
+from ...data.types import Array, Column, Data, Vector
+from ...engine.request import RunSchedule
+from ...engine.result import Public
+from ..parameters import Bookkeeping, Call
+from ..readouts import by_pieces
+from .findings import findings
+from .options import LogisticSettings
+from .posterior import INNER, INNER_WEIGHTS, Weighting
+from .records import read_events, usable_rows
+from .regression import Outcomes, Regression
+from .sandwich import SandwichModel
+from .spectrum import curvature_ratio
+
+#: Mean count over the largest that a forecast expects.
+_EXPECTED = 0.2
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class CountRegression(Regression):
+    """Bayesian regression of counts, with rate ratios.
+
+    The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. With r = 1 / dispersion
+    and the logit x . m = x . w - log r, y is the number of successes of y + r trials. So a Polya-Gamma variable PG(y +
+    r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). Then s1 = ((y - r)/2 - <xi> x . m0) x and
+    s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`.
+
+    Parameters
+    ----------
+    largest : float
+        Public M: counts above it are set to it, which bends the mean. Noise is in proportion to it. So state a number
+        that a count hardly ever passes.
+    dispersion : float
+        Public. Intervals do not trust it: releases also have the squares of the records' gradients
+        (`vips_fast.models.logistic.sandwich.SandwichModel`). A value that is far off makes them wider than need be.
+    row_norm, fit_intercept, options
+        As in `vips_fast.BayesianLogisticRegression`; ``options.residual_clip`` is not used.
+    **common
+        `vips_fast.models.parameters.Parameters`.
+
+    Notes
+    -----
+    *Sensitivity.* It is the proof of `SandwichModel` for b = M + r: a record has y + r <= b trials. With t = tanh(c/2)
+    (x . m0)/c, |t| <= 1, the factor of x in s1 is y (1 - t)/2 - r (1 + t)/2, between -r and M. So no single record is
+    scaled down beyond its row: C1 is made for max(M, r) R. The rows of a person are scaled down together, by a factor
+    that depends on their counts too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import CountRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 2))
+    >>> y = rng.poisson(np.exp(0.5 + X @ [0.6, 0.0]))
+    >>> model = CountRegression(largest=10, row_norm=np.sqrt(2), epsilon=4.0).fit(X, y)
+    >>> first = model.effects()[0]
+    >>> bool(first.ratio.low > 1), first.outcome, first.change
+    (True, 'count', '+1')
+    >>> model.predict(X).shape, bool(model.score(X, y) < 0)
+    ((20000,), True)
+    >>> CountRegression(noise_multiplier=9.0).partial_fit(X, y).n_steps_
+    1
+    """
+
+    _estimator_type: ClassVar[str] = "regressor"
+    _ratio: ClassVar[str] = "rate ratio"
+
+    largest: float = 20.0
+    dispersion: float = 1.0
+
+    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
+        """Fit to rows and their counts.
+
+        X is as in `vips_fast.BayesianLogisticRegression.fit`; ``y``, shape (n,), holds whole numbers from 0, and None
+        stands for the labels of shards. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
+
+        Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
+        the statistics do not fit the machine. Nothing has been spent then.
+        """
+        self._fit(X, y, **call)
+        for text in findings(self):
+            warnings.warn(text, stacklevel=2)
+        return self
+
+    def partial_fit(self, X: Data, y: Column, **call: Unpack[Call]) -> Self:
+        """One more step, made from all rows of X; give a ``noise_multiplier``."""
+        return self._fit(X, y, partial=True, **call)
+
+    def _check_parameters(self) -> None:
+        check_number("largest", self.largest, 1, 1e9)
+        check_number("dispersion", self.dispersion, 1e-6, 1e6)
+        super()._check_parameters()
+
+    @property
+    def _headline(self) -> str:
+        return "Rate of events"
+
+    @property
+    def intercept_(self) -> Vector:
+        """Posterior mean of the log rate at 0, shape (1,)."""
+        return super().intercept_ + math.log(self._as_fitted()._size)
+
+    @property
+    def _size(self) -> float:
+        """Trials r that every record has beside its count."""
+        return 1 / float(self.dispersion)
+
+    @property
+    def n_trials(self) -> float:
+        """The most trials of a record, M + r."""
+        return float(self.largest) + self._size
+
+    @property
+    def _trials_bound(self) -> float:
+        return self.n_trials
+
+    @property
+    def _expected_trials(self) -> float:
+        # The curvature is r p, in a forecast of trials with p (1 - p) of 0.2 in the mean.
+        mean = _EXPECTED * float(self.largest)
+        return 5 * self._size * mean / (mean + self._size)
+
+    def _read_outcomes(self, y: Any, n: int) -> Outcomes:
+        y, problems = read_events(dense_array(y, "y", self.invalid == "drop"), n)
+        y = np.minimum(y, float(self.largest))
+        return y, y + self._size, problems, {}
+
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> CountModel:
+        return CountModel(public, self._model_settings(schedule), self._size)
+
+    @by_pieces(np.concatenate)
+    def predict(self, X: Data) -> Array:
+        """Predict the mean count of each row, float64, (n,)."""
+        matrix, scale = self._rows_of(X)
+        logits = self._mean(matrix, scale) + self._variance(matrix, scale) / 2
+        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(logits, 700.0)))
+
+    def score(self, X: Data, y: Column | None = None) -> float:
+        """Compute the mean log probability of public counts, without noise."""
+        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
+        logits = self.decision_function(X)
+        counts, problems = read_events(y, len(logits))
+        usable_rows(problems, "raise")
+        r = self._as_fitted()._size
+        log = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1)
+        return float(np.mean(log - counts * np.logaddexp(0, -logits) - r * np.logaddexp(0, logits)))
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags(poor_score=True)
+        tags.target_tags.required = tags.target_tags.positive_only = tags.input_tags.sparse = True
+        return tags
+
+
+class CountModel(SandwichModel):
+    """`SandwichModel` for y successes of y + ``size`` trials."""
+
+    # A weight would depend on the count by way of the trials; no single record needs one.
+    label_free = False
+
+    def __init__(self, public: Public, settings: LogisticSettings, size: float):
+        self._size = size
+        super().__init__(public, settings)
+
+    @property
+    def has_score(self) -> bool:
+        """Whether a score measures it; the number of trials depends on the count."""
+        return False
+
+    def _residual_bound(self) -> float:
+        return max(self._b - self._size, self._size) / self._b
+
+    def _mean_trials(self) -> float:
+        """Trials of a record at the constant's own logit."""
+        logit = float(self.point[-1]) * self._constant
+        return min(self._size * (1 + math.exp(min(logit, 700.0))), self._b)
+
+    def _curvature(self, moment: float) -> float:
+        return curvature_ratio(moment / self._n, self._mean_trials())
+
+    def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
+        """Take the mean count from the first gradient, sum (y - r)/2 x."""
+        unit = self._n * self._constant / 2
+        most = self._b - self._size
+        mean = min(max(self._size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
+        point = np.zeros(self.n_features)
+        point[-1] = math.log(mean / self._size) / self._constant
+        return point
+
+    def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
+        return CountWeighting(linear, quadratic, math.inf, self._b, start, self._size)
+
+
+@dataclass(frozen=True)
+class CountWeighting(Weighting):
+    """`Weighting` of counts: none is scaled down, and the logit says how many trials there are."""
+
+    size: float
+
+    def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
+        """See `Weighting.trials`, of r (1 + e^a) trials up to the bound."""
+        logits = a[:, None] + wide * INNER
+        p = expit(logits)
+        trials = np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials)
+        return trials @ INNER_WEIGHTS, (trials * p * (1 - p)) @ INNER_WEIGHTS

@@ -1,0 +1,273 @@
+"""A regression with a public posterior."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+
+from ...checks import check_flag, check_number
+from ...data.arrays import dense_array
+from ...data.shards import ShardedCorpus
+from ...data.types import Array, Data, Matrix, Vector
+from ...engine.averaging import averaged_variance
+from ...engine.measured import MeasuredModel
+from ...engine.model import Model
+from ...engine.request import RunForecast, RunSchedule
+from ...engine.result import Public
+from ...kernels.logistic import MAX_FEATURES, triangle_size
+from ...kernels.threads import resolve_n_threads
+from ..estimator import PrivateEstimator
+from ..fitted import ArraySpec
+from ..readouts import Attribute, Published, by_pieces, kept
+from ..settings import check_memory
+from .effects import Effect, effects
+from .forecast import forecast
+from .model import LogisticModel
+from .multiclass import OneVsRestModel
+from .options import LogisticOptions, LogisticSettings
+from .records import LogisticRecords, LogisticShards, Problem, design, not_finite, usable_rows
+from .spherical import MAX_COLUMNS
+
+#: Outcomes, numbers of trials, what is invalid in them, and public facts.
+Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class Regression(PrivateEstimator):
+    """A regression by Polya-Gamma variables, for any outcomes."""
+
+    _options_type: ClassVar[type] = LogisticOptions
+    #: What the exponential of a coefficient is.
+    _ratio: ClassVar[str] = "odds ratio"
+
+    row_norm: float = 1.0
+    fit_intercept: bool = True
+    n_steps: int | None = 20
+    sampling: str = "full"
+    options: LogisticOptions | None = None
+
+    def _check_parameters(self) -> None:
+        check_number("row_norm", self.row_norm, 1e-12, 1e12)
+        check_flag("fit_intercept", self.fit_intercept)
+        self._check_privacy_parameters()
+        if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
+            raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
+
+    @property
+    @abstractmethod
+    def _trials_bound(self) -> float:
+        """The most trials of a record."""
+
+    @property
+    @abstractmethod
+    def _headline(self) -> str:
+        """Name the outcome of the effects."""
+
+    @property
+    def _expected_trials(self) -> float:
+        """Trials of a record, for a forecast."""
+        return self._trials_bound
+
+    @property
+    def _full(self) -> bool:
+        """Whether the covariance is a matrix."""
+        return True
+
+    @property
+    def _n_models(self) -> int:
+        """Count the models of a fit."""
+        return 1
+
+    @abstractmethod
+    def _read_outcomes(self, y: Any, n: int) -> Outcomes:
+        """Read the outcomes of ``n`` rows."""
+
+    @property
+    def _constant(self) -> float:
+        """Entry of the intercept's column; 0 without one."""
+        given = self._options.intercept_scaling
+        return float(1.0 if given is None else given) if self.fit_intercept else 0.0
+
+    @property
+    def _most_columns(self) -> int:
+        return MAX_FEATURES if self._full else MAX_COLUMNS
+
+    def _read(self, X: Any, y: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
+        shards = X if isinstance(X, ShardedCorpus) else None
+        X = X if shards is None else shards.matrix(np.arange(0))
+        drop = self.invalid == "drop"
+        if drop and not sparse.issparse(X):
+            X = dense_array(X, "X", drop)
+        matrix = design(X, self._constant, self._most_columns)
+        y = shards.labels if y is None and shards is not None else y
+        if y is None and shards is not None:
+            raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
+        if y is None:
+            raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
+        n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
+        if self._full:
+            _check_memory(d, resolve_n_threads(self.n_jobs), self._n_models)
+        outcomes, trials, problems, facts = self._read_outcomes(y, n, **more)
+        if shards is None:
+            problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
+        elif (usable := shards.usable) is not None:
+            problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
+        usable = usable_rows(problems, self.invalid)
+        records: LogisticRecords | LogisticShards
+        if shards is None:
+            records = LogisticRecords.of(matrix, outcomes, trials, usable)
+        else:
+            records = LogisticShards(shards, self._constant, outcomes, trials, usable)
+        facts["n_features"] = d - (self._constant > 0)
+        if not self.private:
+            facts["scale"] = records.largest_norm()
+        return records, facts
+
+    def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
+        # The last step is the model's last, or the score's.
+        steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
+        private, bound = bool(self.private), float(self.row_norm)
+        return LogisticSettings(self._constant, bound, self._trials_bound, steps, private, self._options)
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        model = model.model if isinstance(model, MeasuredModel) else model
+        if not self.private or not schedule.noise_multiplier or not isinstance(model, (LogisticModel, OneVsRestModel)):
+            return None
+        one = model if isinstance(model, LogisticModel) else model.classes[0]
+        share = schedule.sampler.expected_batch_size / public.n_records
+        sd = schedule.noise_multiplier * model.clip * one._unit_scales(one._shares[1])[0] / share
+        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
+        n = public.n_records * self._expected_trials
+        return forecast(n, public.n_features, float(self.row_norm), noise, self._ratio)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        d = public.n_features + (self._constant > 0)
+        shapes, k = {"weights": (d,), "covariance": (d, d), "prior": (2,)}, n_models(public.classes)
+        specs = {name: ArraySpec(shape if k == 1 else (k, *shape)) for name, shape in shapes.items()}
+        if not self._full:
+            specs["covariance"] = ArraySpec((1,), low=0.0)
+        return {**specs, "prior": replace(specs["prior"], low=0.0)}
+
+    # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
+
+    @property
+    def coef_(self) -> Matrix:
+        """Posterior mean of the coefficients, shape (1, d), or (K, d)."""
+        return np.atleast_2d(self._fitted().arrays["weights"])[:, : self.n_features_in_]
+
+    @property
+    def intercept_(self) -> Vector:
+        """Posterior mean of the intercept, shape (1,), or (K,)."""
+        return np.atleast_2d(self._fitted().arrays["weights"])[:, -1] * self._as_fitted()._constant
+
+    #: The constant's weight is intercept / intercept_scaling.
+    covariance_ = Published[Array](
+        "covariance", "Posterior covariance of coefficients and constant, (d, d), (K, d, d), or (1,): the variance"
+    )
+
+    @property
+    def _spherical(self) -> bool:
+        return self.covariance_.shape == (1,)
+
+    prior_shape_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[0], doc="a_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
+    prior_rate_ = Attribute["np.float64 | Vector"](
+        lambda self: self._fitted().arrays["prior"].T[1], doc="b_N of q(alpha) (Eq. 53), a float, or an array (K,)."
+    )
+
+    @property
+    def prior_precision_(self) -> np.float64 | Vector:
+        """<alpha> = a_N / b_N, the expected precision of the coefficients."""
+        return self.prior_shape_ / self.prior_rate_
+
+    @kept
+    def _bounds(self) -> tuple[float, float]:
+        """Give the entry of the intercept's column, and the bound of rows."""
+        fitted = self._as_fitted()
+        constant = fitted._constant
+        return constant, float(np.hypot(float(fitted.row_norm), constant)) if fitted.private else math.inf
+
+    def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Append the constant, and compute the factors of long rows."""
+        constant, bound = self._bounds()
+        matrix = design(self._held(X), constant, self._as_fitted()._most_columns)
+        d = matrix.shape[1] - (constant > 0)
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
+            )
+        if not_finite(matrix).any():
+            raise ValueError("X: expected finite values, found NaN or infinity")
+        if bound == math.inf:
+            return matrix, np.ones(matrix.shape[0])
+        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
+
+    @by_pieces(np.concatenate)
+    def decision_function(self, X: Data) -> Array:
+        """Compute the posterior mean of x . m for rows X: (n,) or (n, K)."""
+        return self._mean(*self._rows_of(X))
+
+    def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
+        return np.asarray((np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T)
+
+    @by_pieces(np.concatenate)
+    def decision_variance(self, X: Data) -> Array:
+        """Compute the posterior variance of x . m: (n,) or (n, K)."""
+        return self._variance(*self._rows_of(X))
+
+    def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
+        if self._spherical:
+            return np.asarray(self.covariance_[0] * _row_products(matrix, matrix) * scale**2)
+        d, shape = matrix.shape[1], self.covariance_.shape[:-2]
+        result = np.empty((math.prod(shape), matrix.shape[0]))
+        for first in range(0, matrix.shape[0], 4096):
+            part = matrix[first : first + 4096]
+            for row, covariance in zip(result, self.covariance_.reshape(-1, d, d), strict=True):
+                row[first : first + 4096] = _row_products(part, part @ covariance)
+        return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
+
+    def credible_interval(self, level: float = 0.9) -> Array:
+        """Compute central posterior intervals, (d, 2) or (K, d, 2), at a level."""
+        check_number("level", level, 0, 1, low_open=True, high_open=True)
+        if self._spherical:
+            variance = np.full(self.n_features_in_, self.covariance_[0])
+        else:
+            variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
+        half = ndtri(0.5 + level / 2) * np.sqrt(variance)
+        mean = self.coef_.reshape(half.shape)
+        return np.stack([mean - half, mean + half], axis=-1)
+
+    def effects(self, level: float = 0.9) -> list[Effect]:
+        """Compute effects in the columns' own units, with intervals at a level in (0, 1).
+
+        Units and reference values come from the schema, if the fit had it among its ``inputs``; without one a change is
+        +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
+        """
+        return effects(self, level)
+
+
+def _row_products(a: Any, b: Any) -> np.ndarray:
+    """Multiply rows of two matrices; the first is dense or sparse."""
+    return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
+
+
+def n_models(classes: np.ndarray | None) -> int:
+    """Count the models: one for two classes, or else one for each."""
+    return 1 if classes is None or len(classes) <= 2 else len(classes)
+
+
+def _check_memory(n_features: int, n_threads: int, models: int) -> None:
+    """Refuse statistics that the machine cannot hold, from public numbers."""
+    triangle = 8 * triangle_size(n_features)
+    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
+    # values; squares: those of the model with their temporaries, and the copies in the result.
+    threads = max(1, min(n_threads, 2**31 // triangle))
+    need = (threads + 3) * triangle + 9 * 8 * n_features**2 * models
+    check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)
