@@ -362,7 +362,6 @@ class LatentDirichletAllocation(TopicQuality):
             n_records=public.n_records,
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
-            doc_length=length,
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
             epsilon=terms.target,
             delta=terms.usual_delta(public.n_records),

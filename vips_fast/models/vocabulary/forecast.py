@@ -20,7 +20,7 @@ from ...mechanisms import GaussianMechanism
 from .model import VocabularyModel
 from .threshold import LARGEST_LATER, ThresholdSampler
 
-_EXPONENT, _OFFSET = 1.25, 300.0
+_EXPONENT, _OFFSET, _HEAD = 1.25, 300.0, 40.0
 #: Standard deviation of the logarithm of the number of different tokens that a person holds.
 _SPREAD = 1.0
 #: Classes of ranks, of persons by how much they hold, and draws of the noise for each rank.
@@ -33,7 +33,7 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
     that one of that class holds one of these words, (classes of persons, classes of ranks)."""
     ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
-    frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1))
+    frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1)) * (1 + _HEAD / (rank + 10))
     frequency /= words @ frequency
     held = np.minimum(tokens * np.exp(_SPREAD * ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
 
