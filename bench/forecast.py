@@ -1,15 +1,15 @@
 """Forecast of private topics from public numbers, beside the outcome.
 
     python -m bench.forecast fits       # add the missing fits to bench/forecast.json; some twenty minutes
-    python -m bench.forecast figures    # coverage, "better" and refusals, each corpus left out; the constants
+    python -m bench.forecast figures    # write coverage, "better" and refusals, each source left out; the constants
     python -m bench.forecast persons    # write the table of persons into docs/forecast.md
     python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
 The gain is one minus the perplexity of held-out words under the model over their perplexity under the training
 documents' own word frequencies; a word is predicted from the other half of its document. Plan and fit have all
 defaults: they know epsilon, the number of records or persons, the words, and the usual length of a note if a row of
-`CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If words are purchased, the
-gain is about these words.
+`CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If words are
+purchased, the gain is about these words.
 
 Corpora of one source share documents, so figures leave out a whole source. The three of our own making are docstrings
 of at most eight words, docstrings joined by file, and docstrings of which half of the files have a language of their
@@ -18,7 +18,6 @@ own.
 
 import argparse
 import json
-import math
 import sys
 import warnings
 from functools import lru_cache
@@ -278,7 +277,9 @@ class Runs:
 
     def expected(self, constants: Any, times: float = 1.0, more: float = 0.0) -> np.ndarray:
         """Expect the gain of each fit."""
-        found = (forecast.nats(x * times, *shape, constants) for x, shape in zip(self.signals, self.shapes, strict=True))
+        found = (
+            forecast.nats(x * times, *shape, constants) for x, shape in zip(self.signals, self.shapes, strict=True)
+        )
         return -np.expm1(-np.maximum(np.fromiter(found, float), -2.0) - more)
 
     def constants(self, chosen: np.ndarray) -> Any:
@@ -293,20 +294,26 @@ class Runs:
         return forecast.Constants(*np.exp(least_squares(missed, start, loss="soft_l1", f_scale=0.03, bounds=bounds).x))
 
 
+def left_out(runs: Runs) -> np.ndarray:
+    """Forecast each source with constants fitted on the others: low ends, middles and high ends, (3, n)."""
+    ends = np.empty((3, len(runs.rows)))
+    for name in np.unique(runs.source):
+        own = runs.source == name
+        found = runs.constants(~own)
+        ends[:, own] = [runs.expected(found, times, more)[own] for times, more in forecast.ENDS]
+    return ends
+
+
 def figures() -> None:
     """Print how the forecast does on each source, with constants that were fitted on the others."""
     runs = Runs()
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
-    low, middle, high = np.empty((3, len(runs.rows)))
-    for name in np.unique(runs.source):
-        own = runs.source == name
-        found = runs.constants(~own)
-        for ends, (times, more) in zip((low, middle, high), forecast.ENDS, strict=True):
-            ends[own] = runs.expected(found, times, more)[own]
-    print(figures_table(runs, low, middle, high))
+    write_table("figures", figures_table(runs, *left_out(runs)))
     early = [(row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in stored()["fits"]]
     few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < 20]
-    print(f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}.")
+    print(
+        f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}."
+    )
 
 
 def figures_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> str:
@@ -398,7 +405,9 @@ def lengths(names: list[str]) -> None:
 
             usual = reached(None, None)
             said = reached(CORPORA[name][1], None)
-            grid = {(length, alpha): reached(length, alpha) for length in (GRID if private else (None,)) for alpha in ALPHAS}
+            grid = {
+                (length, alpha): reached(length, alpha) for length in (GRID if private else (None,)) for alpha in ALPHAS
+            }
             best = min(grid, key=lambda at: grid[at])
             more = {"private": private, "topics": topics, "default": usual / grid[best], "said": said / grid[best]}
             rows["lengths"].append({**row, **more, "best": best})
