@@ -158,7 +158,7 @@ def test_plan(run):
     code, out, _ = run(*PLAN)
     assert code == 0 and "Forecast: held-out words about " in " ".join(out.split()) and "A gain of " in out
     worse = run(*PLAN, "--distinct-words", 3)[1]
-    assert "Forecast: uncertain, a gain over word frequencies of" in " ".join(worse.split())
+    assert "Forecast: uncertain, a gain over word frequencies between" in " ".join(worse.split())
     assert "The topics will be noise" not in out and "noise multiplier" in out
 
 

@@ -118,8 +118,8 @@ def test_the_constants_are_those_of_the_stored_runs(monkeypatch):
 def test_lines():
     assert "the topics will be noise" in expected(199).forecast() and expected(199).hopeless
     uncertain, worse = forecast.describe(0.05, -0.09, 0.21, 3), forecast.describe(-0.9, -3.0, 0.04, 0.2)
-    assert "uncertain, a gain over word frequencies of about 5%, from -9% to 21%;" in uncertain
-    assert "over word frequencies of from -100% to 4%; no word of a topic" in worse
+    assert "uncertain, a gain over word frequencies between -9% and 21% (about 5%);" in uncertain
+    assert "over word frequencies between -100% and 4%; no word of a topic" in worse
     better = "held-out words about 20% (8% to 31%) better predicted than by word frequencies"
     assert better in forecast.describe(0.2, 0.08, 0.31, 9)
     assert forecast.describe(0.2, 0.1, 0.3, 234.0).endswith("about 230 words of a topic readable")

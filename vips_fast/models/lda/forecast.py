@@ -150,8 +150,9 @@ def describe(expected_gain: float, gain_low: float, gain_high: float, readable_w
         size = f"{expected_gain:.0%} ({gain_low:.0%} to {gain_high:.0%})"
         gain = f"held-out words about {size} better predicted than by word frequencies"
     else:
-        middle = f"about {expected_gain:.0%}, " if expected_gain >= 0.005 else ""
-        gain = f"uncertain, a gain over word frequencies of {middle}from {max(gain_low, -1):.0%} to {gain_high:.0%}"
+        middle = f" (about {expected_gain:.0%})" if expected_gain >= 0.005 else ""
+        ends = f"{max(gain_low, -1):.0%} and {gain_high:.0%}"
+        gain = f"uncertain, a gain over word frequencies between {ends}{middle}"
     words = "no word" if readable_words < 0.5 else f"about {float(f'{readable_words:.2g}'):.0f} words"
     return f"forecast: {gain}; {words} of a topic readable"
 

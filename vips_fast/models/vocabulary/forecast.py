@@ -1,8 +1,8 @@
 """What a vocabulary's release will find, from public numbers alone.
 
-Tokens are taken to be used as the law of Zipf and Mandelbrot says: stop words left out, the r-th commonest of V has a
-frequency in proportion to (r + 300)^-1.25 sqrt(1 - r / (V + 1)), where the root is for the rare end of a closed list
-(after the beta law of Martinez-Mekler et al. 2009) and near 1 for the common words of an open one. The number of
+Tokens are taken to be used as the law of Zipf and Mandelbrot says, with a heavier head. Stop words left out, the r-th
+commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)). The root is
+for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of
 different tokens of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` says on
 which corpora the constants were fitted, and on which others the forecast was held against what was released. The rounds
 are those of `VocabularyModel` itself, which is given expected sums: of some classes of ranks, each with some draws of
