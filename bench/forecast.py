@@ -1,7 +1,7 @@
 """Forecast of private topics from public numbers, beside the outcome.
 
     python -m bench.forecast fits       # add the missing fits to bench/forecast.json; some twenty minutes
-    python -m bench.forecast figures    # write coverage, "better" and refusals, each source left out; the constants
+    python -m bench.forecast coverage    # write coverage, "better" and refusals, each source left out; the constants
     python -m bench.forecast persons    # write the table of persons into docs/forecast.md
     python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
@@ -11,7 +11,7 @@ defaults: they know epsilon, the number of records or persons, the words, and th
 `CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If words are
 purchased, the gain is about these words.
 
-Corpora of one source share documents, so figures leave out a whole source. The three of our own making are docstrings
+Corpora of one source share documents, so coverage leaves out a whole source. The three of our own making are docstrings
 of at most eight words, docstrings joined by file, and docstrings of which half of the files have a language of their
 own.
 """
@@ -304,11 +304,11 @@ def left_out(runs: Runs) -> np.ndarray:
     return ends
 
 
-def figures() -> None:
+def coverage() -> None:
     """Print how the forecast does on each source, with constants that were fitted on the others."""
     runs = Runs()
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
-    write_table("figures", figures_table(runs, *left_out(runs)))
+    write_table("coverage", coverage_table(runs, *left_out(runs)))
     early = [(row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in stored()["fits"]]
     few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < 20]
     print(
@@ -316,7 +316,7 @@ def figures() -> None:
     )
 
 
-def figures_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> str:
+def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> str:
     """Tabulate coverage, "better" and refusals by source."""
     lines = []
     odd = np.array([row["corpus"] in ODD for row in runs.rows])
@@ -375,7 +375,7 @@ def write_table(name: str, table: str) -> None:
 #: Corpora of the test of the default length, at one size; the lengths and priors of the grid.
 LENGTHS = ("posts, 2,000 words", "sections", "articles", "docstrings", "newswires")
 LENGTHS += ("short docstrings", "docstrings joined by file", "docstrings in two languages")
-GRID, ALPHAS = (10, 20, 40, 80, 160, 400), (0.02, 0.1, 0.4, 1.5)
+GRID, ALPHAS = (15, 50, 200), (0.05, 0.2, 1.0)
 
 
 def lengths(names: list[str]) -> None:
@@ -386,7 +386,7 @@ def lengths(names: list[str]) -> None:
     rows = stored()
     known = {row["corpus"] for row in rows["lengths"]}
     for name in [name for name in LENGTHS if name in names and name not in known]:
-        found = corpus(name).some(6000)
+        found = corpus(name).some(3000)
         n = found.train.shape[0] if found.units is None else len(np.unique(found.units))
         row = {"corpus": name, "units": n, "epsilon": 4.0}
         topics = plan(n, found.train.shape[1], None, **PERSON, **settings(row)).n_components
@@ -417,7 +417,7 @@ def lengths(names: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fits", "figures", "persons", "lengths"))
+    parser.add_argument("what", choices=("fits", "coverage", "persons", "lengths"))
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # hopeless fits are wanted
@@ -426,7 +426,7 @@ def main() -> None:
             raise SystemExit("real data not found: set VIPS_FAST_DATA")
         (fits if args.what == "fits" else lengths)(args.corpora)
     else:
-        (figures if args.what == "figures" else persons)()
+        (coverage if args.what == "coverage" else persons)()
 
 
 if __name__ == "__main__":
