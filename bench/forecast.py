@@ -1,19 +1,19 @@
 """Forecast of private topics from public numbers, beside the outcome.
 
     python -m bench.forecast fits       # add the missing fits to bench/forecast.json; some twenty minutes
-    python -m bench.forecast coverage    # write coverage, "better" and refusals, each source left out; the constants
+    python -m bench.forecast coverage   # write coverage, "better" and refusals, each source left out; the constants
     python -m bench.forecast persons    # write the table of persons into docs/forecast.md
     python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
-The gain is one minus the perplexity of held-out words under the model over their perplexity under the training
-documents' own word frequencies; a word is predicted from the other half of its document. Plan and fit have all
-defaults: they know epsilon, the number of records or persons, the words, and the usual length of a note if a row of
-`CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If words are
-purchased, the gain is about these words.
+The gain is one minus the perplexity of held-out words under the model, over their perplexity under word frequencies.
+These are exact, of the training documents. A word is predicted from the other half of its document. Plan and fit have
+all defaults: they know epsilon, the number of records or persons, and the words. They know the usual length of a note
+if a row of `CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If
+words are purchased, the gain is about these words.
 
-Corpora of one source share documents, so coverage leaves out a whole source. The three of our own making are docstrings
-of at most eight words, docstrings joined by file, and docstrings of which half of the files have a language of their
-own.
+Corpora of one source share documents, so coverage leaves out a whole source. Three corpora are of our own making:
+docstrings of at most eight words, and docstrings joined by file. In the third, half of the files have a language of
+their own.
 """
 
 import argparse
@@ -74,7 +74,7 @@ ODD = ("docstrings in two languages",)
 
 
 class Documents(NamedTuple):
-    """Counts of training documents, (D, V), the unit of each or None, counts of test documents, and the V words."""
+    """Counts of training and test documents, (D, V), units of the former or None, and the V words."""
 
     train: sp.csr_array
     units: np.ndarray | None
@@ -101,7 +101,7 @@ def analyzer() -> Analyzer:
 
 @lru_cache(1)
 def posts() -> Documents:
-    """All words of the posts, and the public ones."""
+    """Read all words of the posts, and the public ones."""
     rows, split_text = {part: newsgroup_posts(part) for part in ("train", "test")}, analyzer()
     found = {token for row in rows["train"] for token in split_text(row["text"])}
     words = sorted(found | set(public_vocabulary("public:en", split_text, size=5000)))
@@ -112,7 +112,7 @@ def posts() -> Documents:
 
 @lru_cache(1)
 def docstrings() -> Documents:
-    """Docstrings of at least four words; 1 of 30 files is for tests."""
+    """Read docstrings of at least four words; 1 of 30 files is for tests."""
     found = docstrings_corpus(4)
     counts = sp.csr_array(found.counts)
     tested = np.random.default_rng(0).random(int(found.groups.max()) + 1)[found.groups] < 1 / 30
@@ -141,7 +141,7 @@ def in_two_languages(counts: sp.csr_array, second: np.ndarray) -> sp.csr_array:
 
 
 def halves(counts: np.ndarray, rng: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of training and of test documents."""
+    """Divide documents into training and test documents."""
     rows = np.random.default_rng(rng).permutation(counts.shape[0])
     tests = min(TESTS, counts.shape[0] // 10)
     return rows[tests:], rows[:tests]
@@ -149,7 +149,7 @@ def halves(counts: np.ndarray, rng: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(3)
 def corpus(name: str) -> Documents:
-    """All documents of a corpus."""
+    """Read all documents of a corpus."""
     kind, _, more = name.partition(", ")
     if kind.startswith("posts"):
         found = posts()
@@ -198,7 +198,7 @@ def settings(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def purchase(found: Documents, row: dict[str, Any]) -> PrivateVocabulary | None:
-    """Purchase words by the plan; None if there are too few for topics."""
+    """Purchase words by the plan; None if they are too few."""
     before = plan(row["units"], None, None, rows_per_group=None, **settings(row))
     given = dict(delta=DELTA, n_records=row["units"], max_share=0.3, **before.vocabulary.parameters())
     rows = TokenRows.of_counts(found.train, found.words)
@@ -283,7 +283,7 @@ class Runs:
         return -np.expm1(-np.maximum(np.fromiter(found, float), -2.0) - more)
 
     def constants(self, chosen: np.ndarray) -> Any:
-        """Fit the constants to some of the fits: soft least squares where the gain begins and above."""
+        """Fit the constants to some of the fits."""
         chosen = chosen & (self.gain > -0.6) & [row["corpus"] not in ODD for row in self.rows]
 
         def missed(p: np.ndarray) -> np.ndarray:
@@ -295,7 +295,7 @@ class Runs:
 
 
 def left_out(runs: Runs) -> np.ndarray:
-    """Forecast each source with constants fitted on the others: low ends, middles and high ends, (3, n)."""
+    """Forecast each source with constants fitted on the others, (3, n)."""
     ends = np.empty((3, len(runs.rows)))
     for name in np.unique(runs.source):
         own = runs.source == name
@@ -305,7 +305,7 @@ def left_out(runs: Runs) -> np.ndarray:
 
 
 def coverage() -> None:
-    """Print how the forecast does on each source, with constants that were fitted on the others."""
+    """Write the coverage of each source, with constants fitted on the others."""
     runs = Runs()
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
     write_table("coverage", coverage_table(runs, *left_out(runs)))
@@ -379,9 +379,9 @@ GRID, ALPHAS = (15, 50, 200), (0.05, 0.2, 1.0)
 
 
 def lengths(names: list[str]) -> None:
-    """Compare the default length and prior with the best of a grid, at epsilon = 4 and without privacy.
+    """Compare the default length and prior with the best of a grid.
 
-    A fit brings documents to the length; its prior of proportions is that of new documents (``doc_topic_prior``).
+    A fit brings documents to the length. It has the same prior of proportions as new documents.
     """
     rows = stored()
     known = {row["corpus"] for row in rows["lengths"]}
