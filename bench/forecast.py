@@ -1,25 +1,28 @@
-"""Compare forecasts of private topics with their results.
+"""Forecast of private topics from public numbers, beside the outcome.
 
-    python -m bench.forecast fits        # a fit of each corpus, size and epsilon: bench/results/forecast.csv
-    python -m bench.forecast fits --neighbors   # the same with words that are used alike, by a public model's vectors
-    python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
-    python -m bench.forecast table       # the forecast beside the result, in Markdown
-    python -m bench.forecast persons     # posts by person, all defaults: words that are purchased, and public ones
+    python -m bench.forecast fits       # add the missing fits to bench/forecast.json; some twenty minutes
+    python -m bench.forecast coverage   # write coverage, "better" and refusals, each source left out; the constants
+    python -m bench.forecast persons    # write the table of persons into docs/forecast.md
+    python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
-The gain is one minus the perplexity of held-out words under the model over that under the training documents' own word
-frequencies; a word is predicted from the other half of its document (`vips_fast.report.predictive_perplexity`). A word
-of a topic is readable where its released average stands above four standard deviations of its noise. The forecast is
-told the median number of distinct words of the training documents, which a user would have to guess.
+The gain is one minus the perplexity of held-out words under the model, over their perplexity under word frequencies.
+These are exact, of the training documents. A word is predicted from the other half of its document. Plan and fit have
+all defaults: they know epsilon, the number of records or persons, and the words. They know the usual length of a note
+if a row of `CORPORA` has one. The noise of topics comes from a fixed test key; purchased words have fresh noise. If
+words are purchased, the gain is about these words.
 
-``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time, and as
-long again with neighbors, with VIPS_FAST_VECTORS as the name of the file that bench/paper/word_vectors.py writes.
+Corpora of one source share documents, so coverage leaves out a whole source. Three corpora are of our own making:
+docstrings of at most eight words, and docstrings joined by file. In the third, half of the files have a language of
+their own.
 """
 
 import argparse
-import csv
-import math
+import json
 import sys
+import warnings
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,286 +30,403 @@ from scipy.optimize import least_squares
 
 sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 
-from common import DATA, ROOT, newsgroup_posts
-from word_vectors import neighbors, posts_analyzer, vocabulary
+from common import DATA, ROOT, markdown, newsgroup_posts
+from public_prior import cut
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
-from vips_fast.data import Analyzer, Corpus, load_corpus, public_vocabulary, split, stop_words
+from vips_fast.data import Analyzer, public_vocabulary, stop_words
+from vips_fast.data.readers import read_docword
 from vips_fast.data.vocabulary import count_matrix
+from vips_fast.demo import docstrings_corpus
 from vips_fast.models.lda import LdaOptions, forecast
 from vips_fast.models.vocabulary import TokenRows
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
-RESULTS = ROOT / "bench" / "results" / "forecast.csv"
-DELTA = 1e-6
-#: Corpora, and the words that each document is brought to.
-LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reuters": 70, "people": 60}
-#: Those that the constants are fitted on.
-FITTED = ("articles", "kos", "docstrings")
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: The vocabulary of a corpus whose words have vectors; the words of KOS are not among the data.
-WORDS = {"articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"}
-#: Most documents of a corpus.
-MOST = {"articles": 12_000}
-COLUMNS = ("corpus", "records", "words", "topics", "length", "distinct", "epsilon", "neighbors", "gain", "readable")
+STORED, PAGE = ROOT / "bench" / "forecast.json", ROOT / "docs" / "forecast.md"
+DELTA, TESTS = 1e-6, 600
+#: Each corpus: its source, the usual length that the plan knows, numbers of units, and values of epsilon.
+FOUR = (1.0, 2.0, 4.0, 8.0)
+CORPORA: dict[str, tuple[str, int | None, tuple[int, ...], tuple[float, ...]]] = {
+    "posts, purchased words": ("posts", None, (821, 1700, 3400, 6652), FOUR),
+    "posts, 500 words": ("posts", None, (821, 1700, 3400, 6652), FOUR),
+    "posts, 2,000 words": ("posts", None, (821, 1700, 3400, 6652), FOUR),
+    "posts, 5,000 words": ("posts", None, (3400, 6652), FOUR),
+    "posts cut to 8 words": ("posts", 8, (6652,), (1.0, 4.0, 8.0)),
+    "docstrings": ("docstrings", 30, (2000, 6000, 18000), FOUR),
+    "docstrings by file": ("docstrings", 30, (1000, 3000), FOUR),
+    "docstrings by file, purchased words": ("docstrings", 30, (1000, 3000), FOUR),
+    "short docstrings": ("docstrings", 6, (2000, 6000), (2.0, 8.0)),
+    "docstrings joined by file": ("docstrings", 200, (1000, 2500), (2.0, 4.0, 8.0)),
+    "docstrings in two languages": ("docstrings", 30, (6000, 18000), (1.0, 2.0, 8.0)),
+    "newswires": ("newswires", 50, (2000, 6000, 17000), FOUR),
+    "blog entries": ("blog entries", 110, (1000, 3100), (2.0, 4.0, 8.0, 16.0)),
+    "sections": ("articles", 80, (6000, 18000), FOUR),
+    "sections by article": ("articles", 80, (1222, 3763), FOUR),
+    "sections by article, purchased words": ("articles", 80, (1222, 3763), FOUR),
+    "articles": ("articles", 500, (2000, 6000), (2.0, 4.0, 8.0)),
+}
+#: Corpora of the table of persons.
+PERSONS = [name for name in CORPORA if "by file" in name or "by article" in name or name.startswith("posts, ")]
+PERSONS = [name for name in PERSONS if "joined" not in name and "5,000" not in name]
+PERSON = {"rows_per_group": None}
+#: Corpora that the constants are not fitted on: a language says more of a word than any topic.
+ODD = ("docstrings in two languages",)
 
 
-def corpus(name):
-    """Training and test documents, (D, V) and at most (600, V), and nothing that the forecast may see."""
-    if name in ("articles", "sections"):
-        suffix = "" if name == "articles" else "_sections"
-        train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{part}{suffix}.npz")) for part in ("train", "test"))
-        return train, test[:600]
-    if name == "kos":
-        found = load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword")
-    elif name == "reuters":
-        found = load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword")
-    elif name == "people":
-        train, test = (
-            sp.csr_array(
-                count_matrix([[post["text"] for post in newsgroup_posts(part)]], vocabulary("posts"), posts_analyzer())
-            )
-            for part in ("train", "test")
-        )
-        return train, test[:600]
-    else:
-        from vips_fast.demo import docstrings_corpus
+class Documents(NamedTuple):
+    """Counts of training and test documents, (D, V), units of the former or None, and the V words."""
 
-        found = docstrings_corpus()
-    train, test = split(Corpus(found.counts), 600 if found.n_documents > 6000 else 330, random_state=0)
-    return sp.csr_array(train.counts), sp.csr_array(test.counts)
+    train: sp.csr_array
+    units: np.ndarray | None
+    test: sp.csr_array
+    words: tuple[str, ...]
+
+    def some(self, n: int) -> "Documents":
+        """Choose n units by chance, the same ones at each call."""
+        numbers = np.arange(self.train.shape[0]) if self.units is None else self.units
+        kept = np.isin(numbers, np.random.default_rng(1).permutation(int(numbers.max()) + 1)[:n])
+        return self._replace(train=sp.csr_array(self.train[kept]), units=None if self.units is None else numbers[kept])
+
+    def over(self, words: Any) -> "Documents":
+        """Keep the columns of these words."""
+        place = {word: column for column, word in enumerate(self.words)}
+        columns = [place[word] for word in words if word in place]
+        train, test = (sp.csr_array(part[:, columns]) for part in (self.train, self.test))
+        return Documents(train, self.units, test, tuple(self.words[column] for column in columns))
 
 
-def runs(n):
-    """Records, topics and epsilon of each fit to a corpus of n documents."""
-    yield from ((size, 10, epsilon) for size in (max(n // 9, 200), n // 3, n) for epsilon in EPSILONS)
-    yield from ((n, topics, epsilon) for topics in (5, 20, 50) for epsilon in (1.0, 4.0, 8.0))
+def analyzer() -> Analyzer:
+    return Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
 
 
-def outcome(train, test, topics, length, distinct, epsilon, near):
-    """Return the gain of a fit, and its readable words a topic."""
-    model = LatentDirichletAllocation(
-        topics,
-        doc_length=length,
-        epsilon=epsilon,
-        delta=DELTA,
-        random_state=0,
-        word_neighbors=near,
-        options=LdaOptions(distinct_words=distinct),
-    ).fit(train)
-    given, asked = split_words(test, 0)
+@lru_cache(1)
+def posts() -> Documents:
+    """Read all words of the posts, and the public ones."""
+    rows, split_text = {part: newsgroup_posts(part) for part in ("train", "test")}, analyzer()
+    found = {token for row in rows["train"] for token in split_text(row["text"])}
+    words = sorted(found | set(public_vocabulary("public:en", split_text, size=5000)))
+    train, test = (count_matrix([[row["text"] for row in rows[part]]], words, split_text) for part in rows)
+    units = np.unique([row["person"] for row in rows["train"]], return_inverse=True)[1]
+    return Documents(train, units, test[:TESTS], tuple(words))
+
+
+@lru_cache(1)
+def docstrings() -> Documents:
+    """Read docstrings of at least four words; 1 of 30 files is for tests."""
+    found = docstrings_corpus(4)
+    counts = sp.csr_array(found.counts)
+    tested = np.random.default_rng(0).random(int(found.groups.max()) + 1)[found.groups] < 1 / 30
+    units = np.unique(found.groups[~tested], return_inverse=True)[1]
+    return Documents(sp.csr_array(counts[~tested]), units, sp.csr_array(counts[tested]), tuple(found.vocabulary))
+
+
+def shortened(found: Documents, kept: Any) -> Documents:
+    """Keep the documents whose number of words ``kept`` accepts."""
+    own, test = (kept(np.asarray(part.sum(axis=1))) for part in (found.train, found.test))
+    units = found.units[own]
+    return Documents(found.train[own], np.unique(units, return_inverse=True)[1], found.test[test][:TESTS], found.words)
+
+
+def joined(counts: sp.csr_array, units: np.ndarray) -> sp.csr_array:
+    """Add up the documents of each unit."""
+    return sp.csr_array(sp.csr_array((np.ones(len(units), np.int32), (units, np.arange(len(units))))) @ counts)
+
+
+def in_two_languages(counts: sp.csr_array, second: np.ndarray) -> sp.csr_array:
+    """Give the documents of ``second`` words that no other document has."""
+    parts = [sp.csr_array(sp.diags_array(part.astype(np.int32)) @ counts) for part in (~second, second)]
+    found = sp.csr_array(sp.hstack(parts))
+    found.eliminate_zeros()
+    return found
+
+
+def halves(counts: np.ndarray, rng: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Divide documents into training and test documents."""
+    rows = np.random.default_rng(rng).permutation(counts.shape[0])
+    tests = min(TESTS, counts.shape[0] // 10)
+    return rows[tests:], rows[:tests]
+
+
+@lru_cache(3)
+def corpus(name: str) -> Documents:
+    """Read all documents of a corpus."""
+    kind, _, more = name.partition(", ")
+    if kind.startswith("posts"):
+        found = posts()
+        if "purchased" in more:
+            return found
+        size = int(more.split()[0].replace(",", "")) if more else 2000
+        found = found.over(public_vocabulary("public:en", analyzer(), size=size))
+        return found._replace(train=cut(found.train, 8), test=cut(found.test, 8)) if "cut" in kind else found
+    if kind == "short docstrings":
+        return shortened(docstrings(), lambda length: length <= 8)._replace(units=None)
+    if kind.startswith("docstrings"):
+        found = shortened(docstrings(), lambda length: length >= 10)
+        if "joined" in kind:
+            counts = joined(found.train, found.units)
+            train, test = halves(counts)
+            return Documents(counts[train], None, counts[test], found.words)
+        if "two languages" in kind:
+            train = in_two_languages(found.train, found.units % 2 == 1)
+            test = in_two_languages(found.test, np.arange(found.test.shape[0]) % 2 == 1)
+            return Documents(train, None, test, found.words + tuple(f"{word} 2" for word in found.words))
+        return found if "by file" in kind else found._replace(units=None)
+    if kind in ("newswires", "blog entries"):
+        folder, part = ("reuters", "reuters") if kind == "newswires" else ("kos_uci", "kos")
+        counts = sp.csr_array(read_docword(DATA / "text" / folder / f"docword.{part}.txt.gz").counts)
+        train, test = halves(counts)
+        return Documents(counts[train], None, counts[test], tuple(map(str, range(counts.shape[1]))))
+    suffix = "" if kind == "articles" else "_sections"
+    train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{part}{suffix}.npz")) for part in ("train", "test"))
+    units = np.load(DATA / "wiki" / "train_sections_article.npy") if "by article" in kind else None
+    if units is not None:
+        units = np.unique(units, return_inverse=True)[1]
+    words = tuple((DATA / "wiki" / "vocab.txt").read_text().split())
+    return Documents(train.astype(np.int32), units, test[:TESTS].astype(np.int32), words)
+
+
+def gain_of(model: LatentDirichletAllocation, found: Documents) -> float:
+    """Compute the gain of a fit."""
+    given, asked = split_words(found.test, 0)
     reached = predictive_perplexity(model.transform(given), model.components_, asked)
+    return 1 - reached / unigram_perplexity(found.train, asked)
+
+
+def settings(row: dict[str, Any]) -> dict[str, Any]:
+    """Read the public settings of a row."""
+    return {"doc_length": CORPORA[row["corpus"]][1], "epsilon": row["epsilon"], "delta": DELTA}
+
+
+def purchase(found: Documents, row: dict[str, Any]) -> PrivateVocabulary | None:
+    """Purchase words by the plan; None if they are too few."""
+    before = plan(row["units"], None, None, rows_per_group=None, **settings(row))
+    given = dict(delta=DELTA, n_records=row["units"], max_share=0.3, **before.vocabulary.parameters())
+    rows = TokenRows.of_counts(found.train, found.words)
+    words = PrivateVocabulary(**given).fit(rows, groups=found.units)
+    row["words"] = len(words.get_feature_names_out())
+    return words if row["words"] >= 5 else None
+
+
+def outcome(name: str, n: int, epsilon: float) -> dict[str, Any]:
+    """Fit, and give public numbers, gain, found gain and verdict."""
+    row: dict[str, Any] = {"corpus": name, "units": n, "epsilon": epsilon}
+    found, after, topics = corpus(name).some(n), None, None
+    persons = {} if found.units is None else {"rows_per_group": None}
+    row["units"] = n = found.train.shape[0] if found.units is None else len(np.unique(found.units))
+    if "purchased" in name:
+        if (after := purchase(found, row)) is None:
+            return row
+        found = found.over(after.get_feature_names_out())
+        topics = plan(n, None, None, **persons, **settings(row)).n_components
+    row["words"] = found.train.shape[1]
+    row["topics"] = topics or plan(n, row["words"], None, **persons, **settings(row)).n_components
+    model = LatentDirichletAllocation(row["topics"], n_records=n, random_state=0, n_jobs=1, **settings(row))
+    model.set_unsafe(test_key=bytes(32)).fit(found.train, groups=found.units, after=after)
     state = model._fitted().state
-    clear = (state["average"] > 4 * state["average_noise"]).sum()
-    return 1 - reached / unigram_perplexity(train, asked), clear / topics
+    readable = float((state["average"] > 4 * state["average_noise"]).sum() / row["topics"])
+    row |= {"gain": round(gain_of(model, found), 4), "readable": round(readable, 1)}
+    return row | {"found": [round(x, 4) for x in model.found_gain_], "verdict": model.verdict_.worth}
 
 
-def fits(names, alike):
-    """Add missing fits to the file."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    known = {(row["corpus"], row["records"], row["topics"], row["epsilon"], row["neighbors"]) for row in stored()}
-    with open(RESULTS, "a", newline="") as file:
-        table = csv.writer(file)
-        if not known:
-            table.writerow(COLUMNS)
-        for name in names:
-            train, test = corpus(name)
-            near = neighbors(WORDS[name]) if alike else None
-            train = train[np.random.default_rng(0).permutation(train.shape[0])][: MOST.get(name)]
-            for n, topics, epsilon in runs(train.shape[0]):
-                if (name, n, topics, epsilon, alike) in known:
-                    continue
-                X = sp.csr_array(train[:n])
-                distinct = float(np.median(np.diff(X.indptr)))
-                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon, near)
-                row = (
-                    name,
-                    n,
-                    X.shape[1],
-                    topics,
-                    LENGTHS[name],
-                    distinct,
-                    epsilon,
-                    int(alike),
-                    f"{gain:.4f}",
-                    f"{readable:.1f}",
-                )
-                table.writerow(row)
-                file.flush()
-                print(*row, flush=True)
+def stored() -> dict[str, list[dict[str, Any]]]:
+    """Read the stored rows."""
+    return json.loads(STORED.read_text("utf-8")) if STORED.exists() else {"fits": [], "lengths": []}
 
 
-def stored():
-    """Rows of the file."""
-    if not RESULTS.exists():
-        return []
-    with open(RESULTS, newline="") as file:
-        return [
-            {name: text if name == "corpus" else float(text) for name, text in row.items()}
-            for row in csv.DictReader(file)
-        ]
+def keep(rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Store rows, one a line."""
+    parts = (f'"{name}": [\n' + ",\n".join(map(json.dumps, own)) + "\n]" for name, own in rows.items())
+    STORED.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
 
 
-def planned(row):
-    """Return the plan for a row."""
-    n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
-    return plan(
-        n,
-        words,
-        topics,
-        doc_length=length,
-        distinct_words=row["distinct"],
-        epsilon=row["epsilon"],
-        delta=DELTA,
-        word_neighbors=bool(row["neighbors"]),
+def fits(names: list[str]) -> None:
+    """Add the missing fits."""
+    rows = stored()
+    known = {(row["corpus"], row["asked"], row["epsilon"]) for row in rows["fits"]}
+    for name in names:
+        for n in CORPORA[name][2]:
+            for epsilon in CORPORA[name][3]:
+                if (name, n, epsilon) not in known:
+                    row = outcome(name, n, epsilon)
+                    rows["fits"].append({"asked": n, **row})
+                    keep(rows)
+                    print(row, flush=True)
+
+
+def is_by_person(name: str) -> bool:
+    """Tell whether a corpus has units of several records."""
+    return name.startswith("posts") or "by article" in name or ("by file" in name and "joined" not in name)
+
+
+def planned(row: dict[str, Any]) -> Any:
+    """Plan a stored fit, again from public numbers."""
+    rows = {"rows_per_group": None} if is_by_person(row["corpus"]) else {}
+    return plan(row["units"], row["words"], row["topics"], **rows, **settings(row))
+
+
+class Runs:
+    """Stored fits as arrays: gain, signal, words, topics and source of each."""
+
+    def __init__(self) -> None:
+        self.rows = [row for row in stored()["fits"] if "gain" in row]
+        self.gain = np.array([row["gain"] for row in self.rows])
+        plans = [planned(row) for row in self.rows]
+        self.shapes = [(one.n_features, one.n_components) for one in plans]
+        self.signals = np.array([one.signal_to_noise * one.n_components for one in plans])
+        self.source = np.array([CORPORA[row["corpus"]][0] for row in self.rows])
+
+    def expected(self, constants: Any, times: float = 1.0, more: float = 0.0) -> np.ndarray:
+        """Expect the gain of each fit."""
+        found = (
+            forecast.nats(x * times, *shape, constants) for x, shape in zip(self.signals, self.shapes, strict=True)
+        )
+        return -np.expm1(-np.maximum(np.fromiter(found, float), -2.0) - more)
+
+    def constants(self, chosen: np.ndarray) -> Any:
+        """Fit the constants to some of the fits."""
+        chosen = chosen & (self.gain > -0.6) & [row["corpus"] not in ODD for row in self.rows]
+
+        def missed(p: np.ndarray) -> np.ndarray:
+            return (self.expected(forecast.Constants(*np.exp(p))) - self.gain)[chosen]
+
+        start = np.log(forecast.CONSTANTS)
+        bounds = start - 2.0, np.minimum(start + 2.0, np.log([1.0, 1e6, 1.0, 2.0, 2.0]))
+        return forecast.Constants(*np.exp(least_squares(missed, start, loss="soft_l1", f_scale=0.03, bounds=bounds).x))
+
+
+def left_out(runs: Runs) -> np.ndarray:
+    """Forecast each source with constants fitted on the others, (3, n)."""
+    ends = np.empty((3, len(runs.rows)))
+    for name in np.unique(runs.source):
+        own = runs.source == name
+        found = runs.constants(~own)
+        ends[:, own] = [runs.expected(found, times, more)[own] for times, more in forecast.ENDS]
+    return ends
+
+
+def coverage() -> None:
+    """Write the coverage of each source, with constants fitted on the others."""
+    runs = Runs()
+    print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
+    write_table("coverage", coverage_table(runs, *left_out(runs)))
+    early = [(row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in stored()["fits"]]
+    few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < 20]
+    print(
+        f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}."
     )
 
 
-def constants():
-    """The constants that fit best where the gain begins and above: by soft least squares; the last by logarithms."""
-    rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.1]
-    alike = [row["neighbors"] for row in rows]
-    signal = np.array([planned(row).signal_to_noise * row["topics"] for row in rows])
-    gain, topics, words, length = (
-        np.array([row[name] for row in rows]) for name in ("gain", "topics", "words", "length")
-    )
-    worth = signal * np.where(alike, forecast.NEIGHBORS, 1.0) * words**forecast.WORDS
-    told = np.maximum(0, 1 - forecast.SHORT / length)
+def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> str:
+    """Tabulate coverage, "better" and refusals by source."""
+    lines = []
+    odd = np.array([row["corpus"] in ODD for row in runs.rows])
+    groups = [(name, runs.source == name) for name in dict.fromkeys(runs.source)]
+    for name, own in [*groups, ("all", runs.gain > -np.inf), (f"all but {', '.join(ODD)}", ~odd)]:
+        refused, better = own & (high < forecast.HOPELESS), own & (low > 0)
+        kept, gain = own & ~refused, runs.gain
+        near = np.abs(middle - gain) <= np.maximum(0.05, 0.15 * np.abs(gain))
+        lines.append(
+            [
+                name,
+                int(own.sum()),
+                percent(np.mean((low <= gain)[kept] & (gain <= high)[kept])),
+                percent(np.median((high - low)[kept])),
+                f"{int((gain[better] < -0.02).sum())} of {int(better.sum())}",
+                f"{int((gain[refused] > 0).sum())} of {int(refused.sum())}",
+                percent(np.mean(near[kept])),
+            ]
+        )
+    head = ["source", "runs", "interval covers", "width", "“better” below −2 %", "refused with a gain", "near"]
+    return markdown(head, lines)
 
-    def missed(p):
-        free, top = p[1] * np.log(worth / p[0]), p[2] * np.log(topics)
-        return 1 - np.exp(-np.where(free < 0, p[3] * free, told * top * np.tanh(free / top))) - gain
 
-    start = (forecast.ORIGIN, forecast.SLOPE, forecast.CEILING, forecast.LOSS)
-    found = least_squares(missed, start, loss="soft_l1", f_scale=0.03).x
-    readable = np.array([row["readable"] for row in rows]) * topics / (words * signal)
-    print("origin {:.2f}, slope {:.3f}, ceiling {:.3f}, loss {:.2f}".format(*found), end=", ")
-    print(f"readable {math.exp(np.log(readable[readable > 0]).mean()):.3f}")
-    print(f"used: {forecast.ORIGIN}, {forecast.SLOPE}, {forecast.CEILING}, {forecast.LOSS}, {forecast.READABLE}")
-
-
-def percent(gain):
-    """Return a share in whole percents, with a true minus."""
+def percent(gain: float) -> str:
+    """Write a share in whole percents, with a true minus."""
     return f"{100 * gain:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
 
 
-def neighbors_worth():
-    """How many times smaller the origin is with neighbors, by curves of one slope and ceiling, in each corpus."""
-    for name in WORDS:
-        rows = [row for row in stored() if row["corpus"] == name and row["gain"] > -0.1]
-        signal, alike, topics, gain = (
-            np.array(column)
-            for column in zip(
-                *(
-                    (planned(row).signal_to_noise * row["topics"], row["neighbors"], row["topics"], row["gain"])
-                    for row in rows
-                ),
-                strict=True,
-            )
-        )
-
-        def missed(p):
-            free, top = p[1] * np.log(signal * np.where(alike, p[3], 1.0) / p[0]), p[2] * np.log(topics)
-            return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
-
-        found = least_squares(missed, (4.0, 0.2, 0.2, 1.2), loss="soft_l1", f_scale=0.03).x
-        print(f"{name}: origin {found[0]:.2f}, neighbours worth {found[3]:.2f} times the signal")
+def persons() -> None:
+    """Write the table of persons into docs/forecast.md."""
+    lines = []
+    for row in stored()["fits"]:
+        name = row["corpus"]
+        if name not in PERSONS:
+            continue
+        said = plan(row["units"], None if "purchased" in name else row["words"], None, **PERSON, **settings(row))
+        interval = f"{percent(max(said.gain_low, -1))} to {percent(said.gain_high)}"
+        ends = "refused" if said.hopeless else interval
+        words = f"{row['words']:,}" + (f" ({said.vocabulary.words:.0f} expected)" if said.vocabulary else "")
+        found = [percent(row["gain"]), row["verdict"]] if "gain" in row else ["too few words", ""]
+        lines.append([name.split(",")[0], f"{row['units']:,}", f"{row['epsilon']:g}", words, ends, *found])
+    head = ["", "persons", "ε", "words", "forecast", "gain", "verdict"]
+    write_table("persons", markdown(head, lines))
 
 
-def tables():
-    """Fits without neighbors of words, then with them."""
-    for alike in (0, 1):
-        print("\nWith words that are used alike\n" if alike else "")
-        table([(row, planned(row)) for row in stored() if row["neighbors"] == alike])
+def write_table(name: str, table: str) -> None:
+    """Replace a table of docs/forecast.md, and print it."""
+    start, end = f"<!-- bench.forecast {name} -->\n", "<!-- end -->"
+    before, found, after = PAGE.read_text("utf-8").partition(start)
+    if not found:
+        raise SystemExit(f"{PAGE}: has no line {start.strip()}")
+    PAGE.write_text(f"{before}{start}{table}\n{end}{after.partition(end)[2]}", "utf-8")
+    print(table)
 
 
-def table(rows):
-    """Print both side by side; then their distance, and the cost of a refusal."""
-    print("| | records | distinct words | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
-    print("| --- " * (3 + len(EPSILONS)) + "|")
-    for name in LENGTHS:
-        own = [(row, said) for row, said in rows if row["corpus"] == name and row["topics"] == 10]
-        for n in sorted({row["records"] for row, _ in own}):
-            cells = {
-                row["epsilon"]: f"{'refused' if said.hopeless else percent(said.expected_gain)}, {percent(row['gain'])}"
-                for row, said in own
-                if row["records"] == n
+#: Corpora of the test of the default length, at one size; the lengths and priors of the grid.
+LENGTHS = ("posts, 2,000 words", "sections", "articles", "docstrings", "newswires")
+LENGTHS += ("short docstrings", "docstrings joined by file", "docstrings in two languages")
+GRID, ALPHAS = (15, 50, 200), (0.05, 0.2, 1.0)
+
+
+def lengths(names: list[str]) -> None:
+    """Compare the default length and prior with the best of a grid.
+
+    A fit brings documents to the length. It has the same prior of proportions as new documents.
+    """
+    rows = stored()
+    known = {row["corpus"] for row in rows["lengths"]}
+    for name in [name for name in LENGTHS if name in names and name not in known]:
+        found = corpus(name).some(3000)
+        n = found.train.shape[0] if found.units is None else len(np.unique(found.units))
+        row = {"corpus": name, "units": n, "epsilon": 4.0}
+        topics = plan(n, found.train.shape[1], None, **PERSON, **settings(row)).n_components
+        for private in (True, False):
+            how = dict(epsilon=4.0, delta=DELTA, n_records=n) if private else dict(private=False)
+            units = found.units if private else None
+
+            def reached(length: int | None, alpha: float | None, how=how, units=units, found=found) -> float:
+                options = LdaOptions(doc_topic_prior=alpha)
+                model = LatentDirichletAllocation(
+                    topics, doc_length=length, random_state=0, n_jobs=1, options=options, **how
+                )
+                if how.get("private", True):
+                    model.set_unsafe(test_key=bytes(32))
+                return 1 - gain_of(model.fit(found.train, groups=units), found)
+
+            usual = reached(None, None)
+            said = reached(CORPORA[name][1], None)
+            grid = {
+                (length, alpha): reached(length, alpha) for length in (GRID if private else (None,)) for alpha in ALPHAS
             }
-            (distinct,) = {row["distinct"] for row, _ in own if row["records"] == n}
-            line = (f"{name}{' (fitted)' * (name in FITTED)}", f"{n:,.0f}", f"{distinct:.0f}")
-            print("| " + " | ".join([*line, *(cells.get(epsilon, "") for epsilon in EPSILONS)]) + " |")
-    print(
-        "\n| | runs | mean miss | root of mean square | gains over 10 % | of these within 15 % | mean ratio | "
-        "readable words, ratio |"
-    )
-    print("| --- " * 8 + "|")
-    for name in dict.fromkeys(row["corpus"] for row, _ in rows):
-        own = [(row, said) for row, said in rows if row["corpus"] == name and not said.hopeless]
-        miss = np.array([said.expected_gain - row["gain"] for row, said in own])
-        large = [said.expected_gain / row["gain"] for row, said in own if row["gain"] > 0.1]
-        near = sum(abs(ratio - 1) <= 0.15 for ratio in large)
-        words = np.exp(np.mean([np.log(said.readable_words / row["readable"]) for row, said in own]))
-        print(
-            f"| {name} | {len(own)} | {miss.mean():+.3f} | {math.sqrt((miss**2).mean()):.3f} | {len(large)} | {near}"
-            f" | {np.mean(large):.2f} | {words:.2f} |"
-        )
-    refused = [row["gain"] for row, said in rows if said.hopeless]
-    kept = [row["gain"] for row, said in rows if not said.hopeless]
-    print(
-        f"\n{len(rows)} runs. Refused: {len(refused)}, the best gain among them {max(refused):.3f}. Not refused: "
-        f"{len(kept)}, of them without a gain {sum(gain <= 0 for gain in kept)}."
-    )
+            best = min(grid, key=lambda at: grid[at])
+            more = {"private": private, "topics": topics, "default": usual / grid[best], "said": said / grid[best]}
+            rows["lengths"].append({**row, **more, "best": best})
+            keep(rows)
+            print(rows["lengths"][-1], flush=True)
 
 
-def persons():
-    """Gain, forecast and verdict for posts by person, with purchased words and over public lists; one seed."""
-    analyzer = Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
-    rows, tests = newsgroup_posts("train"), [post["text"] for post in newsgroup_posts("test")]
-    whose = np.unique([post["person"] for post in rows], return_inverse=True)[1]
-    order = np.random.default_rng(1).permutation(whose.max() + 1)
-    print("| persons | ε | purchased words | gain, forecast | 500 public words | 2,000 |\n" + "| --- " * 6 + "|")
-    for n in (821, 1700, 3400, 6652):
-        own = np.isin(whose, order[:n])
-        texts, groups = [row["text"] for row, kept in zip(rows, own, strict=True) if kept], whose[own]
-
-        def outcome(said, epsilon, words, texts=texts, groups=groups, n=n, **after):
-            train, test = (count_matrix([part], words, analyzer) for part in (texts, tests))
-            given, asked = split_words(test, 0)
-            common = dict(epsilon=epsilon, delta=DELTA, n_records=n, random_state=0, n_jobs=1)
-            model = LatentDirichletAllocation(said.n_components, **common).fit(train, groups=groups, **after)
-            reached = predictive_perplexity(model.transform(given), model.components_, asked)
-            verdict = ", refused" if said.hopeless else ""
-            gain = 1 - reached / unigram_perplexity(train, asked)
-            return f"{percent(gain)}, {percent(said.expected_gain)}{verdict}"
-
-        for epsilon in (1.0, 2.0, 4.0, 8.0):
-            given = dict(epsilon=epsilon, delta=DELTA)
-            said = plan(n, None, None, **given)
-            purchased = PrivateVocabulary(
-                delta=DELTA, n_records=n, analyzer=analyzer, max_share=0.3, **said.vocabulary.parameters()
-            ).fit(TokenRows(analyzer).extend(texts), groups=groups)
-            words = list(purchased.get_feature_names_out())
-            cells = [f"{len(words)} (expected {said.vocabulary.words:.0f})"]
-            cells.append("refused" if len(words) < 5 else outcome(said, epsilon, words, after=purchased))
-            for size in (500, 2000):
-                listed = public_vocabulary("public:en", analyzer, size=size)
-                cells.append(outcome(plan(n, size, None, **given), epsilon, listed))
-            print(f"| {n:,} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
-
-
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fits", "constants", "table", "persons"))
-    parser.add_argument("--corpora", nargs="+", choices=LENGTHS, default=list(LENGTHS))
-    parser.add_argument("--neighbors", action="store_true", help="fits with words that are used alike")
+    parser.add_argument("what", choices=("fits", "coverage", "persons", "lengths"))
+    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     args = parser.parse_args()
-    if args.what == "fits":
+    warnings.simplefilter("ignore")  # hopeless fits are wanted
+    if args.what in ("fits", "lengths"):
         if not DATA.is_dir():
             raise SystemExit("real data not found: set VIPS_FAST_DATA")
-        fits([name for name in args.corpora if name in WORDS or not args.neighbors], args.neighbors)
+        (fits if args.what == "fits" else lengths)(args.corpora)
     else:
-        for show in {"constants": (constants, neighbors_worth), "persons": (persons,)}.get(args.what, (tables,)):
-            show()
+        (coverage if args.what == "coverage" else persons)()
 
 
 if __name__ == "__main__":

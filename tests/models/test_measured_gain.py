@@ -121,15 +121,15 @@ def covered(runs, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings, most", [({}, 0.96), (dict(noise_multiplier=60.0, n_records=400), 1.0)])
-def test_the_interval_covers_the_true_gain(settings, most):
-    """Where the noise hides the gain, in the second case, the interval is cut at -1 and covers more."""
-    assert 0.86 <= covered(100, **settings) <= most
+@pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
+def test_the_interval_covers_the_true_gain(settings):
+    """The noise hides the gain in the second case."""
+    assert 0.84 <= covered(100, **settings) <= 0.96
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])
 def test_the_interval_of_a_score_covers(noise):
-    """Score 2,000 draws of units, with little, equal and much noise."""
+    """Score 2,000 draws of units, with little, equal and much noise, up to more than the number of predictions."""
     rng, units, runs = np.random.default_rng(3), 500, 2000
 
     def draw(*shape):

@@ -8,7 +8,14 @@ import pytest
 from scipy import sparse
 
 from vips_fast import PrivateVocabulary, plan
-from vips_fast.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon, gaussian_noise_multiplier
+from vips_fast.accounting import (
+    ComposedEvent,
+    GaussianEvent,
+    SelfComposedEvent,
+    epsilon,
+    gaussian_noise_multiplier,
+    rounded_up,
+)
 from vips_fast.models.vocabulary import TokenRows, plan_vocabulary
 from vips_fast.models.vocabulary.forecast import forecast
 from vips_fast.models.vocabulary.planning import enough_for_words
@@ -111,5 +118,7 @@ def test_what_an_empty_vocabulary_would_have_needed_is_enough():
 
     found, said = fit(500, 0.5)
     need, persons = enough_for_words(500, 0.5, 1e-6, 4, 1000)
-    assert found == 0 and f"about epsilon={need:.2g}, or some {persons:.2g} records in place of 500" in said[0]
+    assert (
+        found == 0 and f"about epsilon={rounded_up(need, 2)}, or some {persons:.2g} records in place of 500" in said[0]
+    )
     assert fit(500, need)[0] > 5 and fit(persons, 0.5)[0] > 5 and math.isfinite(need)

@@ -19,8 +19,8 @@ MOST = 60.0
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
-#: Nats of a prediction that a model may gain, for the noise in the number of predictions.
-_MOST_NATS = 0.7
+#: The least released number of predictions: more than the 1 that is known.
+_BARELY = 1.0 + 1e-9
 #: Room for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -118,7 +118,7 @@ class Score:
         nats = nats[:number] - nats[number : 2 * number]
         if units is not None:
             more = (max(more * most**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
-        predicted = 1.0 if score.most == 1 else max(float(predicted), 1.0)
+        predicted = 1.0 if score.most == 1 else max(float(predicted), _BARELY)
         return cls(nats, noise_sd * factor * 2**0.5, predicted, float(more))
 
     @classmethod
@@ -137,9 +137,26 @@ class Score:
 
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
-        # The number of predictions has noise too, which matters for a large gain, unless it is 1.
-        rate = min(abs(float(self.nats[candidate])) / self.predicted, _MOST_NATS) * MOST / NATS
-        rate *= self.predicted != 1.0
-        sd = (self.sd**2 * (1.0 + rate**2 / 2.0) + (self.more**2 if finished else 0.0)) ** 0.5
-        nats = np.clip(self.nats[candidate] + np.array([0.0, -_NINETY, _NINETY]) * sd, -NATS, NATS)
-        return FoundGain(*np.maximum(1.0 - np.exp(-nats / self.predicted), -1.0).tolist())
+        nats, predicted = float(self.nats[candidate]), self.predicted
+        spread = self.sd**2 + (self.more**2 if finished else 0.0)
+        # One prediction is known, not released.
+        noise = 0.0 if predicted == 1.0 else (self.sd * MOST / NATS) ** 2 / 2.0
+        ends = _ratio_ends(nats, predicted, spread, noise)
+        rates = np.clip(np.array([nats / predicted, *ends]), -NATS, NATS)
+        return FoundGain(*np.maximum(1.0 - np.exp(-rates), -1.0).tolist())
+
+
+def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance: float) -> tuple[float, float]:
+    """Compute Fieller's 90 % interval of a ratio of two means with independent normal errors.
+
+    It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'), which holds for the true one with probability
+    0.9, however large the errors are. If the bottom may be 0, an end is infinite (Fieller 1954).
+    """
+    z = _NINETY**2
+    a, b, c = bottom**2 - z * bottom_variance, top * bottom, top**2 - z * top_variance
+    root = max(b * b - a * c, 0.0) ** 0.5
+    if a > 0.0:
+        return (b - root) / a, (b + root) / a
+    if c <= 0.0 or a == 0.0:
+        return -np.inf, np.inf
+    return ((b - root) / a, np.inf) if top > 0.0 else (-np.inf, (b + root) / a)

@@ -24,6 +24,7 @@ from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
+from .forecast import effective
 from .model import LdaModel
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
@@ -362,7 +363,6 @@ class LatentDirichletAllocation(TopicQuality):
             n_records=public.n_records,
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
-            doc_length=length,
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
             epsilon=terms.target,
             delta=terms.usual_delta(public.n_records),
@@ -397,6 +397,17 @@ class LatentDirichletAllocation(TopicQuality):
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
         given = self._options.learning_decay
         return case.planned(runs, noise, case.decay(runs, noise) if given is None else given).run_forecast()
+
+    def _signal(self) -> float:
+        """Find the signal of the fit, as the forecast has it."""
+        result, fitted = self._fitted(), self._as_fitted()
+        public, privacy = result.public, result.privacy
+        if not (noise := float(privacy.noise_multiplier or 0.0)):
+            return math.inf
+        terms = Terms(noise_multiplier=noise)
+        case = fitted._case(public, terms, noise_multiplier=noise, n_steps=int(privacy.steps))
+        runs = case.minibatches(min(float(privacy.batch_size), public.n_records))
+        return effective(case.signal(runs, noise, case.decay(runs, noise)), case.word_neighbors)
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""

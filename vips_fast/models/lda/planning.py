@@ -47,7 +47,7 @@ from ...engine.request import RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..forecast import HopelessWarning
 from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
-from .forecast import LEAST, Forecast, advise, describe, effective, forecast, is_hopeless
+from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -100,16 +100,16 @@ class Plan:
     signal_to_noise : float
         Mean mass of a word in a topic, after the clip, over the standard deviation of the noise in the final
         statistics: the signal of `vips_fast.models.lda.forecast`, over K.
-    expected_gain : float
-        Forecast of 1 minus the perplexity of held-out words over that of the training documents' own word
-        frequencies, mostly within 0.1 of the outcome; below 0 the topics are worse than word frequencies. If words are
-        purchased, it is about these words.
+    expected_gain, gain_low, gain_high : float
+        Forecast of 1 minus the perplexity of held-out words over their perplexity under the training documents' own
+        word frequencies, and an interval; below 0 the topics are worse than word frequencies. If words are purchased,
+        it is about these words.
     readable_words : float
         Forecast of the words of a topic that stand clear of the noise.
     distinct_words : float
         Distinct words of a document that this is for.
-    n_components, n_features, doc_length : int
-        Topics, words and words of a usual document that this is for.
+    n_components, n_features : int
+        Topics and words that this is for.
     vocabulary : VocabularyPlan or None
         How the vocabulary is purchased, if it is.
     word_neighbors : bool
@@ -134,11 +134,12 @@ class Plan:
     noise_multiplier: float
     signal_to_noise: float
     expected_gain: float
+    gain_low: float
+    gain_high: float
     readable_words: float
     distinct_words: float
     n_components: int
     n_features: int
-    doc_length: float
     vocabulary: VocabularyPlan | None = None
     word_neighbors: bool = False
 
@@ -149,15 +150,15 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no run of which so little was expected had a gain, or too few words can be purchased."""
+        """Whether no gain can be expected, or too few words can be purchased."""
         few = self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS
-        return few or is_hopeless(self.expected_gain)
+        return few or is_hopeless(self.gain_high)
 
     def forecast(self) -> str:
         """What to expect, in one line."""
         if self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS:
             return f"forecast: about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
-        said = describe(self.expected_gain, self.readable_words)
+        said = describe(self.expected_gain, self.gain_low, self.gain_high, self.readable_words)
         return said if self.vocabulary is None else f"{said}, of about {self.n_features} purchased ones"
 
     def warning(self) -> str:
@@ -167,7 +168,7 @@ class Plan:
     @property
     def worth(self) -> str:
         """The expected verdict of a fit: "useful", "weak" or "noise"."""
-        return "noise" if self.hopeless else "weak" if self.expected_gain < LEAST else "useful"
+        return "noise" if self.hopeless else "weak" if self.gain_low <= 0 else "useful"
 
     def run_forecast(self) -> RunForecast:
         """The forecast of a run with this plan."""
@@ -180,8 +181,8 @@ class Plan:
         if self.vocabulary is not None:
             public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
             return f"{public}; word vectors with it; more persons; rows as the unit; more epsilon"
-        signal, shape = self.signal_to_noise * self.n_components, (self.n_components, self.doc_length)
-        return advise(signal, self.expected_gain, self.n_features, *shape, self.word_neighbors)
+        signal = self.signal_to_noise * self.n_components
+        return advise(signal, self.expected_gain, self.n_features, self.n_components, self.word_neighbors)
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -273,7 +274,6 @@ class TopicCase:
     n_records: int
     n_features: int
     n_components: int
-    doc_length: float
     distinct_words: float
     clip: float
     epsilon: float
@@ -337,7 +337,6 @@ class TopicCase:
             distinct_words=self.distinct_words,
             clip=self.clip,
             noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
-            doc_length=self.doc_length,
             word_neighbors=self.word_neighbors,
         )
 
@@ -360,11 +359,12 @@ class TopicCase:
             noise_multiplier,
             expected.signal / K,
             expected.expected_gain,
+            expected.gain_low,
+            expected.gain_high,
             expected.readable_words,
             self.distinct_words,
             K,
             self.n_features,
-            self.doc_length,
             self.vocabulary,
             self.word_neighbors,
         )
@@ -510,7 +510,6 @@ def plan(
         n_records,
         n_features or 1,
         n_components or _MOST,
-        doc_length=length,
         distinct_words=distinct,
         clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
         epsilon=epsilon,

@@ -106,7 +106,6 @@ class PriorSteps:
             distinct_words=distinct_words,
             clip=case.clip,
             noise=self.noise_multiplier / runs.share * noise,
-            doc_length=case.doc_length,
             word_neighbors=True,
         )
 

@@ -16,6 +16,7 @@ from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from ..verdict import Verdict
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from .forecast import over_frequencies
 from .model import LdaModel
 from .prior_model import PriorLdaModel
 
@@ -49,6 +50,10 @@ class TopicQuality(Transformer):
         """Topic proportions of documents."""
         raise NotImplementedError(f"{type(self).__name__} does not define _proportions")
 
+    def _signal(self) -> float:
+        """Find the signal of the fit, as the forecast has it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _signal")
+
     def _restored(self) -> LdaModel | PriorLdaModel:
         """Restore the model as the last release left it."""
         raise NotImplementedError(f"{type(self).__name__} does not define _restored")
@@ -68,7 +73,8 @@ class TopicQuality(Transformer):
         """The worth of the topics in words, from releases only.
 
         It counts the different words among the first 10 of each topic whose probability is at least two standard errors
-        of the noise. With three of them for each topic, the topics can be read.
+        of the noise. With three of them for each topic, the topics can be read. `found_gain_` is over the run's own
+        word frequencies, which noise makes worse; the verdict takes off what this is expected to cost.
         """
         return self._kept_verdict()
 
@@ -83,7 +89,10 @@ class TopicQuality(Transformer):
         weights = components.sum(axis=1)
         share = float(self.from_records_ @ weights / weights.sum())
         if self._judged()[1] is None or share == 1.0:
-            found = Verdict.of(self.found_gain_, claim, over=over, clear=clear, enough=enough, feature="different word")
+            gain = self.found_gain_
+            if gain is not None and self._judged()[1] is None:
+                gain = over_frequencies(gain, self._signal())
+            found = Verdict.of(gain, claim, over=over, clear=clear, enough=enough, feature="different word")
             public = " The public topics were not used." if self._judged()[1] is not None and found.found else ""
         else:
             # Words of public topics are known without the records: that they stand clear of the noise says little.

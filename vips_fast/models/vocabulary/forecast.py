@@ -1,8 +1,8 @@
 """What a vocabulary's release will find, from public numbers alone.
 
-Tokens are taken to be used as the law of Zipf and Mandelbrot says: stop words left out, the r-th commonest of V has a
-frequency in proportion to (r + 300)^-1.25 sqrt(1 - r / (V + 1)), where the root is for the rare end of a closed list
-(after the beta law of Martinez-Mekler et al. 2009) and near 1 for the common words of an open one. The number of
+Tokens are taken to be used as the law of Zipf and Mandelbrot says, with a heavier head. Stop words left out, the r-th
+commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)). The root is
+for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of
 different tokens of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` says on
 which corpora the constants were fitted, and on which others the forecast was held against what was released. The rounds
 are those of `VocabularyModel` itself, which is given expected sums: of some classes of ranks, each with some draws of
@@ -20,7 +20,7 @@ from ...mechanisms import GaussianMechanism
 from .model import VocabularyModel
 from .threshold import LARGEST_LATER, ThresholdSampler
 
-_EXPONENT, _OFFSET = 1.25, 300.0
+_EXPONENT, _OFFSET, _HEAD = 1.25, 300.0, 40.0
 #: Standard deviation of the logarithm of the number of different tokens that a person holds.
 _SPREAD = 1.0
 #: Classes of ranks, of persons by how much they hold, and draws of the noise for each rank.
@@ -33,7 +33,7 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
     that one of that class holds one of these words, (classes of persons, classes of ranks)."""
     ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
-    frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1))
+    frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1)) * (1 + _HEAD / (rank + 10))
     frequency /= words @ frequency
     held = np.minimum(tokens * np.exp(_SPREAD * ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
 
