@@ -40,7 +40,7 @@ def embedded(name: str) -> np.ndarray:
             "words": lambda: load_words(),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, SentenceEncoder(max_tokens=TOKENS)(texts.get(name, lambda: [p["text"] for p in posts(name)])()))
+        np.save(path, SentenceEncoder(max_tokens=TOKENS).of_public(texts.get(name, lambda: [p["text"] for p in posts(name)])()))
     return np.load(path)
 
 

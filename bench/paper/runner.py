@@ -36,6 +36,7 @@ FIGURES = (
     "lda_vectors",
     "public_prior",
     "public_clusters",
+    "topic_tables",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",

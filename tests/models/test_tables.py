@@ -130,6 +130,24 @@ def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
     assert TopicTables.load(tmp_path / "model").by == {"ward": shares}
 
 
+def test_the_forecast_knows_that_persons_are_in_several_groups():
+    """A person in several months moves each of them less, and all together more."""
+    rng, n_persons, k = np.random.default_rng(1), 4000, 4
+    person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))
+    y = {"ward": np.array(WARDS)[person % 3], "month": rng.integers(1, 7, len(person))}
+    seen = [len(np.unique(person[y["month"] == month])) / n_persons for month in MONTHS]
+    by = {"ward": dict.fromkeys(WARDS, 1 / 3), "month": dict(zip(MONTHS, seen, strict=True))}
+    assert sum(seen) > 1.7
+    X, told, errors = np.full((len(person), k), 1 / k), [], {("ward",): [], ("month",): [], ("ward", "month"): []}
+    for seed in range(40):
+        model = TopicTables(by, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model.fit(X, y, groups=person, on_forecast=told.append)
+        for columns, found in errors.items():
+            found.append(np.abs(model.table(*columns).shares - 1 / k))
+    said = [float(one.rpartition(" ")[2]) for one in told[0].text.partition("by ")[2].rstrip(".").split(", ")]
+    np.testing.assert_allclose(said, [100 * float(np.median(found)) for found in errors.values()], rtol=0.15)
+
+
 def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     X, y, person = documents()
     model = fitted(X, y, person, epsilon=1.0)
@@ -196,7 +214,7 @@ def test_a_run_whose_noise_hides_every_topic_is_warned_of():
         ({}, np.eye(2), ["a", "b"], "by={}: expected public values by column"),
         ({"w": "ab"}, np.eye(2), ["a", "b"], "by: 'w' has 'ab'; expected different texts"),
         ({"w": ["a", "a"]}, np.eye(2), ["a", "b"], "expected different texts"),
-        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares above 0, for the forecast"),
+        ({"w": {"a": 0.0}}, np.eye(2), ["a", "a"], "expected shares of the persons, above 0"),
         ({"w": [*range(3000)]}, np.eye(2), ["a", "b"], "by: 3000 groups; expected at most 2048"),
         ({"w": ["a"]}, np.eye(2), None, "y=None: expected the values of w"),
         ({"w": ["a"]}, np.eye(2), {"v": ["a", "b"]}, "y: has no column 'w'; expected the columns w"),

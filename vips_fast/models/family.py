@@ -159,6 +159,7 @@ FAMILIES = (
         title="Tables of topics",
         classes=("models.tables:TopicTables",),
         text="tables.csv",
+        inputs=(COLUMNS,),
         part="report.parts.tables:Tables",
         adapter="audit.adapters:TablesAdapter",
     ),

@@ -17,6 +17,7 @@ from ...engine.result import Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..forecast import HopelessWarning
+from ..inputs import column_names
 from ..parameters import Bookkeeping
 from ..readouts import kept
 from .model import TableModel
@@ -37,8 +38,8 @@ class TopicTables(PrivateEstimator):
     ----------
     by : mapping of str to sequence of str or int, or to mapping of these to float
         The columns, and the values that each may have. They are **public**: never take them from the records. A record
-        with another value contributes nothing. A mapping also says each value's public share of the persons, about,
-        which only the forecast uses.
+        with another value contributes nothing. A mapping also says which public share of the persons has documents of
+        each value, about, which only the forecast uses. If persons are in several groups, shares add up to more than 1.
     n_steps : int or None
         Releases; None is 1.
     **common
@@ -87,8 +88,8 @@ class TopicTables(PrivateEstimator):
         for name, values in self.by.items():
             plain = not isinstance(values, str) and all(isinstance(value, (str, int, np.integer)) for value in values)
             shares = [*values.values()] if isinstance(values, Mapping) else ()
-            if not all(isinstance(share, (int, float)) and 0 < share < math.inf for share in shares):
-                raise ValueError(f"by: {name!r} has {values!r}; expected shares above 0, for the forecast")
+            if not all(isinstance(share, (int, float)) and 0 < share <= 1 for share in shares):
+                raise ValueError(f"by: {name!r} has {values!r}; expected shares of the persons, above 0 and at most 1")
             if not isinstance(name, str) or not plain or not len(values) or len(set(values)) != len(values):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
@@ -136,10 +137,12 @@ class TopicTables(PrivateEstimator):
         sd = public.n_records * schedule.noise_multiplier * model.sensitivity(relation) / scale
         estimate = Estimate(self._sizes, np.zeros(model.shape), sd)
         names, said, least = list(self.by), [], 1.0
-        totals = np.ones(1)
+        totals, spreads = np.ones(1), []
         for values in self.by.values():
-            shares = np.array([*values.values()] if isinstance(values, Mapping) else np.ones(len(values)))
-            totals = np.outer(totals, shares / shares.sum()).reshape(-1)
+            shares = np.array([*values.values()] if isinstance(values, Mapping) else [1 / len(values)] * len(values))
+            spreads.append(max(float(shares.sum()), 1.0))
+            totals = np.outer(totals, shares / spreads[-1]).reshape(-1)
+        totals *= _mean_weight(spreads)
         even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
         every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
         for columns in sorted(every, key=len):
@@ -149,7 +152,7 @@ class TopicTables(PrivateEstimator):
             least = min(least, error)
         text = (
             f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points{even}"
-            f"{f' {public.unit}s' if even else ''}: by {', '.join(said)}."
+            f"{f' {public.unit}s and each is in one' if even else ''}: by {', '.join(said)}."
         )
         # The noise then hides which topics a group has at all.
         hopeless = least * n_topics > 1.0
@@ -157,6 +160,12 @@ class TopicTables(PrivateEstimator):
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
 
     # ------------------------------------------------------------ read-outs
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """Names of the topics, from the inputs of the fit; numbers from 1 if it had none."""
+        public = self._fitted().public
+        return column_names(public) or tuple(str(k + 1) for k in range(public.n_features))
 
     @kept
     def _estimate(self) -> Estimate:
@@ -206,3 +215,18 @@ class TopicTables(PrivateEstimator):
         if column not in by:
             raise ValueError(f"column={column!r}: expected one of {', '.join(by)}")
         return list(by).index(column), len(by[column])
+
+
+def _mean_weight(spreads: Sequence[float]) -> float:
+    """Expect the total weight of a person's documents, by the mean number of groups of each column that it is in.
+
+    Most persons are in few groups and some are in many: the number in the widest column is taken as geometric, with a
+    document in each, and the others at their means.
+    """
+    mean, n_columns = max(spreads), len(spreads)
+    numbers = np.arange(1, 1 + math.ceil(20 * mean))
+    chances = (1.0 - 1.0 / mean) ** (numbers - 1) / mean
+    squares = sum(numbers**2 / (numbers if one == mean else np.minimum(numbers, one)) for one in spreads)
+    if n_columns > 1:
+        squares = (squares + numbers) / (1 + n_columns)
+    return float(chances @ (numbers / np.maximum(np.sqrt(squares), 1.0)))
