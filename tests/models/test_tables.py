@@ -76,6 +76,11 @@ def test_all_tables_agree_and_rows_sum_to_one():
     for axis, name in ((1, "ward"), (0, "month")):
         table = model.table(name)
         np.testing.assert_allclose(table.weights[:, None] * table.shares, cells.sum(axis=axis), atol=1e-9)
+    joined = model.table("ward", parts={"coast": ["south", "north"], "inland": ["west"]})
+    found = (joined.weights[:, None] * joined.shares).sum(axis=0)
+    np.testing.assert_allclose(found, cells.sum(axis=(0, 1)), atol=1e-9)
+    np.testing.assert_allclose(joined.weights[0], model.table("ward").weights[:2].sum())
+    np.testing.assert_array_equal(joined.low[1], model.table("ward").low[2])
     other = model.table("month", "ward")
     assert other.groups[1] == (1, "south")
     np.testing.assert_allclose(other.shares.reshape(6, 3, -1), whole.shares.reshape(3, 6, -1).transpose(1, 0, 2))
@@ -153,6 +158,8 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     model = fitted(X, y, person, epsilon=1.0)
     found = model.trend("month")
     assert found.low[0] > 0.04 and (found.estimate[1:] < 0).all()
+    page = html_report(model)
+    assert "Topic 1 by month" in page and "Topic 5 by ward" in page and len(page) < 60_000
     difference = model.contrast("ward", [-1, 0, 1])
     assert ((difference.low < 0.05) & (difference.high > -0.05)).all()
     few = fitted(X[:60], {name: column[:60] for name, column in y.items()}, epsilon=0.5)
@@ -161,7 +168,8 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     rows = list(csv.reader(io.StringIO(table.csv())))
     assert rows[0] == ["ward", "month", "topic", "share", "low", "high"] and rows[1] == ["north", "1", "1", "", "", ""]
     assert len(rows) == 1 + 18 * 5
-    assert "Topics by group" in html_report(model)
+    page = html_report(few)
+    assert "What was learned" in page and "by month" not in page and "by ward" not in page
 
 
 def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
@@ -232,6 +240,25 @@ def test_bad_input_is_refused_before_anything_is_spent(by, X, y, message):
     assert not hasattr(model, "ledger_")
 
 
+def test_topics_have_the_names_of_the_fit_in_every_form(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    X, y, _ = documents(4000, k=2)
+    inputs = {"columns.txt": "parking, cars\nnoise\n"}
+    model = TopicTables(BY, epsilon=4.0).fit(X, y, inputs=inputs)
+    assert "Parking, cars by month" in html_report(model)
+    model.save(tmp_path / "model")
+    again = TopicTables.load(tmp_path / "model")
+    again.to_parquet(tmp_path / "tables.parquet")
+    table = parquet.read_table(tmp_path / "tables.parquet")
+    assert table.column_names == ["ward", "month", "topic", "share", "low", "high"]
+    assert [list(row.values()) for row in table.to_pylist()] == [
+        [str(value) for value in row[:3]] + row[3:] for row in model.rows()[1:]
+    ]
+    assert set(table["topic"].to_pylist()) == {"parking, cars", "noise"}
+    with pytest.raises(ValueError, match="columns.txt has 1 names"):
+        TopicTables(BY, epsilon=4.0).fit(X, y, inputs={"columns.txt": "one\n"})
+
+
 def test_bad_questions_are_refused():
     X, y, _ = documents(500)
     model = fitted(X, y)
@@ -239,6 +266,8 @@ def test_bad_questions_are_refused():
         (lambda: model.table("town"), "columns: 'town'; expected different ones of ward, month"),
         (lambda: model.table("ward", "ward"), "columns: 'ward'; expected different"),
         (lambda: model.table(level=1.0), "level"),
+        (lambda: model.table("ward", parts={"a": ["town"]}), "parts=.*expected different values of one column, ward"),
+        (lambda: model.table(parts={"a": ["north"]}), "expected different values of one column"),
         (lambda: model.contrast("town", [1]), "column='town': expected one of ward, month"),
         (lambda: model.contrast("ward", [1]), "expected 3 finite numbers"),
         (lambda: model.trend("town"), "column='town'"),

@@ -93,6 +93,17 @@ def bars(
     return Rows(tuple(rows))
 
 
+def shares(names: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Rows:
+    """Draw bars from 0 with intervals."""
+    unit = 100.0 / max([*highs, 1e-300])
+    return Rows(
+        tuple(
+            Row(name, f"{value:.1%} ({low:.1%} to {high:.1%})", 0.0, unit * value, unit * low, unit * high)
+            for name, value, low, high in zip(names, values, lows, highs, strict=True)
+        )
+    )
+
+
 def intervals(
     names: Sequence[str],
     means: Sequence[float],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, Unpack
+from typing import IO, Any, Self, Unpack
 
 import numpy as np
 
-from ...checks import check_number
+from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule, Terms
@@ -174,11 +175,18 @@ class TopicTables(PrivateEstimator):
         known = self._as_fitted()._sizes
         return Estimate(known, result.arrays["sums"] * n_units, sd * n_units)
 
-    def table(self, *columns: str, level: float = 0.9, widest: float = _WIDEST) -> Table:
+    def table(
+        self,
+        *columns: str,
+        parts: Mapping[str, Sequence[str | int]] | None = None,
+        level: float = 0.9,
+        widest: float = _WIDEST,
+    ) -> Table:
         """Make the table of some columns, or of all.
 
-        A cell is readable if its interval of this ``level`` is no wider than ``widest``. All tables are from the same
-        release, so that more of them cost nothing.
+        A cell is readable if its interval of this ``level`` is no wider than ``widest``. ``parts`` joins the groups of
+        one column, such as the wards of each district, and the parts add up to the districts. All tables are from the
+        same release, so that more of them cost nothing.
         """
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
         widest = check_number("widest", widest, 0, 1, low_open=True)
@@ -187,8 +195,44 @@ class TopicTables(PrivateEstimator):
         if unknown := [name for name in columns if name not in by or columns.count(name) > 1]:
             raise ValueError(f"columns: {unknown[0]!r}; expected different ones of {', '.join(by)}")
         names = list(by)
-        weights, shares, low, high = self._estimate().table([names.index(name) for name in columns], level)
-        return Table(columns, groups_of(by, columns), weights, shares, low, high, np.asarray(high - low <= widest))
+        matrix, groups = self._estimate().merged([names.index(name) for name in columns]), groups_of(by, columns)
+        if parts is not None:
+            known = [value for values in parts.values() for value in values]
+            if len(columns) > 1 or not set(known) <= set(by[columns[0]]) or len(set(known)) < len(known):
+                raise ValueError(f"parts={parts!r}: expected different values of one column, {columns[0]}")
+            matrix = np.array([[value in values for (value,) in groups] for values in parts.values()]) @ matrix
+            groups = tuple((name,) for name in parts)
+        weights, shares, low, high = self._estimate().table(matrix, level)
+        return Table(columns, groups, weights, shares, low, high, np.asarray(high - low <= widest))
+
+    def rows(self) -> list[list[Any]]:
+        """List the cells of the table of all columns, then of each, below a head.
+
+        Values of other columns are "", and numbers that cannot be read are None.
+        """
+        by = list(self._as_fitted().by)
+        rows: list[list[Any]] = [[*by, "topic", "share", "low", "high"]]
+        for shown in (by, *([name] for name in by if len(by) > 1)):
+            table = self.table(*shown)
+            for g, group in enumerate(table.groups):
+                values = dict(zip(shown, group, strict=True))
+                for k, name in enumerate(self.topic_names):
+                    numbers = (float(array[g, k]) for array in (table.shares, table.low, table.high))
+                    cells = [number if table.readable[g, k] else None for number in numbers]
+                    rows.append([*(values.get(column, "") for column in by), name, *cells])
+        return rows
+
+    def to_parquet(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write the `rows` as a Parquet file; ImportError without pyarrow."""
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise missing_package("a Parquet file", "pyarrow", "tables") from None
+        head, *rows = self.rows()
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        columns[:-3] = [[str(value) for value in column] for column in columns[:-3]]
+        parquet.write_table(pyarrow.table(dict(zip(head, columns, strict=True))), path)
 
     def contrast(self, column: str, factors: Sequence[float] | Vector, *, level: float = 0.9) -> Contrast:
         """Compare groups of a column: the sum of their shares times ``factors``.

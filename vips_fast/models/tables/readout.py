@@ -113,16 +113,16 @@ class Estimate:
                 last, now = now, _on_simplex(ahead - step * (self.precision @ (ahead - self.cells)), totals)
         return now
 
-    def table(self, columns: Sequence[int], level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, shares and ends of intervals of groups.
+    def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to.
 
         An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a cell c_k of noise variance v
         and its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
         """
-        matrix = self.merged(columns)
         found, sums = matrix @ self._shares, matrix @ self.cells
         n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
-        spread = ndtri(0.5 + level / 2) ** 2 * np.diag(self.variances(columns))[:, None]
+        variances = self._sd**2 * np.einsum("gc,cd,gd->g", matrix, self.inverse, matrix)
+        spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]
         square = totals**2 - spread * n_topics
         middle = sums * totals - spread
         root = np.sqrt(np.maximum(middle**2 - square * (sums**2 - spread), 0.0))

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..part import MOST_ROWS, Learned, Part
+from .. import figures
+from ..part import Group, Learned, Part
+
+#: Charts of a column: the topics of the largest shares.
+_CHARTS = 12
 
 
 class Tables(Part):
@@ -16,13 +20,20 @@ class Tables(Part):
     needs_names = False
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Show each column's table, with intervals."""
+        """Draw the shares of the largest topics, a chart for each topic and column."""
+        groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
+        for column in model._as_fitted().by:
+            table = model.table(column)
+            for k in np.argsort(-(table.weights @ table.shares), kind="stable")[:_CHARTS].tolist():
+                shown = np.flatnonzero(table.readable[:, k]).tolist()
+                values, low, high = (array[shown, k] for array in (table.shares, table.low, table.high))
+                rows = figures.shares([str(table.groups[g][0]) for g in shown], values, low, high)
+                groups += [Group(f"{_title(names[k])} by {column}", rows)] if shown else []
+        most = f" Shown are the {_CHARTS} largest of {total} topics; tables.csv has all." if total > _CHARTS else ""
         return Learned(
-            "Shares of topics in each group, with 90 % intervals of the noise. The groups are public lists. Cells "
-            "that the noise hides are left out.",
-            columns=("column", "group", "topic", "share"),
-            table=tuple(_cells(model)[: 5 * MOST_ROWS]),
-            caption="Topics by group",
+            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists, and "
+            f"groups that the noise hides are left out.{most}",
+            groups=tuple(groups),
         )
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
@@ -30,32 +41,23 @@ class Tables(Part):
 
         The values of other columns are empty.
         """
-        out, names = io.StringIO(), list(model._as_fitted().by)
+        out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*names, "topic", "share", "low", "high"])
-        for kept in (names, *([name] for name in names if len(names) > 1)):
-            places = [kept.index(name) if name in kept else -1 for name in names]
-            for row in [*csv.reader(io.StringIO(model.table(*kept).csv()))][1:]:
-                writer.writerow([*("" if place < 0 else row[place] for place in places), *row[len(kept) :]])
+        head, *rows = model.rows()
+        writer.writerows([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
         return out.getvalue()
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the largest shares of the groups of each column."""
-        lines = [f"  {name} {group}: topic {topic} {share}" for name, group, topic, share in _cells(model, 3)]
+        lines = []
+        for name in model._as_fitted().by:
+            table = model.table(name)
+            for g, (group,) in enumerate(table.groups):
+                for k in np.argsort(-table.shares[g], kind="stable")[:3]:
+                    said = f"{table.shares[g, k]:.1%} ({table.low[g, k]:.1%} to {table.high[g, k]:.1%})"
+                    lines += [f"  {name} {group}: {_title(model.topic_names[k])} {said}"] * bool(table.readable[g, k])
         return "\n".join(["Largest shares of topics, with 90 % intervals of the noise:", *lines, ""])
 
 
-def _cells(model: Any, most: int | None = None) -> list[tuple[str, str, str, str]]:
-    """List readable cells of each column's table.
-
-    Of each group these are all, or the largest ``most``.
-    """
-    rows = []
-    for name in model._as_fitted().by:
-        table = model.table(name)
-        for g, (group,) in enumerate(table.groups):
-            order = range(table.shares.shape[1]) if most is None else np.argsort(-table.shares[g], kind="stable")[:most]
-            for k in order:
-                said = f"{table.shares[g, k]:.1%} ({table.low[g, k]:.1%} to {table.high[g, k]:.1%})"
-                rows += [(name, str(group), str(k + 1), said)] if table.readable[g, k] else []
-    return rows
+def _title(name: str) -> str:
+    return f"topic {name}" if name.isdecimal() else name
