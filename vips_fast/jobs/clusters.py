@@ -17,7 +17,7 @@ from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
-from ..report import component_rows
+from ..report import Namer, component_rows, distinct_names
 from . import beside
 from .job import Material, Reading
 from .progress import ReadingLine, watched
@@ -31,12 +31,13 @@ _TEXTS = 64
 class ClusterRow(NamedTuple):
     """A cluster.
 
-    ``number`` counts from 1, ``share`` is of the records, ``words`` are the best first.
+    ``number`` counts from 1, ``share`` is of the records, ``words`` are the best first, and ``name`` is made of them.
     """
 
     number: int
     share: float
     words: tuple[str, ...]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -208,11 +209,15 @@ class PrivateClusters:
         self.model_: DocumentClusters = run_job(model, source, out=out, budget=self.budget, resume=resume, shown=shown)
         return self
 
-    def clusters(self, n_words: int = 10) -> list[ClusterRow]:
-        """List the clusters, the largest first."""
+    def clusters(self, n_words: int = 10, namer: Namer | None = None) -> list[ClusterRow]:
+        """List the clusters, the largest first.
+
+        A ``namer`` gets a list of released and public words for each cluster and gives their names; None joins words.
+        """
         weights, words = self.model_.weights_, self.model_.keywords(n_words)
+        names = distinct_names([one[: 3 if namer is None else 10] for one in self.model_.keywords(10)], namer)
         order = np.argsort(-weights, kind="stable").tolist()
-        return [ClusterRow(k + 1, float(weights[k]), tuple(words[k])) for k in order]
+        return [ClusterRow(k + 1, float(weights[k]), tuple(words[k]), names[k]) for k in order]
 
     def predict(self, texts: Iterable[str | None]) -> Labels:
         """Find the clusters of texts, (n_texts,) numbers from 1.

@@ -21,6 +21,7 @@ from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
+from ..report import Namer, topic_names
 from . import beside
 from .folder import write_model
 from .places import kind_in
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class TopicWord(NamedTuple):
     """A word of a topic.
 
-    ``topic`` counts from 1, ``share`` is the topic's part of all words, and ``records_share`` the part of the topic
+    ``topic`` counts from 1, ``name`` is made of its words, ``share`` is the topic's part of all words, and ``records_share`` the part of the topic
     that is not public. ``low`` and ``high`` are an interval of the word's probability, about the noise.
     """
 
@@ -47,6 +48,7 @@ class TopicWord(NamedTuple):
     probability: float
     low: float
     high: float
+    name: str
 
 
 class PrivateTopics:
@@ -242,30 +244,33 @@ class PrivateTopics:
     def _by_size(self) -> list[int]:
         return [int(k) for k in np.argsort(-self._fitted().components_.sum(axis=1), kind="stable")]
 
-    def topics(self, n_words: int = 10, level: float = 0.9) -> DataFrame | list[TopicWord]:
+    def topics(
+        self, n_words: int = 10, level: float = 0.9, namer: Namer | None = None
+    ) -> DataFrame | list[TopicWord]:
         """List the first words of each topic, the largest topic first.
 
-        Intervals of the words' probabilities are at a ``level``. Returns a frame with the fields of `TopicWord` as
+        Intervals of the words' probabilities are at a ``level``. A ``namer`` gets a list of released words for each
+        topic and gives their names; None joins words (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as
         columns, or a list of `TopicWord` without pandas.
         """
-        rows = self._rows(n_words, level)
+        rows = self._rows(n_words, level, namer)
         try:
             import pandas
         except ImportError:
             return rows
         return pandas.DataFrame(rows, columns=list(TopicWord._fields))
 
-    def _rows(self, n_words: int, level: float = 0.9) -> list[TopicWord]:
+    def _rows(self, n_words: int, level: float = 0.9, namer: Namer | None = None) -> list[TopicWord]:
         check_number("n_words", n_words, 1, 10**6, integer=True)
         model, words = self._fitted(), self._words()
         sums = model.components_.sum(axis=1)
         intervals = model.components_interval(level) / sums[:, None, None]
-        rows = []
+        rows, names = [], topic_names(model.components_, words, namer=namer)
         for k in self._by_size():
             about = k + 1, float(sums[k] / sums.sum()), float(model.from_records_[k])
             for v in np.argsort(-model.components_[k], kind="stable")[:n_words].tolist():
                 low, high = intervals[k, v].tolist()
-                rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high))
+                rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high, names[k]))
         return rows
 
     def transform(self, texts: Iterable[str | None]) -> Matrix:

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from .compare import MatchedTopics, compare_topics, mean_overlap
 from .text import (
+    Namer,
+    distinct_names,
     match_topics,
     paragraph,
     predictive_perplexity,
     split_words,
     table,
     top_words,
+    topic_names,
     topics_table,
     unigram_perplexity,
 )
@@ -41,8 +44,10 @@ __all__ = [
     "Dossier",
     "Gain",
     "MatchedTopics",
+    "Namer",
     "compare_topics",
     "component_rows",
+    "distinct_names",
     "gain",
     "html_report",
     "make_dossier",
@@ -55,6 +60,7 @@ __all__ = [
     "split_words",
     "table",
     "top_words",
+    "topic_names",
     "topics_table",
     "unigram_perplexity",
 ]

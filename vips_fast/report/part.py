@@ -25,6 +25,7 @@ class Topic:
     number: int
     share: float
     words: tuple[str, ...]
+    name: str
     #: How many of the words stand two standard errors above 0.
     clear: int
     bars: figures.Rows
@@ -88,6 +89,10 @@ class Part:
             table=tuple(rows),
             caption="Published arrays",
         )
+
+    def names(self, model: Any) -> tuple[str, ...]:
+        """Name topics or clusters by their words; () if they have none."""
+        return ()
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the text file of a fitted model, or ""."""

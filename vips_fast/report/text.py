@@ -1,13 +1,18 @@
 """Models in plain text: topics, tables, and yardsticks of a topic model."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..data.counts import check_counts
+
+#: Names lists of released words, such as a function that asks a language model.
+Namer = Callable[[list[list[str]]], Sequence[str]]
+#: First words of a topic that may be in its name, and the weight of relevance beside being unlike the others.
+_CANDIDATES, _RELEVANCE = 20, 0.7
 
 
 def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> list[list[str]]:
@@ -26,6 +31,55 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
         raise ValueError(f"vocabulary has {len(vocabulary)} words; expected {components.shape[1]}")
     best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     return [[f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()]
+
+
+def topic_names(
+    components: Any, vocabulary: Sequence[str], n_words: int = 3, namer: Namer | None = None
+) -> tuple[str, ...]:
+    """Name each topic by words that are likely in it, likelier than elsewhere, and unlike each other.
+
+    ``components``, (K, V), are released weights, so names cost nothing. Relevance is by Sievert & Shirley (2014), and
+    words are chosen by maximal marginal relevance (Carbonell & Goldstein 1998); two words are alike if the same topics
+    have them, or if they begin alike. A ``namer`` gets the first words of each topic and gives names instead.
+    """
+    components = _matrix(components)
+    logs = np.log(np.maximum(_distributions(components), 1e-12))
+    lift = logs - np.log(np.maximum(components.sum(axis=0) / components.sum(), 1e-12))
+    profiles = lift - lift.mean(axis=0)
+    profiles /= np.maximum(np.sqrt((profiles * profiles).sum(axis=0)), 1e-12)
+    lists = []
+    for k, row in enumerate(0.4 * logs + 0.6 * lift):
+        # Words that other topics have as often name none.
+        first = np.argsort(-np.where(lift[k] > 0, logs[k], logs[k] - 1e3), kind="stable")[:_CANDIDATES]
+        scores, taken = row[first] - row[first].min(), list[int]()
+        scores = scores / max(float(scores.max()), 1e-12) - (lift[k, first] <= 0)
+        while len(taken) < min(n_words if namer is None else 10, len(first)):
+            near = np.einsum("tu,tv->uv", profiles[:, first], profiles[:, first[taken]]).max(axis=1, initial=0.0)
+            forms = [any(_same_form(vocabulary[v], vocabulary[first[t]]) for t in taken) for v in first]
+            worth = _RELEVANCE * scores - (1 - _RELEVANCE) * near - 2.0 * np.array(forms)
+            worth[taken] = -np.inf
+            taken.append(int(worth.argmax()))
+        lists.append([vocabulary[v] for v in first[taken]])
+    return distinct_names(lists, namer)
+
+
+def distinct_names(lists: Sequence[Sequence[str]], namer: Namer | None = None) -> tuple[str, ...]:
+    """Join the words of each list to a name, or let a ``namer`` name them; number those that are the same.
+
+    Raises ValueError if the namer gives other than a line of text for each list.
+    """
+    names = [", ".join(words) for words in lists] if namer is None else list(namer([list(words) for words in lists]))
+    if len(names) != len(lists) or not all(isinstance(name, str) and name.strip().isprintable() for name in names):
+        raise ValueError(f"namer: gave {len(names)} names; expected {len(lists)} lines of text, one for each list")
+    seen: dict[str, int] = {}
+    for k, name in enumerate(name.strip() or "unnamed" for name in names):
+        seen[name] = seen.get(name, 0) + 1
+        names[k] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return tuple(names)
+
+
+def _same_form(word: str, other: str) -> bool:
+    return word[:4] == other[:4] and (word.startswith(other[:-2]) or other.startswith(word[:-2]))
 
 
 def match_topics(components: Any, other: Any) -> list[int | None]:

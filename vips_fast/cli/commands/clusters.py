@@ -7,10 +7,15 @@ from argparse import Namespace
 from ...jobs.clusters import VectorTexts, encoder_and_knowledge, text_lines
 from ...models.clusters import DocumentClusters, PublicVectors
 from .fit import run_fit
+from .tables import with_tables
 
 
 def fit(args: Namespace) -> int:
-    """Fit clusters."""
+    """Fit clusters, and tables of them."""
+    return with_tables(args, lambda: _fit(args))
+
+
+def _fit(args: Namespace) -> int:
     if args.paper:
         raise ValueError("--paper: leave it out; clusters have no form of the paper's own")
     given = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)

@@ -7,7 +7,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..inputs import load_model, read_documents, read_public, refuse, sharded, t
 from ..messages import print_object, say, width
 from ..output import warn_of_taints
 from .fit import run_fit
+from .tables import with_tables
 
 #: Numbers of records and epsilons of the table, in parts of those that are asked for.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -80,7 +81,8 @@ def fit(args: Namespace) -> int:
         args.n_components = load_prior(args.public_prior).n_topics
     sharded(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
-    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words, corpus=corpus))
+    source = partial(text_file, args, n_words=args.words, corpus=corpus)
+    return with_tables(args, lambda: run_fit(args, LatentDirichletAllocation, source))
 
 
 def topics(args: Namespace) -> int:

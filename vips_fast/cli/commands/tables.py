@@ -17,13 +17,21 @@ from ...jobs.clusters import encoder_and_knowledge
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
-from ...models.family import family_of
-from ...models.inputs import column_names
+from ...models.family import COLUMNS, family_of
+from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
-from ...models.tables import TopicTables
+from ...models.tables import TopicTables, model_epsilon
+from ...report import part_of
 from ..inputs import load_model
+from ..parser import parse
 from .fit import run_fit
 from .jobs import ReadBy
+
+#: Options that a fit passes on to its tables.
+_SHARED = (
+    *("format", "text", "encoding", "person", "groups", "unit", "invalid", "relation", "vectors", "delta", "budget"),
+    *("n_records", "n_jobs", "quiet", "json", "force", "resume", "report", "debug"),
+)
 
 
 def tabulate(args: Namespace) -> int:
@@ -52,9 +60,40 @@ def tabulate(args: Namespace) -> int:
         if not found:
             raise ValueError(f"{args.input}: has no records")
         groups = None if args.person is None else persons
-        return Material((np.concatenate(found), cells), {}, beside.shown, groups, after=model)
+        names = part_of(model).names(model)
+        inputs = {COLUMNS: listed(names)} if names else {}
+        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=model)
 
-    return run_fit(args, TopicTables, lambda: ReadBy(args.input, read, args.person))
+    code = run_fit(args, TopicTables, lambda: ReadBy(args.input, read, args.person))
+    if args.parquet is not None and not code and not args.check:
+        load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
+    return code
+
+
+def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
+    """Fit a model, and release its tables if they are asked for.
+
+    The fit leaves them their part of epsilon. Bad options are refused before either.
+    """
+    if args.tabulate is None:
+        for option in ("values", "table_epsilon"):
+            if getattr(args, option) is not None:
+                raise ValueError(f"--{option.replace('_', '-')}: expected only with --tabulate")
+        return fit()
+    if args.epsilon is None or args.values is None:
+        raise ValueError("--tabulate: expected with --values, and with --epsilon, which is for model and tables")
+    public_values(args.values, args.tabulate.split(","))
+    options = ["--by", args.tabulate, "--values", args.values, "--epsilon", str(args.epsilon)]
+    tables = parse(["tabulate", args.out, args.input, *options, "--out", f"{args.out}-tables"])
+    for name in _SHARED:
+        if name in args and name in tables:
+            setattr(tables, name, getattr(args, name))
+    if args.transcript is not None:
+        tables.transcript = f"{args.transcript}-tables"
+    part = 0.5 if args.table_epsilon is None else args.table_epsilon
+    args.epsilon = model_epsilon(args.epsilon, part, args.delta or 1e-6)
+    code = fit()
+    return code if code or args.check else tabulate(tables)
 
 
 def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:

