@@ -21,6 +21,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.result import FitResult
 from vips_fast.report import html_report, make_dossier, short_report
 from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
+from vips_fast.report.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -252,3 +253,15 @@ def test_images_are_png():
     back = imread(io.BytesIO(base64.b64decode(content)))
     assert head == "data:image/png;base64"
     assert np.rint(255 * back).astype(int).tolist() == [[0, 128, 255], [0, 64, 255]]
+
+
+def test_a_page_opens_with_what_was_released_and_what_it_means():
+    model = reported.topics()
+    text = html_report(model, words=reported.words(60), dataset="notes of 2025", date="July 2026")
+    head = text[text.index("<h1>") : text.index("<main>")]
+    assert "14 topics, with the probability of each of 60 words" in head and "notes of 2025" in head
+    assert "July 2026" in head and "without this model it would be 50 %" in head
+    assert f"at most {percent(make_dossier(model).gains[0].guesses)} of the time" in head
+    assert text.index('id="learned"') < text.index('id="guarantee"') < text.index('id="assumptions"')
+    lacking = page("topics")
+    assert "--dataset NAME --date DATE" in lacking and "--dataset NAME" not in text

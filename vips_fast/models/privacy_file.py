@@ -12,7 +12,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..accounting import ACCOUNTANTS, gaussian_mu, zcdp_rho
+from ..accounting import ACCOUNTANTS, gaussian_mu, rounded_up, zcdp_rho
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
@@ -21,7 +21,7 @@ from ..store.folder import Folder
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
-PRIVACY_FILE, FORMAT = "privacy.json", 2
+PRIVACY_FILE, FORMAT = "privacy.json", 3
 
 
 def schema() -> dict[str, Any]:
@@ -87,6 +87,8 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "n_steps": result.n_steps,
             "runs": [asdict(run) for run in privacy.runs],
         },
+        "released": [{"array": name, "shape": list(array.shape)} for name, array in sorted(result.arrays.items())],
+        "terms": _terms(result),
         "assumptions": [
             {
                 "name": f.assumption.name,
@@ -98,6 +100,31 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
         ],
         "versions": {"vips_fast": __version__},
         "digests": {"ledger": result.head, "result": ledger.closing},
+    }
+
+
+def _terms(result: FitResult) -> dict[str, dict[str, str]]:
+    """Say the guarantee in the terms of others: NIST SP 800-226, and the criteria of anonymity that the EDPB goes by.
+
+    The criteria are those of the Article 29 Working Party's opinion 05/2014: singling out, linkability, inference. The
+    one bound of differential privacy is for all three. Whether it is small enough is for a person to decide.
+    """
+    privacy = result.privacy
+    bound = "none: the result is not private"
+    if privacy.private:
+        bound = (
+            f"bounded: whatever is seen is at most e^{rounded_up(privacy.epsilon)} times as likely with the records of "
+            f"one {privacy.unit} as without, except with probability {rounded_up(privacy.delta, 3)}"
+        )
+    return {
+        "nist_sp_800_226": {
+            "unit of privacy": privacy.unit,
+            "neighboring relation": privacy.relation,
+            "trust model": "central",
+            "mechanism": "Gaussian, exactly rounded on a lattice",
+            "composition": "one ledger for all releases of the model",
+        },
+        "wp29_opinion_05_2014": {name: bound for name in ("singling out", "linkability", "inference")},
     }
 
 

@@ -42,6 +42,8 @@ class Dossier:
     taints: tuple[str, ...]
     statement: str
     facts: tuple[tuple[str, str], ...]
+    #: What the model and the fits that its statement includes published.
+    released: str
     unit: str
     gains: tuple[Gain, ...]
     verdict: str
@@ -76,6 +78,8 @@ def make_dossier(
     budget: Mapping[str, Any] | None = None,
     verified: Any = None,
     signed: bool = False,
+    dataset: str | None = None,
+    date: str | None = None,
     missing: Sequence[str] = (),
 ) -> Dossier:
     """Make the dossier of a fitted estimator.
@@ -83,7 +87,8 @@ def make_dossier(
     ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes the names that the model
     knows. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
     `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
-    against a key; ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before
+    against a key; ``dataset`` names the records, and ``date`` tells of when they are, in your words; None takes the name
+    in the budget. ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before
     ``fit``; ValueError if the numbers of names and columns differ, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
@@ -106,6 +111,8 @@ def make_dossier(
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
         ("δ (delta)", rounded_up(privacy.delta, 3)),
         ("protected", f"one {privacy.unit}"),
+        *(("data set", said) for said in (dataset or (ledger.budget or {}).get("dataset"),) if said),
+        *(("date", said) for said in (date,) if said),
         (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
         ("releases", f"{len(ledger)}"),
     ]
@@ -117,6 +124,8 @@ def make_dossier(
         taints=privacy.taints,
         statement=privacy.statement(),
         facts=tuple(facts),
+        released=part.released(model)
+        + ("; earlier releases, such as words or topics, are included" if privacy.vocabulary else ""),
         unit=privacy.unit,
         gains=tuple(one for one in found if one is not None),
         verdict=model.verdict_.text,
@@ -137,7 +146,7 @@ def make_dossier(
         signed=signed,
         kept=kept,
         head=ledger.head,
-        lacks=(*missing, *_lacks(model, columns, kept, audit, budget)),
+        lacks=(*missing, *_lacks(model, columns, kept, audit, budget), *_unnamed(ledger, dataset, date)),
         version=__version__,
     )
 
@@ -187,6 +196,14 @@ def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tup
         same = not isinstance(value, np.ndarray) and value == default
         rows.append((name, said if len(said) <= 200 else said[:199] + "…", not same))
     return tuple(rows)
+
+
+def _unnamed(ledger: Ledger, dataset: str | None, date: str | None) -> tuple[str, ...]:
+    """Tell that the data set or its date is not named."""
+    known = {"the name of the data set": dataset or ledger.budget, "the date of the records": date}
+    unknown = [name for name, value in known.items() if not value]
+    options = "vips-fast report --dataset NAME --date DATE"
+    return (f"{' and '.join(unknown).capitalize()}: no file holds it ({options}).",) if unknown else ()
 
 
 def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, budget: Any) -> tuple[str, ...]:

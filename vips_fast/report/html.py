@@ -28,6 +28,8 @@ def html_report(
     budget: Mapping[str, Any] | None = None,
     verified: Any = None,
     signed: bool = False,
+    dataset: str | None = None,
+    date: str | None = None,
     missing: Sequence[str] = (),
 ) -> str:
     """Render the page as text for UTF-8; it is deterministic.
@@ -44,6 +46,8 @@ def html_report(
         budget=budget,
         verified=verified,
         signed=signed,
+        dataset=dataset,
+        date=date,
         missing=missing,
     )
     more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}

@@ -90,6 +90,10 @@ class Part:
             caption="Published arrays",
         )
 
+    def released(self, model: Any) -> str:
+        """Say in a phrase what the model publishes."""
+        return f"the arrays {', '.join(model._fitted().arrays)}"
+
     def names(self, model: Any) -> tuple[str, ...]:
         """Name topics or clusters by their words; () if they have none."""
         return ()

@@ -69,7 +69,8 @@ def distinct_names(lists: Sequence[Sequence[str]], namer: Namer | None = None) -
     Raises ValueError if the namer gives other than a line of text for each list.
     """
     names = [", ".join(words) for words in lists] if namer is None else list(namer([list(words) for words in lists]))
-    if len(names) != len(lists) or not all(isinstance(name, str) and name.strip().isprintable() for name in names):
+    lines = all(isinstance(name, str) and name.strip().isprintable() for name in names)
+    if namer is not None and not (lines and len(names) == len(lists)):
         raise ValueError(f"namer: gave {len(names)} names; expected {len(lists)} lines of text, one for each list")
     seen: dict[str, int] = {}
     for k, name in enumerate(name.strip() or "unnamed" for name in names):

@@ -71,7 +71,7 @@ def report(args: Namespace) -> int:
         known["budget"] = _checked(Budget(args.budget).show(), model, args.budget)
     if args.transcript is not None:
         known["verified"] = rebuild.compare(model, args.model, args.transcript)
-    text = html_report(model, **known)
+    text = html_report(model, dataset=args.dataset, date=args.date, **known)
     with output_file(args.out) as part:
         part.write_text(text, "utf-8")
     print(f"Written to {args.out}.")

@@ -73,6 +73,8 @@ REPORT = command(
     file("-o --out", "an .html file", ending(".html"), required=True),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that paid, to show its rest"),
+    Option("--dataset", "the data set's name, for the page; default: the budget's", metavar="NAME"),
+    Option("--date", "the records' date, for the page, such as 'July 2026'", metavar="TEXT"),
     folder("--transcript", "the fit's transcript: the report says whether the model follows from it"),
     run="models:report",
     examples=("topics --out topics.html --transcript releases",),

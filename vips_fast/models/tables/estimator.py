@@ -10,7 +10,7 @@ from typing import IO, Any, Self, Unpack
 
 import numpy as np
 
-from ...accounting import GaussianEvent, gaussian_noise_multiplier
+from ...accounting import GaussianEvent, gaussian_noise_multiplier, rounded_up
 from ...accounting import epsilon as epsilon_of
 from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
@@ -276,7 +276,10 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
     """
     whole, part = (gaussian_noise_multiplier(one, delta) ** -2 for one in (epsilon, table_epsilon))
     if part >= whole:
-        raise ValueError(f"table_epsilon={table_epsilon:g}: expected less than epsilon={epsilon:g}, which is for both")
+        raise ValueError(
+            f"table_epsilon={rounded_up(table_epsilon)}: expected less than epsilon={rounded_up(epsilon)}, which is for "
+            "both"
+        )
     return epsilon_of(GaussianEvent((whole - part) ** -0.5), delta)
 
 

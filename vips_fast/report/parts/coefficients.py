@@ -17,6 +17,10 @@ _MOST_CELLS = 5_000
 class Coefficients(Part):
     """The part of a logistic regression."""
 
+    def released(self, model: Any) -> str:
+        """Give the number of coefficients."""
+        return f"{model.coef_.size} coefficients, with intervals"
+
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest effects on each outcome."""
         groups, table, clear, shown, n = [], [], 0, 0, 0

@@ -18,6 +18,10 @@ class Components(Part):
     #: Attribute of the means, shape (K, n_columns).
     means: ClassVar[str] = "means_"
 
+    def released(self, model: Any) -> str:
+        """Give the number of components."""
+        return f"{len(model.weights_)} clusters, with their shares of the records and what tells them apart"
+
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by its ``n_words`` most distinctive means, at most."""
         means, weights = getattr(model, self.means), model.weights_

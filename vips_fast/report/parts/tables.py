@@ -19,6 +19,11 @@ class Tables(Part):
 
     needs_names = False
 
+    def released(self, model: Any) -> str:
+        """Give the numbers of topics and groups."""
+        by = ", ".join(f"{name} ({len(values)})" for name, values in model._as_fitted().by.items())
+        return f"the shares of {model._fitted().public.n_features} topics in the groups of {by}"
+
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Draw the shares of the largest topics, a chart for each topic and column."""
         groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names

@@ -67,6 +67,11 @@ class Topics(Part):
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
         )
 
+    def released(self, model: Any) -> str:
+        """Give the numbers of topics and words."""
+        n_topics, n_words = model.components_.shape
+        return f"{n_topics} topics, with the probability of each of {n_words} words"
+
     def names(self, model: Any) -> tuple[str, ...]:
         """Name the topics, if their words are known."""
         words = column_names(model._fitted().public)

@@ -14,6 +14,10 @@ class Words(Part):
 
     needs_names = False
 
+    def released(self, model: Any) -> str:
+        """Give the number of words."""
+        return f"{len(model.shares_)} words, with the share of the {model.privacy_.unit}s that use each"
+
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the commonest words."""
         names, shares = [str(name) for name in model.get_feature_names_out()], model.shares_
