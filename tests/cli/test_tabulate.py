@@ -83,6 +83,13 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     assert main(lone) == 2 and "--values: expected only with --tabulate" in capsys.readouterr().err
 
 
+def test_hopeless_tables_are_refused_or_warned_of(notes, capsys):
+    few = TABULATE.replace("--epsilon 5", "--noise-multiplier 900").split()
+    assert main(few) == 2
+    assert "Use fewer groups" in (said := capsys.readouterr().err) and "--anyway" in said and not (notes / "out").exists()
+    assert main([*few, "--anyway"]) == 0 and "warning: Forecast" in capsys.readouterr().err
+
+
 def test_clusters_and_a_text_without_words(notes, capsys):
     public = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
     X = Encoder()(pandas.read_csv("notes.csv").note)

@@ -76,6 +76,20 @@ def test_votes_that_may_be_noise_leave_the_public_clusters():
     np.testing.assert_allclose(model.means_, unfitted.centers, rtol=1e-12)
 
 
+def test_the_verdict_tells_the_noise_in_a_share():
+    X, _, _ = documents(400)
+    spread = [
+        DocumentClusters(2, public=knowledge(), epsilon=0.5, random_state=0, sampling="full", n_steps=4)
+        .set_unsafe(test_key=bytes([k]) * 32)
+        .fit(X)
+        for k in range(40)
+    ]
+    # Votes of three of the six prototypes, as means of four releases per record.
+    sums = [model._fitted().state["votes"][:3].sum() / 4 for model in spread]
+    told = float(spread[0].verdict_.text.partition("about ")[2].partition("%")[0]) / 100
+    assert told == pytest.approx(np.std(sums), rel=0.35)
+
+
 def test_votes_average_prototypes_within_the_public_division():
     rows, rng = np.vstack([np.eye(4)[:2], np.eye(4)[:2] * 0.9 + 0.1]), np.random.default_rng(0)
     public = PublicVectors(np.eye(4), rows, np.ones(4), WORDS, np.eye(4), "a test")

