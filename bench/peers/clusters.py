@@ -2,7 +2,7 @@
 
 All release Gaussian sums of documents with a public weight, 1 over the number of the person's documents, so that adding
 or removing a person moves a histogram or a sum of vectors of norm at most 1 by at most 1. Their noise is for one
-(epsilon, delta) over all releases: the squares of mu = 1 / (noise multiplier) add up. Noise is numpy's: for comparisons.
+(epsilon, delta) of all releases: the squares of mu = 1 / (noise multiplier) add up. Noise is numpy's, for comparisons.
 """
 
 from collections.abc import Callable
@@ -62,13 +62,14 @@ def lsh_clusters(
     sums = np.zeros((len(leaf_names), rows.shape[1]))
     np.add.at(sums, leaf, rows * weights[:, None])
     sums += rng.normal(0.0, summing, sums.shape)
-    counts = np.maximum(np.bincount(leaf, weights) + rng.normal(0.0, counting, len(leaf_names)), 1.0)
-    points = sums / counts[:, None]
+    noised = np.bincount(leaf, weights) + rng.normal(0.0, counting, len(leaf_names))
+    sizes: Vector = np.maximum(noised, 1.0).astype(np.float64)
+    points = sums / sizes[:, None]
     points /= np.maximum(np.sqrt((points * points).sum(axis=1, keepdims=True)), 1.0)
     if len(points) < n_clusters:
         points = np.vstack([points, 0.1 * rng.normal(size=(n_clusters - len(points), rows.shape[1]))])
-        counts = np.append(counts, np.ones(len(points) - len(counts)))
-    return weighted_centers(points, counts, n_clusters, rng)[0]
+        sizes = np.append(sizes, np.ones(len(points) - len(sizes)))
+    return weighted_centers(points, sizes, n_clusters, rng)[0]
 
 
 def evolved_clusters(
@@ -82,9 +83,9 @@ def evolved_clusters(
 ) -> Matrix:
     """Find centers by evolution of candidates with private votes, after PE-means (arXiv:2606.00342).
 
-    Each round has a noised histogram of the documents nearest to each candidate. Candidates with few votes die, and the
-    others have children nearer to the origin, in steps that halve (of random directions, lines between parents, and this,
-    the last was best by far on newsgroup posts). The last votes weigh the candidates, of which k-means without
+    Each round has a noised histogram of the documents nearest to each candidate. Candidates with few votes die, and
+    the others have children nearer to the origin, in steps that halve. On newsgroup posts this was far better than
+    children in random directions or between parents. The last votes weigh the candidates, of which k-means without
     privacy finds the centers. Candidates begin as public prototypes. Only the paper's abstract was at hand.
     """
     noise, living = gaussian_noise_multiplier(epsilon, delta) * _ROUNDS**0.5, candidates

@@ -86,7 +86,9 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
 def test_hopeless_tables_are_refused_or_warned_of(notes, capsys):
     few = TABULATE.replace("--epsilon 5", "--noise-multiplier 900").split()
     assert main(few) == 2
-    assert "Use fewer groups" in (said := capsys.readouterr().err) and "--anyway" in said and not (notes / "out").exists()
+    assert (
+        "Use fewer groups" in (said := capsys.readouterr().err) and "--anyway" in said and not (notes / "out").exists()
+    )
     assert main([*few, "--anyway"]) == 0 and "warning: Forecast" in capsys.readouterr().err
 
 

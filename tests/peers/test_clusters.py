@@ -1,4 +1,4 @@
-"""Other methods' private clusters: they find clusters that are there, and their sums have the sensitivity they claim."""
+"""Other methods' private clusters: they find clusters that are there, and a person has a bound."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,6 @@ A network of the BERT family reads the pieces of a text, and the vector is the m
 al. 2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
 """
 
-import importlib
 import json
 import os
 import unicodedata
@@ -36,6 +35,7 @@ _PARTS = {
     "intermediate.dense": (4, 1),
     "output.dense": (1, 4),
 }
+_ERF = tuple(map(np.float32, (0.3275911, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)))
 _SCALES = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
@@ -138,7 +138,6 @@ class _Network:
                 good = False
             if not good:
                 raise ValueError("expected the settings of a model of the BERT family with hidden_act gelu")
-        self._erf = importlib.import_module("scipy.special").erf  # it takes a while to import
         self.width, scale = width, {1: width, 4: inner}
         shapes: dict[str, tuple[int | None, ...]] = {
             EMBEDDINGS: (n_pieces, width),
@@ -165,8 +164,7 @@ class _Network:
         for i in range(self._layers):
             layer = f".layer.{i}."
             x = self._scaled(layer + _SCALES[0], x + self._attention(layer, x, len(texts)))
-            inner = self._affine(layer + "intermediate.dense", x)
-            inner *= (1.0 + self._erf(inner * np.float32(0.5**0.5))) * np.float32(0.5)
+            inner = _gelu(self._affine(layer + "intermediate.dense", x))
             x = self._scaled(layer + _SCALES[1], x + self._affine(layer + "output.dense", inner))
         mean = x.reshape(len(texts), -1, self.width).mean(axis=1)
         return np.asarray(mean / np.sqrt(np.maximum((mean * mean).sum(axis=1, keepdims=True), 1e-24)))
@@ -190,6 +188,23 @@ class _Network:
         x = x - x.mean(axis=1, keepdims=True)
         x /= np.sqrt((x * x).mean(axis=1, keepdims=True) + np.float32(self._epsilon))
         return np.asarray(x * self._arrays[name + ".weight"] + self._arrays[name + ".bias"], np.float32)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """Compute x Phi(x), within 5e-7, in half the time of scipy's erf.
+
+    For the error function it has formula 7.1.26 of Abramowitz & Stegun (1964).
+    """
+    size = np.abs(x)
+    z = size * np.float32(0.5**0.5)
+    t = np.reciprocal(z * _ERF[0] + np.float32(1.0))
+    tail = t * _ERF[-1]
+    for factor in _ERF[-2:0:-1]:
+        tail += factor
+        tail *= t
+    tail *= np.exp(-z * z)
+    tail *= size
+    return np.asarray(np.maximum(x, np.float32(0.0)) - np.float32(0.5) * tail)
 
 
 def _words(text: str) -> Iterator[str]:

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 class TopicWord(NamedTuple):
     """A word of a topic.
 
-    ``topic`` counts from 1, ``name`` is made of its words, ``share`` is the topic's part of all words, and ``records_share`` the part of the topic
-    that is not public. ``low`` and ``high`` are an interval of the word's probability, about the noise.
+    ``topic`` counts from 1, ``name`` is of its words, ``share`` is the topic's part of all words, and ``records_share``
+    the part of the topic that is not public. ``low`` and ``high`` are an interval of the word's probability, about
+    the noise.
     """
 
     topic: int
@@ -244,14 +245,12 @@ class PrivateTopics:
     def _by_size(self) -> list[int]:
         return [int(k) for k in np.argsort(-self._fitted().components_.sum(axis=1), kind="stable")]
 
-    def topics(
-        self, n_words: int = 10, level: float = 0.9, namer: Namer | None = None
-    ) -> DataFrame | list[TopicWord]:
+    def topics(self, n_words: int = 10, level: float = 0.9, namer: Namer | None = None) -> DataFrame | list[TopicWord]:
         """List the first words of each topic, the largest topic first.
 
         Intervals of the words' probabilities are at a ``level``. A ``namer`` gets a list of released words for each
-        topic and gives their names; None joins words (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as
-        columns, or a list of `TopicWord` without pandas.
+        topic and gives their names; None joins words (`vips_fast.report.topic_names`). Returns a frame with the fields
+        of `TopicWord` as columns, or a list of `TopicWord` without pandas.
         """
         rows = self._rows(n_words, level, namer)
         try:

@@ -87,9 +87,9 @@ def make_dossier(
     ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes the names that the model
     knows. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
     `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
-    against a key; ``dataset`` names the records, and ``date`` tells of when they are, in your words; None takes the name
-    in the budget. ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before
-    ``fit``; ValueError if the numbers of names and columns differ, or ``audit`` is not the report of an audit.
+    against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing``
+    are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``; ValueError if the
+    numbers of names and columns differ, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     result = model._fitted()
@@ -125,7 +125,8 @@ def make_dossier(
         statement=privacy.statement(),
         facts=tuple(facts),
         released=part.released(model)
-        + ("; earlier releases, such as words or topics, are included" if privacy.vocabulary else ""),
+        + (", and before it a vocabulary" if privacy.vocabulary else "")
+        + (", and before it the model that the statement includes" if privacy.earlier_fit else ""),
         unit=privacy.unit,
         gains=tuple(one for one in found if one is not None),
         verdict=model.verdict_.text,

@@ -91,7 +91,7 @@ class Part:
         )
 
     def released(self, model: Any) -> str:
-        """Say in a phrase what the model publishes."""
+        """Name the published quantities in a phrase."""
         return f"the arrays {', '.join(model._fitted().arrays)}"
 
     def names(self, model: Any) -> tuple[str, ...]:

@@ -36,11 +36,12 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
 def topic_names(
     components: Any, vocabulary: Sequence[str], n_words: int = 3, namer: Namer | None = None
 ) -> tuple[str, ...]:
-    """Name each topic by words that are likely in it, likelier than elsewhere, and unlike each other.
+    """Name each topic by likely words that differ.
 
-    ``components``, (K, V), are released weights, so names cost nothing. Relevance is by Sievert & Shirley (2014), and
-    words are chosen by maximal marginal relevance (Carbonell & Goldstein 1998); two words are alike if the same topics
-    have them, or if they begin alike. A ``namer`` gets the first words of each topic and gives names instead.
+    ``components``, (K, V), are released weights, so names cost nothing. Words have to be likelier than elsewhere, by
+    the relevance of Sievert & Shirley (2014). They are chosen by maximal marginal relevance (Carbonell & Goldstein
+    1998). Two words are alike if the same topics have them, or if they begin alike. A ``namer`` gets the first words of
+    each topic and gives names instead.
     """
     components = _matrix(components)
     logs = np.log(np.maximum(_distributions(components), 1e-12))
@@ -64,9 +65,9 @@ def topic_names(
 
 
 def distinct_names(lists: Sequence[Sequence[str]], namer: Namer | None = None) -> tuple[str, ...]:
-    """Join the words of each list to a name, or let a ``namer`` name them; number those that are the same.
+    """Join the words of each list to a name, or call a ``namer``.
 
-    Raises ValueError if the namer gives other than a line of text for each list.
+    Equal names are numbered. Raises ValueError if the namer gives other than a line of text for each list.
     """
     names = [", ".join(words) for words in lists] if namer is None else list(namer([list(words) for words in lists]))
     lines = all(isinstance(name, str) and name.strip().isprintable() for name in names)

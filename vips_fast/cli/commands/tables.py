@@ -71,7 +71,7 @@ def tabulate(args: Namespace) -> int:
 
 
 def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
-    """Fit a model, and release its tables if they are asked for.
+    """Fit a model, and release its tables with ``--tabulate``.
 
     The fit leaves them their part of epsilon. Bad options are refused before either.
     """

@@ -116,9 +116,13 @@ def _fit(
 
 #: Tables in the same run.
 _TABLES = (
-    Option("--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN", searched=False),
+    Option(
+        "--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN", searched=False
+    ),
     source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
-    Option("--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False),
+    Option(
+        "--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
+    ),
 )
 
 LDA = _fit(

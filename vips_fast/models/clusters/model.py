@@ -1,8 +1,9 @@
 """Clusters of documents from public prototypes, in steps of several kinds.
 
 A cluster starts as some of the public prototypes. The first steps release votes: how many documents are nearest to
-each prototype, by which the prototypes of a cluster are averaged. Later steps release how many documents each cluster has, and the sum of their projected
-vectors, by which the centers move. The last steps release the words of each cluster.
+each prototype, by which the prototypes of a cluster are averaged. Later steps release how many documents each cluster
+has, and the sum of their projected vectors, by which the centers move. The last steps release the words of each
+cluster.
 """
 
 from __future__ import annotations
@@ -247,7 +248,9 @@ class ClusterModel(Model):
         """Tell whether vectors moved the clusters, and the noise in a cluster's share."""
         moved = self._steps.vectors > 0
         number = self.n_clusters if moved else len(self._votes)
-        sd = float(self._variances[int(moved)]) ** 0.5 / (_COUNT if moved else max(min(self._done, self._steps.votes), 1))
+        sd = float(self._variances[int(moved)]) ** 0.5 / (
+            _COUNT if moved else max(min(self._done, self._steps.votes), 1)
+        )
         # A cluster has the votes of some prototypes; a unit has about one.
         return moved, sd * (number / self.n_clusters) ** 0.5
 

@@ -69,6 +69,13 @@ class TopicTables(PrivateEstimator):
     array([0., 0.])
     >>> bool((tables.trend("ward").high > 0).all())
     True
+
+    All cells, as a list or a file:
+
+    >>> import io
+    >>> tables.to_parquet(io.BytesIO())
+    >>> tables.rows()[0]
+    ['ward', 'topic', 'share', 'low', 'high']
     """
 
     by: Mapping[str, Sequence[str | int] | Mapping[str | int, float]] = field(default_factory=dict, kw_only=False)
@@ -263,7 +270,7 @@ class TopicTables(PrivateEstimator):
 
 
 def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> float:
-    """Find the epsilon of a model that leaves room for its tables.
+    """Find the epsilon of a model whose tables come later.
 
     The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
     the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
@@ -276,8 +283,7 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
     whole, part = (gaussian_noise_multiplier(one, delta) ** -2 for one in (epsilon, table_epsilon))
     if part >= whole:
         raise ValueError(
-            f"table_epsilon={rounded_up(table_epsilon)}: expected less than epsilon={rounded_up(epsilon)}, which is for "
-            "both"
+            f"table_epsilon={rounded_up(table_epsilon)}: expected less than epsilon={rounded_up(epsilon)}, for both"
         )
     return epsilon_of(GaussianEvent((whole - part) ** -0.5), delta)
 

@@ -17,6 +17,8 @@ class Components(Part):
     output = "component"
     #: Attribute of the means, shape (K, n_columns).
     means: ClassVar[str] = "means_"
+    #: What the page says of the marks.
+    told: ClassVar[str] = "the columns whose means are furthest from those of all"
 
     def released(self, model: Any) -> str:
         """Give the number of components."""
@@ -33,9 +35,7 @@ class Components(Part):
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the components by weight."""
         return Learned(
-            "Each record is of one of the components. A component shows its share of the records, and the words "
-            "that its documents hold more often than others', or the columns whose means are furthest from those of "
-            "all.",
+            f"Each record is of one of the components. A component shows its share of the records, and {self.told}.",
             columns=("component", "share", "what tells it apart"),
             table=tuple(component_rows(model, columns, n_words)[:MOST_ROWS]),
             caption="Components by share",
@@ -65,6 +65,8 @@ class BernoulliComponents(Components):
 class VectorComponents(Components):
     """Part of a mixture of vectors; coordinates are no columns."""
 
+    told = "the words that its documents have more often than others, as far as the releases show it"
+
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by its keywords, if the model has a vocabulary."""
         if model.vocabulary is None:
@@ -72,7 +74,7 @@ class VectorComponents(Components):
         return [", ".join(words) for words in model.keywords(n_words)]
 
     def names(self, model: Any) -> tuple[str, ...]:
-        """Name the clusters by their first keywords, if the model has a vocabulary."""
+        """Name the clusters by their first keywords."""
         return () if model.vocabulary is None else distinct_names([words[:3] for words in model.keywords(3)])
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:

@@ -25,7 +25,7 @@ class Tables(Part):
         return f"the shares of {model._fitted().public.n_features} topics in the groups of {by}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Draw the shares of the largest topics, a chart for each topic and column."""
+        """Draw a chart for each large topic and each column."""
         groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
         for column in model._as_fitted().by:
             table = model.table(column)
@@ -36,8 +36,8 @@ class Tables(Part):
                 groups += [Group(f"{_title(names[k])} by {column}", rows)] if shown else []
         most = f" Shown are the {_CHARTS} largest of {total} topics; tables.csv has all." if total > _CHARTS else ""
         return Learned(
-            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists, and "
-            f"groups that the noise hides are left out.{most}",
+            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists. "
+            f"Groups that the noise hides are left out.{most}",
             groups=tuple(groups),
         )
 
