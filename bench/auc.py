@@ -5,7 +5,7 @@
 
 Public bounds scale a column to [-1, 1], over the root of the number of columns. Random splits test by a fifth of the
 rows. delta = 10^-3, adding or removing a record. DP-SGD takes all records in a step, with the tightest accountant. Its
-learning rate is the best of three by test AUC, which favors it. diffprivlib promises delta = 0. Its version 0.6.6 needs
+learning rate is the best of three by test AUC, which favors it. diffprivlib has delta = 0. Its version 0.6.6 needs
 scikit-learn below 1.7, and is left out without it.
 """
 

@@ -98,7 +98,7 @@ def test_a_cut_that_depends_on_other_persons():
 
 
 def test_squares_of_gradients_beyond_the_bound():
-    assert "distance of neighbours" in failed(LoudSquares(), "A")
+    assert any(name.startswith("distance of") for name in failed(LoudSquares(), "A"))
 
 
 def test_a_rate_from_rows():

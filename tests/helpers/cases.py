@@ -88,7 +88,7 @@ def labelled(n=200, seed=0):
 
 def events(n=200, seed=0):
     """Rows of 5 columns and counts that depend on the first."""
-    X, _ = labelled(n, seed)
+    X, _ = CASES["logistic"][1](n, seed)
     return X, np.random.default_rng(seed + 1).poisson(np.exp(0.5 * X[:, 0]))
 
 

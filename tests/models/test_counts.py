@@ -119,7 +119,7 @@ def test_audit(layers, persons):
 
 def test_a_count_beyond_its_bound_is_caught():
     report = audit(LoudCounts(largest=7.0), layers="A", sizes=SIZES, random_state=0)
-    assert "distance of neighbours" in {one.name for one in report.layers[0].checks if not one.passed}
+    assert any(one.name.startswith("distance of") for one in report.layers[0].checks if not one.passed)
 
 
 def test_a_saved_model_is_made_again_from_its_releases(tmp_path):
