@@ -25,19 +25,19 @@ def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: 
     return float(schedule.noise_multiplier * size * averaged_variance(rate, n_steps) ** 0.5)
 
 
-def by_signal(signal: float, least: float, enough: float, what: str) -> RunForecast:
-    """Forecast a run of a model by the size of what it can find, over the noise.
+def by_signal(signal: float, least: float, enough: float, sought: str) -> RunForecast:
+    """Forecast a run of a model by its largest signal over the noise.
 
-    Below ``least`` no run found ``what``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
+    Below ``least`` no run found ``sought``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
     data that the limits were fitted on, and others.
     """
     if signal < HOPELESS * least:
         helps = f"{least / signal:.2g} times the records or the epsilon, or fewer components"
-        text = f"forecast: mostly noise; {what} cannot be found. What helps: {helps}"
+        text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
         return RunForecast(signal, text, HopelessWarning, "noise")
     if signal < enough:
-        return RunForecast(signal, f"forecast: weak; only {what} that stand out can be found", None, "weak")
-    return RunForecast(signal, f"forecast: useful, if the records have {what}", None, "useful")
+        return RunForecast(signal, f"forecast: weak; only {sought} that stand out can be found", None, "weak")
+    return RunForecast(signal, f"forecast: useful, if the records have {sought}", None, "useful")
 
 
 def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:

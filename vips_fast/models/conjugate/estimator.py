@@ -37,7 +37,7 @@ RECORDS_WARNING = (
     "row, since no guarantee holds otherwise"
 )
 
-#: Signals by which runs of mixtures are forecast: no run below the first found clusters that are far apart, most from
+#: Limits of a mixture's signal: no run below the first found clusters that are far apart, most from
 #: the second on found some that are there.
 _LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
 #: Rows that are checked for finite numbers at a time.

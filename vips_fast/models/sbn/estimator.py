@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .paper import PaperSigmoidBeliefNetwork
 
 
-#: Signals by which runs are forecast: no run below the first gained 1 % over shares of columns, most from the second on
+#: Limits of a network's signal: no run below the first gained 1 % over shares of columns, most from the second on
 #: gained 2 %.
 _LEAST_SIGNAL, _ENOUGH_SIGNAL = 4.0, 10.0
 
