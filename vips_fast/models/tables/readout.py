@@ -16,6 +16,8 @@ from ...data.types import Matrix, Vector
 
 #: Rounds of the search for shares >= 0.
 _ROUNDS = 300
+#: Rounds of scaling, and the least cell before it, as a share of an even one.
+_SCALINGS, _LEAST = 30, 1e-5
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ class Estimate:
         return np.asarray(self._sd**2 * (matrix @ self.inverse @ matrix.T))
 
     def _consistent(self) -> np.ndarray:
-        """Find the nearest cells >= 0 with these totals, by the covariance (Beck & Teboulle 2009)."""
+        """Find the nearest cells >= 0 with these totals, by the covariance (Beck & Teboulle 2009).
+
+        Bounds at 0 draw large cells down where noise is large. In sums over cells it is smaller, so that the cells are
+        scaled to those of each column (Deming & Stephan 1940).
+        """
         totals = np.maximum(self.cells.sum(axis=1), 0.0)
         now = last = _on_simplex(self.cells, totals)
         if len(self._sizes) > 1:
@@ -111,6 +117,13 @@ class Estimate:
             for round_ in range(_ROUNDS):
                 ahead = now + round_ / (round_ + 3.0) * (now - last)
                 last, now = now, _on_simplex(ahead - step * (self.precision @ (ahead - self.cells)), totals)
+            columns = [self.merged([c]) for c in range(len(self._sizes))]
+            sums = [_on_simplex(column @ self.cells, column @ totals) for column in columns]
+            now = now + _LEAST * totals[:, None] / now.shape[1]
+            for _ in range(_SCALINGS):
+                for column, target in zip(columns, sums, strict=True):
+                    now = now * (column.T @ (target / np.maximum(column @ now, 1e-300)))
+            now *= (totals / np.maximum(now.sum(axis=1), 1e-300))[:, None]
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
