@@ -153,17 +153,20 @@ def test_the_forecast_knows_that_persons_are_in_several_groups():
     np.testing.assert_allclose(said, [100 * float(np.median(found)) for found in errors.values()], rtol=0.15)
 
 
-def test_many_topics_draw_no_large_share_out_of_its_interval():
-    rng, k = np.random.default_rng(0), 60
-    X = 0.3 * np.eye(k)[0] + 0.7 * rng.dirichlet(np.full(k, 0.05), 8000)
-    y = {"ward": np.array(WARDS)[rng.integers(0, 3, 8000)], "month": rng.integers(1, 7, 8000)}
-    outside = []
-    for seed in range(10):
-        model = TopicTables(BY, noise_multiplier=10.0).set_unsafe(test_key=bytes([seed]) * 32).fit(X, y)
+def test_bounds_at_zero_draw_no_large_share_down():
+    rng, k, n = np.random.default_rng(0), 100, 3000
+    X = 0.2 * np.eye(k)[0] + 0.8 * rng.dirichlet(np.full(k, 0.05), n)
+    by = {"unit": [*range(7)], "month": MONTHS}
+    y = {"unit": rng.integers(0, 7, n), "month": rng.integers(1, 7, n)}
+    shares, outside = [], []
+    for seed in range(6):
+        model = TopicTables(by, noise_multiplier=8.0).set_unsafe(test_key=bytes([seed]) * 32).fit(X, y)
         table = model.table("month")
+        shares.append(table.shares[:, 0])
         outside.append((table.shares[:, 0] < table.low[:, 0]) | (table.shares[:, 0] > table.high[:, 0]))
-        np.testing.assert_allclose(table.shares.sum(axis=1), 1.0)
-    assert np.mean(outside) < 0.05
+    assert np.mean(outside) < 0.1
+    # The mean over fixed keys is near the truth; without scaling it is 0.15.
+    assert 0.18 < np.mean(shares) < 0.22
 
 
 def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
