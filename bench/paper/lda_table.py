@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from common import markdown
-from lda_common import DATA, K, load, npmi, overlap, top_words, unigram_perplexity, without_noise
+from lda_common import DATA, K, LENGTH, load, npmi, overlap, top_words, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, N
 from lda_table3 import reference
 
@@ -119,7 +119,7 @@ def options_of(epsilon, n_features, scale, fixed):
     if scale == 1:
         options = {} if decay is None else dict(options=LdaOptions(learning_decay=decay))
         return dict(epsilon=epsilon, **fixed, **options)
-    ours = plan(N, n_features, K, epsilon=epsilon, delta=DELTA, **fixed)
+    ours = plan(N, n_features, K, epsilon=epsilon, delta=DELTA, doc_length=LENGTH, **fixed)
     return dict(
         batch_size=ours.batch_size / scale,
         n_steps=ours.n_steps,
@@ -138,7 +138,7 @@ def run(cell: dict) -> dict:
     n, share, Y = (X.shape[0], 1, Y[:2000]) if real else (N, scale, Y)
     if setting == "words' own frequencies":
         return dict(perplexity=unigram_perplexity(X, Y), npmi=None, overlap=None)
-    common = dict(n_jobs=1, random_state=cell["seed"], delta=DELTA, **(dict(doc_length=100) if real else {}))
+    common = dict(n_jobs=1, random_state=cell["seed"], delta=DELTA, doc_length=100 if real else LENGTH)
     base = sections_reference() if real else reference(scale)
     if setting == "non-private":
         plain = dict(batch_size=min(N // scale // 4, X.shape[0]), n_steps=20)

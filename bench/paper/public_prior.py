@@ -1,8 +1,9 @@
 """Topics with a public prior, where persons are few (the tables of docs/priors.md).
 
 Accounting: adding or removing one unit, delta = 10^-6; the plan's settings. The unit is a person for posts and notes,
-and a document for sections and newswires. *Articles*: 100 topics of encyclopedia articles. *Packages*: 100 clusters of
-word vectors, from packages only (`vips-fast prior build`). *Shuffled*: the articles' topics, each word with the ratios
+and a document for sections, newswires and blog entries (KOS: its words are not listed, so it has no prior). *Articles*:
+100 topics of encyclopedia articles. *Packages*: 100 clusters of word vectors, from packages only (`vips-fast prior
+build`). *Shuffled*: the articles' topics, each word with the ratios
 of another one. *Notes* are posts cut to four words, drawn by chance from those that count.
 
 The figure is completion perplexity: half of a document's words, each drawn with probability 1/2, is predicted from the
@@ -40,6 +41,8 @@ def cells(scale: int) -> list[dict]:
     wanted += [("notes", 6652, eps, s, seed) for eps in (2.0, 4.0) for s in SETTINGS for seed in seeds]
     for part, epsilons in (("sections", (0.3, 1.0, 2.0)), ("newswires", (1.0, 2.0, 4.0))):
         wanted += [(part, 0, eps, s, seed) for eps in epsilons for s in ("plan", "packages") for seed in seeds]
+    wanted += [("blogs", 0, eps, "plan", seed) for eps in (2.0, 4.0) for seed in seeds]
+    wanted += [("blogs", 0, 0.0, "word frequencies", 0)]
     wanted += [(part, 0, 0.0, s, 0) for part in ("posts", "notes") for s in ("word frequencies", *SETTINGS[1:])]
     wanted += [(part, 0, 0.0, s, 0) for part in ("sections", "newswires") for s in ("word frequencies", "packages")]
     names = ("part", "units", "epsilon", "setting", "seed")
@@ -77,6 +80,10 @@ def corpus(part: str):
             Y[:1500].astype(np.int32),
             tuple((DATA / "wiki" / "vocab.txt").read_text().split()),
         )
+    if part == "blogs":
+        X = sp.csr_array(read_docword(DATA / "text" / "kos_uci" / "docword.kos.txt.gz").counts)
+        rows = np.random.default_rng(0).permutation(X.shape[0])
+        return X[rows[500:]], None, X[rows[:500]], tuple(map(str, range(X.shape[1])))
     X = sp.csr_array(read_docword(DATA / "text" / "reuters" / "docword.reuters.txt.gz").counts)
     rows = np.random.default_rng(0).permutation(X.shape[0])
     listed = (DATA / "text" / "reuters" / "vocab.reuters.txt").read_text().split()
@@ -116,7 +123,7 @@ def run(cell: dict) -> dict:
     public = None if setting == "plan" else prior(setting, listed)
     if epsilon == 0.0:
         return dict(perplexity=perplexity(public.topics(), 0.1, halves))
-    length = {"sections": 100, "notes": 10}.get(part, 500)
+    length = {"sections": 100, "notes": 10, "blogs": 150}.get(part, 500)
     chosen = dict(doc_length=length, epsilon=epsilon, delta=DELTA)
     if units is not None:
         some = np.random.default_rng(1 + cell["seed"]).permutation(units.max() + 1)[: cell["units"]]

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from priors import Prior
+from priors import Counting, Prior
 
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.engine import gain
 from vips_fast.engine.model import Release
-from vips_fast.models.lda import masses, prior_model, score
+from vips_fast.models.lda import masses, score
 
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
 
@@ -54,6 +54,18 @@ def test_contributions_keep_to_the_bound(kind, settings):
     passes(kind, "A", **settings)
 
 
+def counts_first(layers, relation="add_remove"):
+    """Topics without a public prior, whose first steps release histograms."""
+    settings = {"n_components": 4, "relation": relation}
+    return audit(LdaAdapter(settings, Counting), layers=layers, sizes=SIZES, random_state=0)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_topics_that_begin_with_histograms(relation):
+    report = counts_first("ABG", relation)
+    assert report.passed, report.text()
+
+
 @pytest.mark.parametrize("layer", "BC")
 def test_purity_and_noise(layer):
     passes(Stepped, layer)
@@ -94,8 +106,9 @@ def failed(kind, layers):
 
 
 def test_a_histogram_without_a_clip_is_seen(monkeypatch):
-    monkeypatch.setattr(prior_model, "histogram", unbounded)
+    monkeypatch.setattr(masses, "histogram", unbounded)
     assert "distance of neighbours" in failed(Stepped, "A")
+    assert not counts_first("A").passed
 
 
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
@@ -104,8 +117,27 @@ def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
     def shared(unit, counts, scales, n_units, clip):
         return honest(unit, counts, scales, n_units, clip) * (1.0 - 1e-6 * n_units)
 
-    monkeypatch.setattr(prior_model, "histogram", shared)
+    monkeypatch.setattr(masses, "histogram", shared)
     assert failed(Stepped, "B")
+
+
+def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
+    """Topics that are read with exact masses, which the releases do not contain."""
+    honest, exact = masses.histogram, {}
+
+    def kept(unit, counts, scales, n_units, clip):
+        exact["sum"] = exact.get("sum", 0.0) + float(counts.sum())
+        return honest(unit, counts, scales, n_units, clip)
+
+    mean = masses.WordHistogram.mean
+
+    def peeked(self):
+        x, sd = mean(self)
+        return x + exact.get("sum", 0.0), sd
+
+    monkeypatch.setattr(masses, "histogram", kept)
+    monkeypatch.setattr(masses.WordHistogram, "mean", peeked)
+    assert not counts_first("G").passed
 
 
 @pytest.mark.parametrize("factor", [1.5, 40.0])

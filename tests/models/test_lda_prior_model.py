@@ -16,6 +16,7 @@ from vips_fast.jobs import beside
 from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
 from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
 from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
+from vips_fast.models.lda.shrinkage import KnownMasses, frequency_bands
 from vips_fast.report import html_report, make_dossier, short_report
 
 V, K = 64, 4
@@ -138,18 +139,73 @@ def test_topics_of_a_read_out_mix_to_its_masses():
     assert 0 < read.loss(10) < read.loss() < 1
 
 
-def test_masses_of_other_topics_are_corrected_as_far_as_they_are_noise():
-    rng, prior = np.random.default_rng(0), prior_of(V)
-    read = HistogramReadOut(1e3 * prior.frequencies, np.full(V, 2.0), prior.topics(), prior.weights)
-    exact = 50.0 * rng.gamma(2.0, 1.0, V)
-    np.testing.assert_allclose(read.corrections(exact, 1e-9 * exact), 1.0, rtol=1e-4)
-    factors = read.corrections(exact, 1e9 * exact)
-    np.testing.assert_allclose(exact * factors / exact.sum(), read.masses, rtol=1e-6)
-    # Noisy sums of words that are as frequent as the histogram says come nearer to the truth.
-    sums = 1e3 * read.masses * np.exp(rng.normal(0.0, 0.5, V))
-    mended = sums * read.corrections(sums, 0.5 * sums)
-    assert mended.sum() == pytest.approx(sums.sum())
-    assert np.abs(np.log(mended / 1e3 / read.masses)).mean() < 0.5 * np.abs(np.log(sums / 1e3 / read.masses)).mean()
+def test_known_masses_and_word_sums_are_averaged_by_their_noise():
+    rng = np.random.default_rng(0)
+    truth = np.exp(rng.normal(0.0, 1.0, 800))
+    x = truth + rng.normal(0.0, 0.3, 800)
+    known = KnownMasses(x, np.full(800, 0.3), frequency_bands(truth))
+    for sums, errors, expected in (
+        (50.0 * truth, 1e-6, 50.0 * truth),
+        (50.0 * truth, 1e7, None),  # hidden by noise: the histogram, at the size of the noise
+    ):
+        found, sd = known.with_sums(sums, np.full(800, errors))
+        aim = x * found.sum() / x.sum() if expected is None else expected
+        np.testing.assert_allclose(found, aim, rtol=0.02, atol=1e-3 * found.mean())
+        assert (sd > 0).all()
+    sums = 50.0 * (truth + rng.normal(0.0, 0.3, 800))
+    found, sd = known.with_sums(sums, np.full(800, 15.0))
+    assert sd.mean() < 0.8 * 15.0
+    assert np.abs(found / 50.0 - truth).mean() < 0.8 * np.abs(sums / 50.0 - truth).mean()
+
+
+def test_sums_that_differ_from_a_histogram_count_less():
+    rng = np.random.default_rng(0)
+    truth = np.exp(rng.normal(0.0, 1.0, 800))
+    known = KnownMasses(truth, np.full(800, 1e-2), frequency_bands(truth))
+    biased = truth * np.exp(rng.normal(0.0, 0.5, 800))
+    found, _ = known.with_sums(biased, np.full(800, 1e-2))
+    assert np.abs(np.log(found / found.sum() * truth.sum() / truth)).mean() < 0.05
+
+
+def counted(noise, **more):
+    common = dict(noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_jobs=1, n_steps=20)
+    return LatentDirichletAllocation(K, **common, **more)
+
+
+def test_masses_are_counted_first_where_topics_would_hide_them():
+    many = counted(300.0).fit(documents(2000, V))
+    assert many._result.state["histograms"][0] == 3 and many.n_steps_ == 20
+    assert "histograms" not in counted(0.01).fit(documents(2000, V))._result.state
+    # Topics that noise hides have the masses of the histograms.
+    prepared = counted(300.0).prepare(documents(50, V))
+    truth, rng = prior_of(V).frequencies, np.random.default_rng(0)
+    for step in range(12):
+        units = rng.integers(-1000, 1000, prepared.model.shape)
+        if step < 3:
+            units.reshape(-1)[:V] = np.rint(1e6 * truth)
+        prepared.model.update(Release(step, units, 1e-3, 1e-2 if step < 3 else 10.0))
+    masses = prepared.model.model._shrinkage.mass
+    np.testing.assert_allclose(masses / masses.sum(), truth / truth.sum(), rtol=0.1)
+
+
+def test_a_run_that_counts_first_resumes_with_the_same_bits():
+    prepared = [counted(300.0).prepare(documents(50, V)).model for _ in range(2)]
+    rng, (model, again) = np.random.default_rng(0), prepared
+    for step in range(19):
+        shape = model.shape
+        model.update(Release(step, rng.integers(-1000, 3000, shape), 1e-3, 1.0))
+        again.restore(model.state())
+        for name, value in model.result().items():
+            np.testing.assert_array_equal(value, again.result()[name])
+
+
+def test_a_state_of_histograms_that_is_none_is_refused():
+    model = counted(300.0).prepare(documents(50, V)).model
+    for numbers in ([-1.0, 0.0], [0.5, 0.0], [1.0, -1.0]):
+        with pytest.raises(ValueError, match="'histograms' is out of its range"):
+            model.restore({**model.state(), "histograms": np.array(numbers)})
+    with pytest.raises(ValueError, match="'histogram_steps' is out of its range"):
+        model.restore({**model.state(), "histogram_steps": np.array([-1.0])})
 
 
 # -- decisions
@@ -232,13 +288,13 @@ def test_a_state_that_is_none_is_refused():
     estimator = LatentDirichletAllocation(K, public_prior=prior_of(V), noise_multiplier=3.0, n_records=50)
     model = estimator.prepare(documents(50, V)).model
     state = model.state()
-    for place, value in ((0, -1.0), (1, 3.0), (3, K + 1.0), (1, 0.5), (6, -1.0)):
+    for place, value in ((0, -1.0), (1, 3.0), (2, K + 1.0), (1, 0.5), (3, 2.0)):
         numbers = state["prior_steps"].copy()
         numbers[place] = value
         with pytest.raises(ValueError, match="prior_steps"):
             model.restore({**state, "prior_steps": numbers})
     with pytest.raises(ValueError, match="for its choice"):
-        model.restore({**state, "prior_steps": np.array([2, 2, 1, 0, 0, 0, 1.0])})
+        model.restore({**state, "prior_steps": np.array([2, 2, 0, 0, 0.0])})
 
 
 # -- the estimator

@@ -9,7 +9,14 @@ import scipy.sparse as sp
 from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip, read_out_prior, usual_length
+from vips_fast.models.lda.planning import (
+    averaged_noise,
+    default_batch_size,
+    default_clip,
+    histogram_steps,
+    read_out_prior,
+    usual_length,
+)
 
 
 def expected_batch(model, public):
@@ -35,7 +42,13 @@ def test_noise_of_the_average_is_the_loops():
             )
             model = LatentDirichletAllocation(topics, **settings).fit(X)
             one = 2.0 * default_clip(50) * 50 / 40
-            assert noise_sd(model) == pytest.approx(one * averaged_noise(13, decay, topics), rel=1e-12)
+            steps = 13 - int(model._result.state.get("histograms", [0])[0])
+            assert noise_sd(model) == pytest.approx(one * averaged_noise(steps, decay, topics), rel=1e-12)
+
+
+def test_histograms_are_for_masses_that_topics_would_hide():
+    assert [histogram_steps(20, 20, signal) for signal in (0.0, 15.7, 15.9, 1e9)] == [3, 3, 0, 0]
+    assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 9]
 
 
 def test_plan_is_what_the_estimator_does():

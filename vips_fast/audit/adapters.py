@@ -44,8 +44,8 @@ class LdaAdapter(Adapter):
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         # What a start with fewer topics releases is shared out among their copies: nothing.
         state = prepared.model.state()
-        if "start_steps" not in state:
-            return  # a histogram, with a public prior: each record of enough words reaches the clip
+        if "start_steps" not in state or "histogram" in state:
+            return  # a histogram: each record of enough words reaches the clip
         first = int(state["start_steps"][0])
         for step in range(first):
             prepared.model.update(Release(step, empty, 1e9, 0.0))

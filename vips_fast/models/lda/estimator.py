@@ -35,6 +35,7 @@ from .planning import (
     TopicCase,
     default_batch_size,
     default_clip,
+    histogram_steps,
     plain_batch_size,
     plain_steps,
     read_out_prior,
@@ -65,6 +66,8 @@ class PaperParameters(Common, total=False):
     update: str
 
 
+#: Least prior of proportions in read-outs of private topics, times K.
+_NOISY_ALPHA = 2.0
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
@@ -258,9 +261,15 @@ class LatentDirichletAllocation(TopicQuality):
         share = 1.0
         if self.private:
             share = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
-        clip, options = share * float(length), self._options.resolved(self._plain)
+        clip, options, histograms = share * float(length), self._options.resolved(self._plain), 0
         if schedule is not None and schedule.noise_multiplier > 0 and self._length is not None:
-            options = self._with_decay(options, public, schedule, clip / length)
+            case = self._case(public, self._terms, n_steps=schedule.horizon, clip=clip / length)
+            runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
+            if options.learning_decay is None:
+                options = replace(options, learning_decay=case.decay(runs, schedule.noise_multiplier))
+            if schedule.whole and self.public_prior is None:
+                signal = case.signal(runs, schedule.noise_multiplier, float(options.learning_decay))
+                histograms = self._histograms(schedule.n_steps, signal)
         return {
             "n_topics": int(self.n_components),
             "n_words": public.n_features,
@@ -269,22 +278,21 @@ class LatentDirichletAllocation(TopicQuality):
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
-            "start_steps": self._start_steps(self._steps_of(schedule)) if schedule is None or schedule.whole else 0,
+            "start_steps": self._start_steps(self._steps_of(schedule) - histograms)
+            if schedule is None or schedule.whole
+            else 0,
             "doc_length": None if self._length is None else length,
             "clip": clip,
             "clips": bool(self.private),
             "options": options,
             "seed": public.seed,
             "n_threads": resolve_n_threads(self.n_jobs),
+            "histograms": histograms,
         }
 
-    def _with_decay(self, options: LdaOptions, public: Public, schedule: RunSchedule, clip: float) -> LdaOptions:
-        """The options with the step size of the plan, unless they have one."""
-        if options.learning_decay is not None:
-            return options
-        case = self._case(public, self._terms, n_steps=schedule.horizon, clip=clip)
-        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
-        return replace(options, learning_decay=case.decay(runs, schedule.noise_multiplier))
+    def _histograms(self, n_steps: int, signal: float) -> int:
+        """Steps that release histograms of words; see `vips_fast.models.lda.planning.histogram_steps`."""
+        return histogram_steps(n_steps, int(self.n_components), signal)
 
     def _start_steps(self, n_steps: int) -> int:
         """Steps with fewer topics; none without noise."""
@@ -483,7 +491,9 @@ class LatentDirichletAllocation(TopicQuality):
         if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
             return restored.alpha
         fitted = self._as_fitted()
-        return fitted._alpha(read_out_prior(fitted.doc_length or usual_length(self.n_features_in_)))
+        usual = read_out_prior(fitted.doc_length or usual_length(self.n_features_in_))
+        # Noise has made topics more alike than they are, and a document of one seems to be of several.
+        return fitted._alpha(max(usual, _NOISY_ALPHA / fitted.n_components) if fitted.private else usual)
 
     @kept
     def _fitted_plain(self) -> bool:

@@ -12,10 +12,15 @@ its mass is that of the base.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
+from .records import word_counts
+from .shrinkage import KnownMasses, frequency_bands
 
 #: The power of word frequencies in the scales; the norm, in scaled units, from which a unit contributes its direction.
 _SCALE, _NORM = 0.25, 8.0
@@ -48,9 +53,44 @@ def histogram(unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units:
     return np.asarray(values * (clip * _BELOW / np.maximum(norms, _NORM))[unit])
 
 
-def histogram_factor(clip: float) -> float:
-    """Tell how many scaled counts a unit of a contribution is."""
-    return _NORM / (clip * _BELOW)
+class WordHistogram:
+    """The sum of released histograms of words, for contributions with an L2 norm of at most ``clip``.
+
+    ``frequencies``, (V,), are public; even ones if nothing is known.
+    """
+
+    def __init__(self, frequencies: np.ndarray, clip: float):
+        self._scales, self._clip = histogram_scales(frequencies), clip
+        self._sum, self._variance, self.count = np.zeros(len(frequencies)), 0.0, 0
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
+        """Add the units of a block to the first V entries, on the noise's lattice, truncated toward zero."""
+        unit, columns, counts = word_counts(block, words, len(self._sum))
+        values = histogram(unit, counts, self._scales[columns], len(words), self._clip)
+        np.add.at(out.reshape(-1), columns, np.floor(values / spacing).astype(np.int64))
+
+    def add(self, release: Release) -> None:
+        """Add a release, whose first V entries are a histogram."""
+        factor = _NORM / (self._clip * _BELOW)
+        self._sum += release.units.reshape(-1)[: len(self._sum)] * (release.scale * factor)
+        self._variance += (release.noise_sd * factor) ** 2
+        self.count += 1
+
+    def mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the mean histogram and its noise, (V,) each."""
+        count = max(self.count, 1)
+        return self._sum / count * self._scales, max(self._variance, 1e-30) ** 0.5 / count * self._scales
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Give arrays for `restore`."""
+        return {"histogram": self._sum.copy(), "histograms": np.array([float(self.count), self._variance])}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take a `state`; ValueError if it is not one."""
+        count, variance = array_of(state, "histograms", (2,)).tolist()
+        if not 0 <= count < 2**31 or count != int(count) or variance < 0:
+            raise ValueError("state: 'histograms' is out of its range")
+        self._sum, self._variance, self.count = array_of(state, "histogram", self._sum.shape), variance, int(count)
 
 
 def clear_words(frequencies: np.ndarray, n_units: float, distinct_words: float, noise: float) -> int:
@@ -150,6 +190,7 @@ class HistogramReadOut:
     ``masses``, (V,), are the words' shares of all text, with the standard deviations ``spread`` of their logarithms;
     ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v in proportion to what the public
     topic does, times the word's mass over the mixture of public topics. So the topics' mixture has the masses.
+    ``known`` is the histogram, for the read-out of other topics.
     """
 
     def __init__(self, x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray):
@@ -159,20 +200,10 @@ class HistogramReadOut:
             base = mixture @ topics
             self._total, self._sd = total, sd
             self.masses, self.spread = word_masses(x, sd, total * base)
+            self.known = KnownMasses(x, sd, frequency_bands(base), total * self.masses)
             fitted = topics * (self.masses / base)
             rows = fitted.sum(axis=1)
             self.weights, self.topics = mixture * rows, fitted / rows[:, None]
-
-    def corrections(self, sums: np.ndarray, errors: np.ndarray) -> np.ndarray:
-        """Compute factors, (V,), that bring other topics' masses toward these.
-
-        Topics of one's own have word sums with standard errors, both (V,). Logarithms of the two masses are averaged
-        with weights in inverse proportion to their variances. The factors leave the sum of ``sums`` as it is.
-        """
-        masses, variance = sums / sums.sum(), (errors / sums) ** 2
-        share = variance / (variance + np.maximum(self.spread**2, 1e-12))
-        factors = (self.masses / masses) ** share
-        return np.asarray(factors / (masses @ factors))
 
     def loss(self, times: float = 1.0) -> float:
         """Estimate the nats a word that the masses lose.

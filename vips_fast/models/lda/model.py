@@ -17,6 +17,7 @@ from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
+from .masses import WordHistogram
 from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE
@@ -24,7 +25,7 @@ from .prior import word_probabilities
 from .records import DocumentBlock
 from .scaling import EntryScales, ScaledAverage, word_scales
 from .score import HalfPrediction
-from .shrinkage import ProductShrinkage
+from .shrinkage import KnownMasses, ProductShrinkage
 from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
@@ -66,6 +67,11 @@ class LdaModel(Model):
     are 0; what they are split into is a function of earlier releases and of the public ``seed``. Nothing was assumed
     above about the topics but that they are public.
 
+    *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
+    has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`), and is a function of
+    its own counts, so that the proof and the event of these steps are the same. What the masses of words are later read
+    with is a function of earlier releases. ``known`` are such masses, of earlier releases of the same run.
+
     *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter the read-out alone, which is
     a function of earlier releases and of them, and through it the topics and the weights of later steps, of which
     nothing was assumed above but that they are public.
@@ -93,6 +99,8 @@ class LdaModel(Model):
         start_steps: int = 0,
         n_threads: int = 1,
         neighbors: np.ndarray | None = None,
+        histograms: int = 0,
+        known: KnownMasses | None = None,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -112,10 +120,8 @@ class LdaModel(Model):
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed = seed
         self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
-        self.begin(start_steps)
-
-    def begin(self, start_steps: int) -> None:
-        """Start anew, in the first ``start_steps`` steps with a quarter of the topics."""
+        self._histograms, self._known = histograms, known
+        self._histogram = WordHistogram(np.ones(n_words), clip)
         self._start_steps, self._started = start_steps, 0
         topics = first_topics(self.n_topics) if start_steps else self.n_topics
         start = self._factors()[:, :topics]
@@ -123,10 +129,18 @@ class LdaModel(Model):
         start -= self._eta
         start /= self.n_records
         self._average = ScaledAverage(start)
-        self._shrinkage = ProductShrinkage(topics, self._n_threads, self._neighbors)
+        self._shrinkage = self._read_out(topics)
         self._scales: EntryScales | None = None
         self._weight: np.ndarray | None = None
         self._floor = 0.0
+
+    def _read_out(self, n_topics: int) -> ProductShrinkage:
+        return ProductShrinkage(n_topics, self._n_threads, self._neighbors, self._known)
+
+    @property
+    def _counting(self) -> bool:
+        """Whether the next release is a histogram of words."""
+        return self._histogram.count < self._histograms
 
     def _factors(self) -> np.ndarray:
         """(V, K) random factors that tell topics apart: Gamma(100, 1/100), the start of Hoffman et al. (2010)."""
@@ -145,7 +159,12 @@ class LdaModel(Model):
     def contribute(
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
-        """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
+        """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add; or count words."""
+        if self._counting:
+            self._histogram.contribute(block, words, out, self._spacing)
+            if "diagnostics" in scratch:
+                diagnose(scratch, clipped=0, norm_sum=0)
+            return
         (corpus, rows), words, starts = unpack_block(block, words)
         rows, offsets, columns, values = corpus.arrays(rows)
         buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
@@ -240,6 +259,13 @@ class LdaModel(Model):
 
     def update(self, release: Release) -> None:
         """Average the release un-clipped; the next E-step's table of exp(E[log β]) and weights of words."""
+        if self._counting:
+            self._histogram.add(release)
+            if not self._counting:
+                self._known = KnownMasses(*self._histogram.mean())
+                self._shrinkage = self._read_out(self._average.values.shape[1])
+            return
+        release = replace(release, step=release.step - self._histogram.count)
         if self._starting and self._started == self._start_steps:
             self._go_on()
         topics = self._average.values.shape[1]
@@ -266,7 +292,7 @@ class LdaModel(Model):
         noise_sd = np.broadcast_to(self._average.noise_sd, self._average.values.shape)
         average.noise_sd, average.initial_weight = spread(noise_sd, self.n_topics), self._average.initial_weight
         self._average = average
-        self._shrinkage = ProductShrinkage(self.n_topics, self._n_threads, self._neighbors)
+        self._shrinkage = self._read_out(self.n_topics)
 
     def _copies(self) -> np.ndarray:
         """(V, K) parameters of all topics, from those that began."""
@@ -418,7 +444,10 @@ class LdaModel(Model):
     def state(self) -> dict[str, np.ndarray]:
         """The running average, the priors of its read-out, and where the start stands."""
         start = np.array([float(self._start_steps), float(self._started)])
-        return {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
+        state = {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
+        if self._histograms:
+            state |= {"histogram_steps": np.array([float(self._histograms)]), **self._histogram.state()}
+        return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         steps, started = array_of(state, "start_steps", (2,)).tolist()
@@ -429,7 +458,15 @@ class LdaModel(Model):
             n_topics = first_topics(n_topics)
         average = ScaledAverage(np.empty((self.n_words, n_topics)))
         average.restore(state)
-        shrinkage = ProductShrinkage(n_topics, self._n_threads, self._neighbors)
+        if "histogram_steps" in state:
+            self._histogram.restore(state)
+            (steps,) = array_of(state, "histogram_steps", (1,)).tolist()
+            if not 1 <= steps < 2**31 or steps != int(steps):
+                raise ValueError("state: 'histogram_steps' is out of its range")
+            self._histograms = int(steps)
+            if not self._counting:
+                self._known = KnownMasses(*self._histogram.mean())
+        shrinkage = self._read_out(n_topics)
         read = self.shrinks and average.noise_sd[0, 0] > 0
         if read:
             shrinkage.restore(state, average.values, average.noise_sd)

@@ -96,6 +96,10 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         """None: the article starts with all topics."""
         return 0
 
+    def _histograms(self, n_steps: int, signal: float) -> int:
+        """None: the article releases topics only."""
+        return 0
+
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
         """None: the forecast was fitted on our update."""
 

@@ -3,9 +3,9 @@
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
 these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
 worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
-(`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors, and the histogram corrects the masses
-of their words. The last step releases a score of the finished topics, which is the verdict on them, and decides between
-them, the public ones and both together.
+(`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors, and the histogram the masses of words.
+The last step releases a score of the finished topics, which is the verdict on them, and decides between them, the
+public ones and both together.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...mechanisms import GaussianMechanism
-from .masses import HistogramReadOut, histogram, histogram_factor, histogram_scales
+from .masses import HistogramReadOut, WordHistogram
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
 from .prior_planning import BESIDE, OWN_ALPHAS, TRIED, PriorSteps, own_are_better
-from .records import DocumentBlock, word_counts
+from .records import DocumentBlock
 from .score import DISTINCT, HalfPrediction, proportions_prior
 from .start import start_steps
 
@@ -47,21 +47,21 @@ class PriorLdaModel(Model):
     of at most the clip, so adding or removing a unit moves a sum by at most the clip, and replacing one by at most
     sqrt(2) times the clip, as `LdaModel` proves. Each step's event is the same.
 
-    *Masses.* `histogram` gives the first V entries. A unit's values are functions of its own counts and of public
-    scales, and are divided by their norm over the clip, or by more. The other entries are 0.
+    *Masses.* `vips_fast.models.lda.masses.histogram` gives the first V entries. A unit's values are functions of its
+    own counts and of public scales, and are divided by their norm over the clip, or by more. The other entries are 0.
 
     *Score.* `HalfPrediction` gives the first entries, with a norm of at most the clip
     (`vips_fast.engine.gain.GainScore.bounded`). Candidates and masses are functions of earlier releases and of public
     topics; the halves, and whether a unit contributes at all, depend on the unit's own random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
-    among kinds of steps and among finished topics is a function of released scores; it changes no event. The correction
-    of masses is a function of earlier releases.
+    among kinds of steps and among finished topics is a function of released scores; it changes no event. The masses of
+    words that they are read with are a function of earlier releases.
 
     *Lattice.* Contributions are truncated toward zero, which lowers no entry below 0 and raises no norm.
     """
 
-    at_root = ("_prior", "_make", "_sum", "_read_out", "_settings")
+    at_root = ("_prior", "_make", "_read_out", "_settings")
 
     def __init__(
         self, *, prior: PublicPrior, steps: PriorSteps, make: Callable[..., LdaModel], **settings: Any
@@ -69,12 +69,11 @@ class PriorLdaModel(Model):
         self.shape, self.clip = (settings["n_words"], settings["n_topics"]), settings["clip"]
         self.n_topics, self.n_words, self.n_records = prior.n_topics, settings["n_words"], settings["n_records"]
         self._prior, self._steps, self._make, self._settings = prior, steps, make, settings
-        self._scales = histogram_scales(prior.frequencies)
+        self._histogram = WordHistogram(prior.frequencies, self.clip)
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._own_topics = 0, _OPEN, 0
         self._trial, self._tried = False, False
-        self._sum, self._variance, self._histograms = np.zeros(self.n_words), 0.0, 0
         self._first: Score | None = None
         self._last: Score | None = None
         self._half: ScoreStep | None = None
@@ -108,9 +107,7 @@ class PriorLdaModel(Model):
             self._own.contribute(block, words, self._part(out), scratch)
             return
         if self._half is None:
-            unit, columns, counts = word_counts(block, words, self.n_words)
-            values = histogram(unit, counts, self._scales[columns], len(words), self.clip)
-            np.add.at(out.reshape(-1), columns, np.floor(values / self._spacing).astype(np.int64))
+            self._histogram.contribute(block, words, out, self._spacing)
         else:
             self._half.contribute(block, words, out, self._spacing)
         if "diagnostics" in scratch:
@@ -125,7 +122,6 @@ class PriorLdaModel(Model):
 
     def update(self, release: Release) -> None:
         """Take a release, and choose the kind of the next step."""
-        flat = release.units.reshape(-1)
         if self._half is not None:
             finished = self._done == self._steps.n_steps - 1
             units = self._mechanism[1].expected_batch_size if finished and self._mechanism else None
@@ -133,10 +129,8 @@ class PriorLdaModel(Model):
         elif self._own is not None:
             self._own.update(replace(release, step=self._own_step, units=self._part(release.units)))
         else:
-            factor = histogram_factor(self.clip)
-            self._sum += flat[: self.n_words] * (release.scale * factor)
-            self._variance += (release.noise_sd * factor) ** 2
-            self._histograms, self._read_out = self._histograms + 1, None
+            self._histogram.add(release)
+            self._read_out = None
         self._done += 1
         self._begin()
 
@@ -167,7 +161,7 @@ class PriorLdaModel(Model):
     def _begin(self) -> None:
         """Prepare the next step."""
         self._half = None
-        if self._choice == _OPEN and self._histograms:
+        if self._choice == _OPEN and self._histogram.count:
             if self._steps.scored:
                 self._half = self._score(self._public_candidates())
             else:
@@ -196,6 +190,7 @@ class PriorLdaModel(Model):
         more["start_steps"] = start_steps(self._steps.n_steps - 4, number) if self._settings["start_steps"] else 0
         if self._settings["neighbors"] is None:
             more["neighbors"] = _neighbors(self._prior)
+        more["known"] = self.read_out.known
         return self._make(**{**self._settings, **more})
 
     # -- candidates
@@ -221,7 +216,7 @@ class PriorLdaModel(Model):
         if self._own is None:
             return public
         usual = self._usual if self._first is None else self._first.best(self._usual)
-        components = self._corrected()
+        components = self._own_rows(lambda own: own.result()["components"])
         own, weights = word_probabilities(components), components.sum(axis=1)
         found = [(own, proportions_prior(alpha, weights)) for alpha in self._own_alphas]
         prior, (topics, public_prior) = found[-1][1], public[usual]
@@ -255,9 +250,7 @@ class PriorLdaModel(Model):
         Before there is a histogram they are the public topics.
         """
         if self._read_out is None:
-            sd = np.maximum(self._variance, 1e-30) ** 0.5 / max(self._histograms, 1) * self._scales
-            x = self._sum / max(self._histograms, 1) * self._scales
-            self._read_out = HistogramReadOut(x, sd, self._prior.topics(), self._prior.weights)
+            self._read_out = HistogramReadOut(*self._histogram.mean(), self._prior.topics(), self._prior.weights)
         return self._read_out
 
     @property
@@ -284,16 +277,17 @@ class PriorLdaModel(Model):
 
         They are of the K public topics, of fewer of one's own, or of both.
         """
-        return {"components": self._of_taken(self._corrected, lambda share: share * self._components())}
+        return {
+            "components": self._of_taken(
+                lambda share: share * self._own_rows(lambda own: own.result()["components"]),
+                lambda share: share * self._components(),
+            )
+        }
 
-    def _corrected(
-        self, share: float = 1.0, entries: Callable[[LdaModel], np.ndarray] = lambda own: own.result()["components"]
-    ) -> np.ndarray:
-        """Correct entries of topics of one's own, (..., V), by the histogram's masses, and take a share of them."""
+    def _own_rows(self, entries: Callable[[LdaModel], np.ndarray]) -> np.ndarray:
+        """Read entries of topics of one's own."""
         assert self._own is not None
-        sums, errors = self._own.result()["components"].sum(axis=0), self._own.standard_errors()
-        factors = self.read_out.corrections(sums, np.sqrt((errors**2).sum(axis=0)))
-        return np.asarray(entries(self._own) * (share * factors))
+        return entries(self._own)
 
     def _components(self) -> np.ndarray:
         """Parameters from histograms and public topics."""
@@ -309,7 +303,7 @@ class PriorLdaModel(Model):
         """
         spread = np.sqrt(np.expm1(self.read_out.spread**2))
         return self._of_taken(
-            lambda share: self._corrected(share, lambda own: own.standard_errors()),
+            lambda share: share * self._own_rows(lambda own: own.standard_errors()),
             lambda share: share * self._components() * spread,
         )
 
@@ -318,9 +312,7 @@ class PriorLdaModel(Model):
         ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
         factors = np.exp(ndtri(ends) * sd - sd**2 / 2)
         return self._of_taken(
-            lambda share: self._corrected(share, lambda own: own.intervals(level).transpose(2, 0, 1)).transpose(
-                1, 2, 0
-            ),
+            lambda share: share * self._own_rows(lambda own: own.intervals(level)),
             lambda share: share * self._components()[:, :, None] * factors,
         )
 
@@ -329,24 +321,24 @@ class PriorLdaModel(Model):
     def state(self) -> dict[str, np.ndarray]:
         """Give histograms, scores, choices and the state of topics of one's own."""
         flags = [self._trial, self._tried]
-        numbers = [self._done, self._choice, self._histograms, self._own_topics, *flags, self._variance]
-        state = {"prior_steps": np.array(numbers, np.float64), "histogram": self._sum.copy()}
+        numbers = [self._done, self._choice, self._own_topics, *flags]
+        state = {"prior_steps": np.array(numbers, np.float64), **self._histogram.state()}
         for name, score in (("first_score", self._first), ("last_score", self._last)):
             if score is not None:
                 state[name] = score.state()
         return state if self._own is None else {**state, **self._own.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        numbers = array_of(state, "prior_steps", (7,))
-        most = (2**31 - 1, _TOPICS, 2**31 - 1, self.n_topics, 1, 1)
-        counts = [int(number) for number in numbers[:6]]
-        if numbers.min() < 0 or any(a != b or a > c for a, b, c in zip(counts, numbers, most, strict=False)):
+        numbers = array_of(state, "prior_steps", (5,))
+        most = (2**31 - 1, _TOPICS, self.n_topics, 1, 1)
+        counts = [int(number) for number in numbers]
+        if numbers.min() < 0 or any(a != b or a > c for a, b, c in zip(counts, numbers, most, strict=True)):
             raise ValueError("state: 'prior_steps' is out of its range")
-        if (counts[1] == _TOPICS) != (counts[3] > 0):
+        if (counts[1] == _TOPICS) != (counts[2] > 0):
             raise ValueError("state: 'prior_steps' has no number of topics for its choice")
-        self._done, self._choice, self._histograms, self._own_topics = counts[:4]
-        self._trial, self._tried = bool(counts[4]), bool(counts[5])
-        self._variance, self._sum = float(numbers[6]), array_of(state, "histogram", (self.n_words,))
+        self._done, self._choice, self._own_topics = counts[:3]
+        self._trial, self._tried = bool(counts[3]), bool(counts[4])
+        self._histogram.restore(state)
         self._read_out, self._own, self._first, self._last = None, None, None, None
         if "first_score" in state:
             self._first = Score.restore(array_of(state, "first_score", (len(self._steps.alphas) + 3,)))

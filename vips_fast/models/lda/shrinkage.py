@@ -12,6 +12,7 @@ their posterior means under
 
 - p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is only sqrt(K) sd, by a nonparametric
   prior (the EM of Kiefer & Wolfowitz's maximum-likelihood mixture).
+  If the run has released histograms of words, they and sum_k a_vk are averaged first (`KnownMasses`).
 - w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
 - r_vk, how much more the topic uses the word than the corpus does: a prior for each
   band of p_v / (K sd), learned by the same EM over all entries of the band.
@@ -27,7 +28,7 @@ public neighbours of words are given (`vips_fast.models.lda.neighbors`), these s
 rare word falls back to what its neighbours do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.special import gammaincinv, ndtr
@@ -48,6 +49,11 @@ _MASS_POINTS = 60
 #: starts from the prior of the step before).
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS, _ROUNDS = 8, 2
+#: Bands of public frequency with priors of their own: the most, the fewest words of one, rounds, and the words that the
+#: prior of all words counts as.
+_MOST_BANDS, _BAND_WORDS, _BAND_ROUNDS, _BAND_START = 8, 150, 6, 20.0
+#: The variance of the ratio of two kinds of masses that weights suppose, when it is estimated.
+_DIFFERS = 0.1
 #: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
 _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
@@ -57,13 +63,14 @@ _CHUNK = 256
 
 
 def word_masses(
-    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1
+    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1, bands: Sequence[np.ndarray] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
     ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
-    starts from an even one and takes more rounds.
+    starts from an even one and takes more rounds. Each of ``bands``, columns of words, has a prior of its own, which
+    starts from the prior of all words.
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
@@ -85,7 +92,51 @@ def word_masses(
         weight = weight * sum(map_chunks(n_words, _CHUNK, n_threads, expect)) / n_words
         known = True
     map_chunks(n_words, _CHUNK, n_threads, read)
+    for band in bands if len(bands) > 1 else ():
+        some, likely, own, sums, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
+        for _ in range(_BAND_ROUNDS):
+            sums[:] = 0.0
+            native.word_masses(some, grid, width, own, True, sd, likely, sums, None)
+            own = (own * sums + _BAND_START * weight) / (len(band) + _BAND_START)
+        native.word_masses(some, grid, width, own, True, sd, likely, None, found)
+        mass[band] = found
     return mass, weight
+
+
+def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
+    """Divide words, (V,), into bands of similar public frequency; one band if all are alike."""
+    number = min(_MOST_BANDS, len(frequencies) // _BAND_WORDS) if np.ptp(frequencies) > 0 else 1
+    return np.array_split(np.argsort(frequencies, kind="stable"), max(number, 1))
+
+
+class KnownMasses:
+    """Noised masses of words that a histogram tells before there are topics.
+
+    ``x`` and ``sd`` are the masses and their noise, (V,); ``bands`` are words that were as frequent in public text.
+    ``masses`` are what is expected of x, None for the posterior means by the histogram only.
+    """
+
+    def __init__(
+        self, x: np.ndarray, sd: np.ndarray, bands: Sequence[np.ndarray] = (), masses: np.ndarray | None = None
+    ):
+        self.bands, self._x, self._sd = bands, x, sd
+        self._masses = word_masses(x / sd, 1.0, bands=bands)[0] * sd if masses is None else masses
+
+    def with_sums(self, sums: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Average the masses and topics' word sums, which have standard errors; all (V,).
+
+        Returns the average and its noise, in units of the sums. Weights are in inverse proportion to the variances. The
+        sums are of documents that were brought to one length and clipped, so they differ from the histogram by more
+        than the noise. The variance of their ratio to it is estimated from both.
+        """
+        total = max(float(sums.sum()), float(np.sqrt(errors @ errors)))
+        factor, noise = total / float(self._masses.sum()), errors**2
+        x, own, squares = self._x * factor, (self._sd * factor) ** 2, (self._masses * factor) ** 2
+        variance = own + noise
+        weight = squares / (variance + _DIFFERS * squares) ** 2
+        differs = max(float(weight @ ((x - sums) ** 2 - variance) / (weight @ squares)), 0.0)
+        first, second = 1.0 / own, 1.0 / (noise + differs * squares)
+        return (first * x + second * sums) / (first + second), 1.0 / np.sqrt(first + second)
 
 
 def _mass_grid(total: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
@@ -130,9 +181,19 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
 
 class ProductShrinkage:
-    """The read-out for one fit; it keeps the priors from step to step. ``neighbors`` are public."""
+    """The read-out for one fit; it keeps the priors from step to step.
 
-    def __init__(self, n_topics: int, n_threads: int = 1, neighbors: WordNeighbors | None = None):
+    ``neighbors`` are public, and ``known`` masses released.
+    """
+
+    def __init__(
+        self,
+        n_topics: int,
+        n_threads: int = 1,
+        neighbors: WordNeighbors | None = None,
+        known: KnownMasses | None = None,
+    ):
+        self._known = known
         self._n_topics, self._n_threads, self._neighbors = n_topics, n_threads, neighbors
         self._grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))).astype(
             np.float32
@@ -148,7 +209,6 @@ class ProductShrinkage:
         self._likely = None
         self._take_noise(average, sd)
         inverse = 1.0 / self._word_sd
-        totals = np.einsum("vk->v", average) * inverse
 
         def sums(first: int, last: int, worker: int) -> np.ndarray:
             part, sd = inverse[first:last], self._sd[first:last]
@@ -156,7 +216,10 @@ class ProductShrinkage:
             return np.stack([np.einsum("v,vk->k", part, average[first:last]), noise])
 
         share, noise = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
-        self._mass, self._mass_prior = word_masses(totals, np.sqrt(n_topics), self._mass_prior, self._n_threads)
+        totals, error, unit = self._totals(average)
+        bands = () if self._known is None else self._known.bands
+        self._mass, self._mass_prior = word_masses(totals, error, self._mass_prior, self._n_threads, bands)
+        self._mass *= unit
         spread = max(float(share.var()) - n_words, 0.0)  # the mean of the noise's variances is n_words
         mean = float(self._mass.sum()) / n_topics
         share = mean + spread / (spread + noise) * (share - share.mean())
@@ -179,6 +242,14 @@ class ProductShrinkage:
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def _totals(self, average: np.ndarray) -> tuple[np.ndarray, float, np.ndarray | float]:
+        """Noised masses of words, (V,), their noise, and what brings them to units of the words' noise."""
+        sums, noise = np.einsum("vk->v", average), float(np.sqrt(self._n_topics))
+        if self._known is None:
+            return sums * (1.0 / self._word_sd), noise, 1.0
+        x, sd = self._known.with_sums(sums, self._word_sd * noise)
+        return x / sd, 1.0, sd / self._word_sd
 
     @property
     def mass(self) -> np.ndarray:
@@ -352,9 +423,8 @@ class ProductShrinkage:
         """(3, V) masses that are equally likely for each word."""
         if self._likely is None:
             assert self._mass_prior is not None
-            parts = range(0, len(average), _CHUNK)
-            totals = np.concatenate([average[a : a + _CHUNK].sum(axis=1) for a in parts]) / self._word_sd
-            variance = mass_variances(totals, np.sqrt(self._n_topics), self._mass_prior)
+            totals, sd, unit = self._totals(average)
+            variance = mass_variances(totals, sd, self._mass_prior) * unit**2
             shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
             levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]
             self._likely = np.maximum(gammaincinv(shape, levels) / shape, 1e-9) * self._mass
