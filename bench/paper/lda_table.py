@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from common import markdown
-from lda_common import DATA, K, LENGTH, load, npmi, overlap, top_words, unigram_perplexity, without_noise
+from lda_common import DATA, LENGTH, K, load, npmi, overlap, top_words, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, N
 from lda_table3 import reference
 
