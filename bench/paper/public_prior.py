@@ -2,7 +2,6 @@
 
 Accounting: adding or removing one unit, delta = 10^-6; the plan's settings. The unit is a person for posts and notes,
 and a document for sections, newswires and blog entries (KOS: its words are not listed, so it has no prior). *Articles*:
-and a document for sections, newswires and blog entries (KOS: its words are not listed, so it has no prior). *Articles*:
 100 topics of encyclopedia articles. *Packages*: 100 clusters of word vectors, from packages only (`vips-fast prior
 build`). *Shuffled*: the articles' topics, each word with the ratios of another one. *Notes* are posts cut to four
 words, drawn by chance from those that count.
