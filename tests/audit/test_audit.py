@@ -105,7 +105,8 @@ def strong(row):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_mu_of_one_release(relation):
-    attained(LatentDirichletAllocation(2, sampling="full", relation=relation), within)
+    # Longer runs begin with histograms of words, which only long documents contribute the clip norm to.
+    attained(LatentDirichletAllocation(2, n_steps=9, sampling="full", relation=relation), within)
 
 
 def test_mu_of_one_release_with_words_that_are_used_alike():

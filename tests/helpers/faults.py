@@ -236,9 +236,9 @@ class PrivateStart(BayesianLogisticRegression):
 
     _share = 0.5
 
-    def _read(self, X, y=None, trials=None):
+    def _read(self, X, y=None, **extra):
         self._share = float(np.mean(y))
-        return super()._read(X, y, trials)
+        return super()._read(X, y, **extra)
 
     def _model(self, public, schedule=None):
         return PrivateStartModel(super()._model(public, schedule), self._share)
@@ -262,9 +262,9 @@ class ShiftedCoef(BayesianLogisticRegression):
 
     shift = 0.0
 
-    def _read(self, X, y=None, trials=None):
+    def _read(self, X, y=None, **extra):
         type(self).shift = float(np.mean(y))
-        return super()._read(X, y, trials)
+        return super()._read(X, y, **extra)
 
     @property
     def coef_(self):

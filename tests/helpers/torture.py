@@ -144,7 +144,7 @@ def command(data, kind, stage, out, budget, number):
         *{
             "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
             "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
-            "network": ("sbn", data / "network.npy", "--components", 3),
+            "network": ("sbn", data / "network.npy", "--components", 3, "--anyway"),
             "shards": ("lda", data / "shards", "--topics", 3, "--doc-length", 30, "--anyway"),
             "purchase": ("lda", data / "notes.csv", "--text", "note", "--person", "patient", "--topics", 2)
             + ("--max-share", 1, "--anyway", "--epsilon", 8, "--delta", _DELTA),

@@ -77,7 +77,12 @@ class WordHistogram:
         self.count += 1
 
     def mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the mean histogram and its noise, (V,) each."""
+        """Compute the mean histogram and its noise, (V,) each.
+
+        Raises ValueError if a release was not finite.
+        """
+        if not np.isfinite(self._sum).all():
+            raise ValueError("release: expected finite numbers")
         count = max(self.count, 1)
         return self._sum / count * self._scales, max(self._variance, 1e-30) ** 0.5 / count * self._scales
 
