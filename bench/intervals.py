@@ -7,8 +7,8 @@
 Rows are normal columns with a common correlation rho over the root of their number, scaled down to the ball of
 ``row_norm``, weights N(0, 1.5^2), the intercept 0.5; delta = 10^-6, adding or removing a record. Each run is another
 data set with a noise key of its own, so that the figures are the same wherever they are computed. A slope of 1 is a
-posterior mean's: smaller ones say that estimates are inflated. An interval of which the fit says that the data say
-nothing (`vips_fast.models.logistic.findings.unknown`) counts in ``all`` only.
+posterior mean's: smaller ones say that estimates are inflated. An effect about which the data say nothing
+(`vips_fast.models.logistic.findings.unknown`) counts in ``all`` only.
 
 The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square.
 """

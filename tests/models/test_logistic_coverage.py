@@ -46,7 +46,7 @@ def test_small_data_that_say_nothing_say_so():
 
 
 def test_rows_that_may_be_clipped_are_never_silent():
-    """Rows of length 3 under a bound of 1: releases show it, or the fit says that they cannot; short ones are silent."""
+    """Find long rows in the releases, or say that the noise hides them; say nothing of short ones."""
     X, y, _ = coverage.simulate(0, 4_000, 5, 0.0, 1.0)
     for scale, epsilon, said in ((3, 10.0, "were scaled down"), (3, 0.05, "the noise hides"), (0.5, 10.0, "")):
         model = BayesianLogisticRegression(epsilon=epsilon, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"r" * 32)

@@ -167,7 +167,8 @@ def test_the_posterior_given_alpha_is_linearized_at_itself():
     within = mean + np.linalg.solve(
         precision + alpha * np.eye(5), H @ np.linalg.solve(noise, gradient - expected) - alpha * mean
     )
-    np.testing.assert_allclose(mean, m + covariance @ precision @ (within - m), atol=0.02)
+    share = np.trace(covariance @ precision) / 5
+    np.testing.assert_allclose(mean, m + share * covariance @ precision @ (within - m), atol=0.02)
 
 
 def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
@@ -232,7 +233,7 @@ def test_coverage_of_columns_with_different_correlations():
         low, high = model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y).credible_interval(0.9).T
         covered.append(((low <= m) & (m <= high)).mean())
     # 240 intervals: a standard error of 0.02; the keys are fixed.
-    assert 0.8 < np.mean(covered) < 0.96
+    assert 0.84 < np.mean(covered) < 0.96
 
 
 def test_coverage_on_simulated_records():

@@ -46,8 +46,8 @@ class LogisticModel(LogisticStatistics):
     def _averaging(self, offset: float, decay: float | None) -> Schedule:
         if not self._is_by_law():
             return super()._averaging(offset, decay)
-        # The first two centers are far from any estimate; the other steps count alike.
-        return Schedule(offset - 2, 1.0 if decay is None else float(decay))
+        # Early centers are far from any estimate; the other steps count alike.
+        return Schedule(offset - max(2, self._n_steps // 4), 1.0 if decay is None else float(decay))
 
     def _is_by_law(self) -> bool:
         return self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE

@@ -258,9 +258,9 @@ class Observed:
     J + k H), a being the average center. The entries of D are independent, with the variances h_ij = H_ii H_jj
     ``hidden``_ij. So D (m - a) is further noise: its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
     elsewhere, E being the posterior mean of (m - a) (m - a)^T. The longer the way from a, the less the gradient
-    says. The mean is s + K (K + alpha)^-1 (m' - s): s is ``start``, m' the posterior mean without D, and K + alpha the
-    precision with it. So the prior shrinks toward 0 if noise hides an effect, but toward s if noise hides the
-    curvature: this ranks records better.
+    says. The mean is s + f K (K + alpha)^-1 (m' - s): s is ``start``, m' the posterior mean without D, K + alpha the
+    precision with it, and f = tr(K (K + alpha)^-1) / d the share of the directions that are known. So the prior shrinks
+    toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
 
     records: Records
@@ -287,7 +287,8 @@ class Observed:
             covariance = np.linalg.inv(precision)
             covariance = (covariance + covariance.T) / 2
             within = mean + _solved(sure, trusted @ (self.gradient - expected) - alpha * mean) - self.start
-            change = self.start + within - alpha * (covariance @ within) - mean
+            share = 1 - alpha * float(covariance.trace()) / d
+            change = self.start + share * (within - alpha * (covariance @ within)) - mean
             # Shorter steps end a cycle; none goes where the logistic function is flat.
             reach = math.sqrt(self.records.spread(np.outer(change, change)))
             change *= min(1.0 if step < 5 else 0.6, 2 / max(reach, 1e-300))
