@@ -89,6 +89,8 @@ def findings(model: Any) -> list[str]:
         )
     elif abs(center) > _RARE:
         rare = model.classes_[int(center < 0)].item()
+        # That is why nothing is known.
+        found = [text for text in found if not text.startswith("effects: ")]
         found.append(
             f"classes: {rare!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
             "that occur: join it with another, or check its spelling"
