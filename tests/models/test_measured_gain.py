@@ -124,7 +124,7 @@ def covered(runs, **settings):
 @pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
 def test_the_interval_covers_the_true_gain(settings):
     """The noise hides the gain in the second case."""
-    assert 0.84 <= covered(100, **settings) <= 0.96
+    assert 0.86 <= covered(100, **settings) <= 0.96
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])

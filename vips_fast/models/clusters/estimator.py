@@ -31,7 +31,7 @@ _CHANCE = 3.0
 _MOST_NOISE = 1.0
 #: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
-#: Where settings have public knowledge: its source, and what it is made of.
+#: Names of settings with public knowledge: its source, and the beginning of its parts.
 _SOURCE, _PUBLIC = "public_prior_source", "public_"
 
 

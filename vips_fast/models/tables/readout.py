@@ -107,8 +107,8 @@ class Estimate:
     def _consistent(self) -> np.ndarray:
         """Find the nearest cells >= 0 with these totals, by the covariance (Beck & Teboulle 2009).
 
-        Bounds at 0 draw large cells down where noise is large. In sums over cells it is smaller, so that the cells are
-        scaled to those of each column (Deming & Stephan 1940).
+        Bounds at 0 draw large cells down. Sums over cells have less noise, so cells are scaled to the sums of each
+        column (Deming & Stephan 1940).
         """
         totals = np.maximum(self.cells.sum(axis=1), 0.0)
         now = last = _on_simplex(self.cells, totals)
