@@ -4,24 +4,28 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.kernels import reference
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.posterior import (
-    Curvature,
-    Weighting,
+    Observed,
+    Path,
+    Records,
     _solved,
-    along_logits,
     positive_moments,
     posterior_given,
     second_moment,
 )
 
-#: No record is scaled down, and all steps were around the last centre.
-FREE = Weighting(1.0, 1.0, math.inf, 1.0, 0.0)
+
+def path_of(*points, scale=math.inf, gradient=None):
+    """Steps around these centers, alike in both averages; a finite scale has long records scaled down."""
+    points = np.array(points)
+    shares = np.full(len(points), 1 / len(points))
+    scales = np.full(len(points), scale), np.full(len(points), math.inf)
+    return Path(points, shares if gradient is None else np.array(gradient), shares, *scales, 1.0, 1.0)
 
 
 def records(n=100_000, d=4, seed=0, intercept=0.7):
@@ -35,52 +39,59 @@ def weighted(X, f):
     return (X * f[:, None]).T @ X
 
 
+def statistics(X, path, m):
+    """Averages of the steps without noise: matrix, expected gradient, its curvature and variance."""
+    length = math.sqrt((X**2).sum(axis=1).mean())
+    S = H = J = np.zeros((X.shape[1],) * 2)
+    gradient, p = np.zeros(X.shape[1]), expit(X @ m)
+    for point, share in zip(path.points, path.gradient, strict=True):
+        a = X @ point
+        xi = reference.pg_mean(a)
+        w = np.minimum(1, path.kept / np.maximum((0.5 + xi * np.abs(a)) * length / path.scale_linear[0], 1e-300))
+        S = S + weighted(X, w * xi) / len(path.points)
+        gradient = gradient + share * (w * (p - 0.5 - xi * a)) @ X
+        H, J = H + share * weighted(X, w * p * (1 - p)), J + share * weighted(X, w * w * p * (1 - p))
+    return S, gradient, H, J
+
+
 @pytest.mark.parametrize("clipped", [False, True])
-def test_the_curvature_is_that_of_the_weighted_likelihood(clipped):
-    """H and J from S alone, for normal rows; the ratios along and across the logits differ by a factor of 2."""
-    X, m = records()
-    a = X @ m
-    p, xi, w = expit(a), reference.pg_mean(a), np.ones(len(X))
-    weighting = FREE
-    if clipped:
-        length = math.sqrt((X**2).sum(axis=1).mean())
-        weighting = Weighting(0.55 * length, 5.0 * length**2, 1.0, 1.0, 0.0)
-        w = weighting.of(0.5 + xi * np.abs(a), xi, length)
-        assert 0.7 < w.mean() < 0.95
-    S, H, J = (weighted(X, f) for f in (w * xi, w * p * (1 - p), w * w * p * (1 - p)))
-    found = Curvature.of(S, m, np.zeros((5, 5)), 1.0, len(X), weighting)
-    # 100,000 records: a half per cent; the length is taken from S, in which long records with large logits weigh less.
-    for ours, theirs in ((found.local, H), (found.labels, J)):
+@pytest.mark.parametrize("constant", [False, True])
+def test_the_expected_gradient_is_of_all_steps(clipped, constant):
+    """From S alone, for normal rows, and centers on the way: 0, another direction, and near m."""
+    X, m = records(intercept=0.7 if constant else 0.0)
+    if not constant:
+        X, m = X[:, :4], m[:4]
+    rng, scale = np.random.default_rng(8), 1.0 if not clipped else 0.55 * math.sqrt((X**2).sum(axis=1).mean())
+    path = path_of(0 * m, rng.normal(size=len(m)), 0.9 * m, scale=scale if clipped else math.inf)
+    S, gradient, H, J = statistics(X, path, m)
+    law = Records.of(S, path, float(constant), len(X))
+    assert law.n == pytest.approx(len(X), rel=0.01)
+    np.testing.assert_allclose(law.covariance, np.cov(X, rowvar=False, bias=True), atol=0.04 * np.trace(S) / S[0, 0])
+    found = law.expected(path, m, 0.0)
+    # 100,000 records: a half per cent.
+    np.testing.assert_allclose(found[0], gradient, atol=0.02 * np.linalg.norm(gradient) + 200)
+    for ours, theirs in ((found[1], H), (found[2], J)):
         inverse = np.linalg.inv(np.linalg.cholesky(theirs))
-        np.testing.assert_allclose(np.linalg.eigvalsh(inverse @ ours @ inverse.T), 1.0, atol=0.1 if clipped else 0.03)
-    ratios = np.sort(np.linalg.eigvals(np.linalg.solve(S, H)).real)
-    assert ratios[0] < 0.6 * ratios[-1]
-    assert found.far == 0.0
+        np.testing.assert_allclose(np.linalg.eigvalsh(inverse @ ours @ inverse.T), 1.0, atol=0.05)
+    # Around its center a step's gradient vanishes, and curvature times the way is not what an early one says.
+    near, far = (law.expected(path_of(point, scale=path.scale_linear[0]), m, 0.0)[0] for point in (m, 0 * m))
+    assert np.linalg.norm(near) < 0.01 * np.linalg.norm(far)
+    assert np.linalg.norm(far - found[1] @ m) > 0.1 * np.linalg.norm(far)
 
 
-def test_the_curvature_without_a_constant_and_without_logits():
-    X, m = records(intercept=0.0)
-    X, m = X[:, :4], m[:4]
-    a = X @ m
-    S, H = weighted(X, reference.pg_mean(a)), weighted(X, expit(a) * expit(-a))
-    found = Curvature.of(S, m, np.zeros((4, 4)), 0.0, len(X), FREE)
-    np.testing.assert_allclose(found.local, H, atol=0.02 * np.abs(H).max())
-    # At m = 0 the bound touches the likelihood.
-    none = Curvature.of(X.T @ X / 4, np.zeros(4), np.zeros((4, 4)), 0.0, len(X), FREE)
-    np.testing.assert_allclose(none.local, X.T @ X / 4, rtol=1e-6)
-    alone = Curvature.of(np.eye(2), np.array([0.0, 1e-300]), np.eye(2), 1.0, 4.0, FREE)
-    assert np.isfinite(alone.local).all() and 0 < alone.far < 1
-
-
-def test_the_first_steps_curvature_is_told_apart():
-    """S as an average with sum x x^T / 4, as the first step gives it."""
+def test_width_smooths_the_expected_gradient():
     X, m = records()
-    a = X @ m
-    S = 0.4 * X.T @ X / 4 + 0.6 * weighted(X, reference.pg_mean(a))
-    H = weighted(X, expit(a) * expit(-a))
-    found = Curvature.of(S, m, np.zeros((5, 5)), 1.0, len(X), Weighting(1.0, 1.0, math.inf, 1.0, 0.4))
-    ignored = Curvature.of(S, m, np.zeros((5, 5)), 1.0, len(X), FREE)
-    assert np.abs(found.local - H).max() < 0.02 * H.max() < 0.05 * H.max() < np.abs(ignored.local - H).max()
+    path = path_of(m)
+    law = Records.of(statistics(X, path, m)[0], path, 1.0, len(X))
+    draws = np.random.default_rng(2).normal(size=(300, 1, 5)) * 0.5
+    spread = law.spread(np.eye(5) / 4)
+    a = ((X[:2000] @ (m + draws[:, 0]).T) * 1.0).T
+    p = expit(a)
+    means = [((q.mean(axis=0)) @ X[:2000]) * 50 for q in (p - 0.5, expit(X[:2000] @ m)[None] - 0.5)]
+    change = law.expected(path, m, spread)[0] - law.expected(path, m, 0.0)[0]
+    wanted = means[0] - means[1]
+    np.testing.assert_allclose(change, wanted, atol=0.25 * np.linalg.norm(wanted))
+    assert change @ m < 0
 
 
 def test_second_moment_is_nearer_than_what_was_released():
@@ -124,54 +135,66 @@ def test_moments_about_means_are_nearer_where_columns_are_never_negative():
         np.testing.assert_array_equal(second_moment(S, 0.0, 0.0, True, about_means=without)[0], S)
 
 
-SURE, EXACT = (1e9, 1e9), np.zeros((5, 5))
+def observed(law, path, gradient, variance=0.0, sampling=0.0, hidden=0.0, start=None):
+    d = len(gradient)
+    start = path.points[-1] if start is None else start
+    return Observed(law, path, gradient, variance, sampling, np.full((d, d), hidden), start)
 
 
-def test_the_posterior_given_a_gradient():
-    """Compare with the truth if the gradient is exact, and with a normal model if it is not."""
+def test_an_exact_gradient_gives_the_truth():
+    """From centers far away, where one Newton step would go wrong."""
+    X, m = records()
+    path = path_of(0 * m, 0.5 * m)
+    S, gradient, _, _ = statistics(X, path, m)
+    law = Records.of(S, path, 1.0, len(X))
+    mean, covariance = posterior_given(observed(law, path, gradient), (0.01, 0.01), 0.5 * m)
+    np.testing.assert_allclose(mean, m, atol=0.02)
+    # The posterior of all records, without noise.
+    p = expit(X @ m)
+    np.testing.assert_allclose(covariance, np.linalg.inv(weighted(X, p * (1 - p))), atol=2e-5)
+
+
+def test_the_posterior_given_alpha_is_linearized_at_itself():
     X, m = records(2000)
-    H, at = weighted(X, np.full(len(X), 0.2)), np.full(5, 0.3)
-    curvature = Curvature(H, 0.8 * H, 0.0)
-    found, _ = posterior_given(curvature, EXACT, EXACT, H @ (m - at), at, 0.0, 0.0, (1e-3, 1e9))
-    np.testing.assert_allclose(found, m, rtol=1e-9)
-    gradient, v, k = H @ (m - at) + np.arange(5.0), 500.0, 0.5
-    mean, covariance = posterior_given(curvature, EXACT, EXACT, gradient, at, v, k, SURE)
-    weight = np.linalg.inv(v * np.eye(5) + 0.8 * H + k * H)
-    wanted = np.linalg.inv(H @ weight @ H + np.eye(5))
-    np.testing.assert_allclose(covariance, wanted, rtol=1e-4, atol=1e-9)
-    np.testing.assert_allclose(mean, wanted @ H @ weight @ (gradient + H @ at), rtol=1e-4)
+    path = path_of(m)
+    law = Records.of(statistics(X, path, m)[0], path, 1.0, len(X))
+    gradient, v, k, alpha = 10 * np.arange(5.0), 500.0, 0.5, 3.0
+    mean, covariance, _ = observed(law, path, gradient, v, k).given(alpha, m, np.zeros((5, 5)))
+    expected, H, J = law.expected(path, mean, law.spread(covariance))
+    noise = v * np.eye(5) + J + k * H
+    precision = H @ np.linalg.solve(noise, H)
+    np.testing.assert_allclose(covariance, np.linalg.inv(precision + alpha * np.eye(5)), rtol=0.02, atol=1e-4)
+    within = mean + np.linalg.solve(
+        precision + alpha * np.eye(5), H @ np.linalg.solve(noise, gradient - expected) - alpha * mean
+    )
+    share = np.trace(covariance @ precision) / 5
+    np.testing.assert_allclose(mean, m + share * covariance @ precision @ (within - m), atol=0.02)
 
 
-def test_the_error_of_the_curvature_is_noise_of_the_gradient():
-    """Draw D, and compare with the law of D x: it widens the posterior, but not at the center."""
-    X, _ = records(2000)
-    H, at = weighted(X, np.full(len(X), 0.2)), np.zeros(5)
-    rng = np.random.default_rng(11)
-    hidden = rng.uniform(0.01, 0.1, (5, 5))
-    hidden = (hidden + hidden.T) / 2
-    x, scale = rng.normal(size=5), np.sqrt(np.diag(H))
-    draws = np.triu(rng.normal(size=(100_000, 5, 5)))
-    draws = (draws + np.triu(draws, 1).transpose(0, 2, 1)) * np.sqrt(hidden) * np.outer(scale, scale)
-    noise = np.cov(draws @ x, rowvar=False)
-    curvature, rest = Curvature(H, EXACT, 0.0), (np.zeros(5), at, 50.0, 0.0, SURE)
-    _, found = posterior_given(curvature, hidden, np.outer(x, x), *rest)
-    wanted = np.linalg.inv(H @ np.linalg.solve(50 * np.eye(5) + noise, H) + np.eye(5))
-    np.testing.assert_allclose(found, wanted, rtol=0.02, atol=0.02 * wanted.max())
-    _, near = posterior_given(curvature, hidden, EXACT, *rest)
-    _, known = posterior_given(curvature, EXACT, np.outer(x, x), *rest)
-    np.testing.assert_array_equal(near, known)
-    assert (np.diag(found) > 1.5 * np.diag(known)).all()
+def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
+    X, m = records(2000)
+    widths = []
+    for center in (m, 0 * m):
+        path = path_of(center)
+        S, gradient, _, _ = statistics(X, path, m)
+        law = Records.of(S, path, 1.0, len(X))
+        for hidden in (0.0, 0.002):
+            one = observed(law, path, gradient, 50.0, hidden=hidden, start=m)
+            widths.append(np.trace(one.given(0.5, m, np.zeros((5, 5)))[1]))
+    near, far = widths[1] / widths[0], widths[3] / widths[2]
+    assert 1 < near and far > 1.5 * near
 
 
-def test_the_posterior_averages_over_the_prior_precision():
-    """Compare with the mixture over quantiles of q(alpha), whose means differ."""
-    H, gradient = np.eye(2), np.array([3.0, 0.0])
-    curvature, none = Curvature(H, np.zeros((2, 2)), 0.0), np.zeros((2, 2))
-    mean, covariance = posterior_given(curvature, none, none, gradient, np.zeros(2), 1.0, 0.0, (1.5, 1.5))
-    alphas = stats.gamma(1.5, scale=1 / 1.5).ppf((np.arange(7) + 0.5) / 7)
-    np.testing.assert_allclose(mean, [np.mean(3 / (1 + alphas)), 0.0], atol=1e-12)
-    np.testing.assert_allclose(covariance[1, 1], np.mean(1 / (1 + alphas)))
-    np.testing.assert_allclose(covariance[0, 0], np.mean(1 / (1 + alphas)) + np.var(3 / (1 + alphas)))
+def test_a_gradient_that_says_nothing_leaves_the_prior():
+    """The mean stays at the start, and intervals are at least as wide as logits of a standard deviation of 2."""
+    X, m = records(2000)
+    path = path_of(0 * m)
+    law = Records.of(weighted(X, np.full(len(X), 0.25)), path, 1.0, len(X))
+    start = 0.1 * m
+    one = observed(law, path, np.full(5, 1e6), 1e14, start=start)
+    mean, covariance = posterior_given(one, (0.01, 0.01), start)
+    np.testing.assert_allclose(mean, start, atol=0.1)
+    assert (np.diag(covariance) > 0.9 * 4 / law.length**2).all()
 
 
 def test_small_values_among_large_ones_are_known_as_small():
@@ -180,18 +203,6 @@ def test_small_values_among_large_ones_are_known_as_small():
     mean, variance = positive_moments(truth + 20 * rng.normal(size=80), 20.0)
     assert mean[:60].mean() < 6 and np.abs(mean[60:].mean() - 100) < 10
     assert (mean > 0).all() and (variance >= 0).all()
-
-
-def test_the_mean_moves_along_the_logits_to_where_the_gradient_vanishes():
-    H = np.diag([4.0, 1.0])
-    mean, truth = np.array([1.0, 0.0]), np.array([1.5, 0.0])
-    at = np.array([0.2, 0.0])
-    moved = along_logits(Curvature(H, H, 0.0), mean, H @ (truth - at), at, 0.0, 0.0, 1e-12)
-    np.testing.assert_allclose(moved, truth, rtol=1e-9)
-    stays = along_logits(Curvature(H, H, 1.0), mean, H @ (truth - at), at, 0.0, 0.0, 1e-12)
-    np.testing.assert_array_equal(stays, mean)
-    nothing = np.zeros(2)
-    np.testing.assert_array_equal(along_logits(Curvature(H, H, 0.0), nothing, truth, at, 1.0, 0.0, 1.0), nothing)
 
 
 def test_coverage_of_columns_of_zeros_and_ones():
@@ -210,7 +221,7 @@ def test_coverage_of_columns_of_zeros_and_ones():
 
 
 def test_coverage_of_columns_with_different_correlations():
-    """Check the error of the curvature, which shrinks different correlations to a common one: .84 without it."""
+    """Check the error of the curvature, which shrinks different correlations to a common one: .56 without it."""
     covered = []
     for seed in range(8):
         rng = np.random.default_rng([seed, 10])
@@ -222,31 +233,7 @@ def test_coverage_of_columns_with_different_correlations():
         low, high = model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y).credible_interval(0.9).T
         covered.append(((low <= m) & (m <= high)).mean())
     # 240 intervals: a standard error of 0.02; the keys are fixed.
-    assert 0.87 < np.mean(covered) < 0.96
-
-
-def test_what_the_mean_falls_short_of_widens_the_posterior(monkeypatch):
-    from vips_fast.models.logistic import model as logistic_model
-
-    rng = np.random.default_rng(9)
-    X = rng.normal(size=(4000, 3)) / 2
-    y = (rng.random(4000) < expit(X @ np.array([2.0, -1.0, 0.0]))).astype(int)
-
-    def fitted(short, far=0.25):
-        def found(curvature, hidden, error, gradient, at, *rest):
-            return at + short, hidden + np.eye(4)
-
-        monkeypatch.setattr(logistic_model, "posterior_given", found)
-        monkeypatch.setattr(logistic_model, "along_logits", lambda curvature, mean, gradient, at, *rest: at)
-        monkeypatch.setattr(Curvature, "of", classmethod(lambda cls, S, *rest: cls(S, S / 2, far)))
-        model = BayesianLogisticRegression(row_norm=2.0, epsilon=1.0, delta=1e-5, n_jobs=1)
-        return model.set_unsafe(test_key=b"s" * 32).fit(X, y)
-
-    short = np.array([0.3, 0.0, -0.2, 0.1])
-    plain, wide, far = fitted(np.zeros(4)), fitted(short), fitted(short, far=1.0)
-    np.testing.assert_array_equal(wide.coef_, plain.coef_)
-    np.testing.assert_allclose(wide.covariance_ - plain.covariance_, 0.75 * np.outer(short, short), atol=1e-12)
-    np.testing.assert_array_equal(far.covariance_, plain.covariance_)
+    assert 0.84 < np.mean(covered) < 0.96
 
 
 def test_coverage_on_simulated_records():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from ...checks import check_number
 from ...data.arrays import dense_array
@@ -20,7 +20,7 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .findings import findings
 from .options import LogisticSettings
-from .posterior import INNER, INNER_WEIGHTS, Weighting
+from .posterior import Path
 from .records import read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
@@ -204,19 +204,16 @@ class CountModel(SandwichModel):
         point[-1] = math.log(mean / self._size) / self._constant
         return point
 
-    def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
-        return CountWeighting(linear, quadratic, math.inf, self._b, start, self._size)
+    def _law(self, path: Path) -> Path:
+        return CountPath(**vars(path) | {"kept": math.inf}, size=self._size)
 
 
 @dataclass(frozen=True)
-class CountWeighting(Weighting):
-    """`Weighting` of counts: none is scaled down, and the logit says how many trials there are."""
+class CountPath(Path):
+    """`Path` of counts: none is scaled down, and the logit says how many trials there are."""
 
     size: float
 
-    def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
-        """See `Weighting.trials`, of r (1 + e^a) trials up to the bound."""
-        logits = a[:, None] + wide * INNER
-        p = expit(logits)
-        trials = np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials)
-        return trials @ INNER_WEIGHTS, (trials * p * (1 - p)) @ INNER_WEIGHTS
+    def trials(self, logits: np.ndarray) -> np.ndarray:
+        """See `Path.trials`: r (1 + e^logit) trials up to the bound."""
+        return np.asarray(np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials))

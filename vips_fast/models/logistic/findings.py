@@ -11,32 +11,73 @@ from typing import Any
 
 import numpy as np
 
+from ..family import SCHEMA
+from .effects import names
+
 #: How much longer than the bound rows are told of; the logit of a rare class; the spread of logits of separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
+#: Share of the usual square of a coefficient that its posterior variance reaches when nothing is known of it.
+_UNKNOWN = 0.5
+#: Columns that a finding names.
+_MOST = 5
+
+
+def unknown(model: Any) -> np.ndarray:
+    """Tell the coefficients of which the releases say nothing: a mask, (d,), or (K, d).
+
+    1/<alpha> is the mean of m_j^2 and its posterior variance over the coefficients: their variance under the prior.
+    """
+    arrays = model._fitted().arrays
+    spread = np.diagonal(arrays["covariance"], axis1=-2, axis2=-1)
+    alpha = arrays["prior"][..., :1] / arrays["prior"][..., 1:]
+    return np.asarray((spread * alpha > _UNKNOWN)[..., : model.n_features_in_])
+
+
+def _of_unknown(model: Any) -> list[str]:
+    """Say in words about which columns nothing is known."""
+    mask = unknown(model)
+    if not model._as_fitted().private or not mask.any():
+        return []
+    named = [name for name, nothing in zip(names(model), mask, strict=True) if nothing]
+    more = ", …" if len(named) > _MOST else ""
+    return [
+        f"effects: the data say nothing about {len(named)} of {len(mask)} at this epsilon, and their intervals are as "
+        f"wide as before ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or fewer columns"
+    ]
 
 
 @np.errstate(all="ignore")
 def findings(model: Any) -> list[str]:
-    """List the problems that releases show, each with its remedy; none if the noise hides them."""
+    """List the problems that releases show, or cannot rule out, each with its remedy."""
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("matrix"), state.get("law")
     weights = model._fitted().arrays["weights"]
-    if matrix is None or law is None or not constant or weights.ndim > 1 or matrix.shape != (len(weights),) * 2:
+    if matrix is None or law is None or weights.ndim > 1 or matrix.shape != (len(weights),) * 2:
         return []
+    found = _of_unknown(model)
+    if not constant:
+        return found
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
     mass = float(matrix[-1, -1]) / constant**2
-    if mass <= _CLEAR * noise / constant**2:
-        return []
-    found, bound = [], float(model._as_fitted().row_norm)
-    square = float(matrix.diagonal()[:-1].sum()) / mass
-    least = square - _CLEAR * noise * math.sqrt(len(weights) - 1) / mass
-    if model._as_fitted().private and least > (_LONGER * bound) ** 2:
-        found.append(
-            f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
-            "coefficients; expected a public bound above that, such as the schema's largest row norm"
-        )
+    shown = mass > _CLEAR * noise / constant**2
+    if model._as_fitted().private:
+        bound = float(model._as_fitted().row_norm)
+        square = float(matrix.diagonal()[:-1].sum()) / mass
+        error, limit = _CLEAR * noise * math.sqrt(len(weights) - 1) / mass, (_LONGER * bound) ** 2
+        if shown and square - error > limit:
+            found.append(
+                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
+                "coefficients; expected a public bound above that, such as the schema's largest row norm"
+            )
+        elif SCHEMA not in model.inputs_ and (not shown or square + error > limit):
+            found.append(
+                f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
+                "coefficients; expected a bound that follows from public facts, such as a schema"
+            )
+    if not shown:
+        return found
     center = float(matrix[-1] @ weights) / constant / mass
     spread = math.sqrt(max(float(weights @ matrix @ weights) / mass - center**2, 0.0))
     if float(model._as_fitted().n_trials) != 1:
@@ -48,6 +89,8 @@ def findings(model: Any) -> list[str]:
         )
     elif abs(center) > _RARE:
         rare = model.classes_[int(center < 0)].item()
+        # That is why nothing is known.
+        found = [text for text in found if not text.startswith("effects: ")]
         found.append(
             f"classes: {rare!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
             "that occur: join it with another, or check its spelling"

@@ -10,7 +10,7 @@ from scipy import linalg
 from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
-from .posterior import Curvature, Weighting, along_logits, posterior_given, second_moment
+from .posterior import Observed, Path, Records, posterior_given, second_moment
 from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
@@ -40,12 +40,14 @@ class LogisticModel(LogisticStatistics):
         self._matrix: np.ndarray | None = None
         self._precision = self._seen = 0.0
         self._spectrum: Spectrum | None = None
+        # What the last step's read-out knows of all steps: a center, and its shares in gradient and matrix.
+        self._path = np.empty((0, self.n_features + 2))
 
     def _averaging(self, offset: float, decay: float | None) -> Schedule:
         if not self._is_by_law():
             return super()._averaging(offset, decay)
-        # The first steps are on their way; the others' noise counts less the more alike their weights are.
-        return Schedule(offset - self._n_steps // 4, 0.7 if decay is None else float(decay))
+        # Early centers are far from any estimate; the other steps count alike.
+        return Schedule(offset - max(2, self._n_steps // 4), 1.0 if decay is None else float(decay))
 
     def _is_by_law(self) -> bool:
         return self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
@@ -63,7 +65,7 @@ class LogisticModel(LogisticStatistics):
         values, noise = release.values, release.noise_sd * self._n
         fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
         exact = self._noise_free and self._fraction == 1
-        rate = 1.0 if exact or self.step == 0 else self._rate.rate(self.step)
+        rate = rate_of_matrix = 1.0 if exact or self.step == 0 else self._rate.rate(self.step)
         self._gradient += rate * (fresh - self._gradient)
         self._at += rate * ((np.zeros(self.n_features) if self.center() is None else self.point) - self._at)
         self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
@@ -72,60 +74,44 @@ class LogisticModel(LogisticStatistics):
             mean, covariance, point = self._exact(self._unpack(values) * (self._n * quadratic))
         else:
             if math.isfinite(quadratic):
-                self._average_matrix(self._unpack(values), self._n * quadratic, noise * quadratic / self._ratio, rate)
+                sd = noise * quadratic / self._ratio
+                rate_of_matrix = self._average_matrix(self._unpack(values), self._n * quadratic, sd, rate)
+            else:
+                rate_of_matrix = 0.0
             ratio = 1.0
             if self.options.noise_aware and self.step > 0:
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
-        if self._is_by_law() and self._last() and self.step > 0:
-            mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
+        if self._is_by_law():
+            self._path[:, -2:] *= 1 - rate, 1 - rate_of_matrix
+            self._path = np.vstack([self._path, [*self.point, rate, rate_of_matrix]])
+            if self._last() and self.step > 0:
+                mean, covariance = self._final(mean, self._unpack(values) * (self._n * quadratic) if exact else None)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
-    def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
-        """Describe the weights of records; ``start`` is the first step's share."""
-        return Weighting(linear, quadratic, self.lattice.clip_norm if self.private else math.inf, self._b, start)
-
-    def _curvature_at(self, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, weighting: Weighting) -> Curvature:
-        """Compute the curvature, and the gradient's variance, at a posterior."""
-        return Curvature.of(S, mean, covariance, self._constant, self._n, weighting)
-
-    def _final(
-        self, mean: np.ndarray, linear: float, quadratic: float, noise: float, exact: bool, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute q(m) of the last step from the laws of noise and logits: `vips_fast.models.logistic.posterior`.
-
-        ``mean`` comes from `_read_out`; only its length changes.
-        """
-        later = self._n * self.lattices[1].scale_quadratic
-        if exact:
-            matrix, sd, start = self._unpack(values) * later, 0.0, 0.0
-        else:
-            assert self._matrix is not None
-            matrix, sd = self._matrix, self._noise_of(self._precision)
-            # The first centre knows only the share of successes: the second step is the first one's like.
-            early = 2 if self._constant else 1
-            if sd > 0:
-                told = [(noise * one.scale_quadratic / self._ratio) ** -2 for one in self.lattices]
-                start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
-            else:
-                start = math.prod(1 - self._rate.rate(t) for t in range(early, self.step + 1))
-        S, _ = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
-        weighting = self._weighting(linear, quadratic, start)
-        released = self._gradient, self._at, self._variance, self._sampling
-        curvature = self._curvature_at(S, self._mean, self._covariance, weighting)
-        mean = along_logits(curvature, mean, *released, self._alpha)
-        # The mean is cautious: it moves by the largest curvature there could be. The posterior takes the likeliest one
-        # at this mean, in two rounds since its own width enters. The distance that caution keeps is an error too, as
-        # far as the local curvature can tell.
+    def _final(self, mean: np.ndarray, exact: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Compute q(m) of the last step from the laws of noise and records: `vips_fast.models.logistic.posterior`."""
+        matrix, sd = self._matrix if exact is None else exact, self._noise_of(self._precision)
+        assert matrix is not None
         S, hidden = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
-        middle, covariance, way = mean, self._covariance, mean - self._at
-        for _ in range(2):
-            curvature = self._curvature_at(S, mean, covariance, weighting)
-            error = np.outer(way, way) + covariance
-            middle, covariance = posterior_given(curvature, hidden, error, *released, self._prior)
-        short = middle - mean
-        return mean, covariance + (1 - curvature.far) * np.outer(short, short)
+        used = self._path[:, -2:].any(axis=1)
+        *points, gradient, shares = self._path[used].T
+        scales = np.array([self.lattices[min(t, 1)][2:4] for t in range(len(self._path))])[used]
+        steps = np.array(points).T, gradient, shares, scales[:, 0], scales[:, 1]
+        path = self._law(Path(*steps, self.lattice.clip_norm if self.private else math.inf, self._b))
+        records = Records.of(S, path, self._constant, self._n)
+        prior = float(self.options.prior_shape), float(self.options.prior_rate)
+        observed = Observed(records, path, self._gradient, self._variance, self._sampling, hidden, mean, self._labels)
+        return posterior_given(observed, prior, mean)
+
+    def _law(self, path: Path) -> Path:
+        """Describe the weights and trials of records on the steps' way."""
+        return path
+
+    def _labels(self, expected: np.ndarray) -> np.ndarray:
+        """Correct the expected variance of the labels' sum, (d, d), by what was released of it."""
+        return expected
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the read-out and the Newton step come to if all records are in and there is no noise."""
@@ -137,15 +123,21 @@ class LogisticModel(LogisticStatistics):
         covariance = inverse(curvature)
         return covariance @ right, covariance, self.point + covariance @ (self._gradient - self._alpha * self.point)
 
-    def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> None:
-        """Average of the noised s2, each weighted by its precision, and its spectrum."""
+    def _set_point(self, point: np.ndarray) -> None:
+        super()._set_point(point)
+        if self.step and self._is_by_law():
+            # At the center itself, s1 is the gradient of the likelihood.
+            self.moment = np.outer(point, point)
+
+    def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> float:
+        """Average the noised s2, each weighted by its precision, and take the spectrum; returns the weight."""
         fresh *= scale
         total = 0.0
         if sd > 0:
             total = self._precision + sd**-2
             rate = sd**-2 / total
         if self._matrix is None:
-            self._matrix = fresh
+            self._matrix, rate = fresh, 1.0
         else:
             fresh -= self._matrix
             fresh *= rate
@@ -156,6 +148,7 @@ class LogisticModel(LogisticStatistics):
             # Above that dimension only when the noise has fallen by 5 %.
             self._seen = total
             self._spectrum = Spectrum(self._matrix, self._noise_of(total))
+        return rate
 
     @staticmethod
     def _noise_of(precision: float) -> float:
@@ -262,7 +255,7 @@ class LogisticModel(LogisticStatistics):
         matrix = np.empty((0, 0)) if self._matrix is None else self._matrix.copy()
         law = np.array([self._variance, self._sampling, self._precision, self._seen])
         spectrum = empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state()
-        return {**super().state(), "matrix": matrix, "law": law, **spectrum}
+        return {**super().state(), "matrix": matrix, "law": law, "path": self._path.copy(), **spectrum}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         d = self.n_features
@@ -271,7 +264,11 @@ class LogisticModel(LogisticStatistics):
             raise ValueError(f"state: 'matrix' has shape {matrix.shape}, expected ({d}, {d})")
         if (law < 0).any():
             raise ValueError("state: 'law' is out of its range")
+        path = array_of(state, "path")
+        if path.ndim != 2 or path.shape[1] != d + 2:
+            raise ValueError(f"state: 'path' has shape {path.shape}, expected (steps, {d + 2})")
         super().restore(state)
+        self._path = path
         self._variance, self._sampling, self._precision, self._seen = law.tolist()
         self._matrix = self._spectrum = None
         if matrix.size:

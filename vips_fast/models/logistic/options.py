@@ -49,8 +49,8 @@ class LogisticOptions:
         noise can hide. Not used with covariance="spherical".
     learning_decay, learning_offset : float or None, float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
-        noise-aware posterior of two classes counts t from a quarter of the steps on. None for kappa is 0.7 there, and
-        0.5 elsewhere.
+        noise-aware posterior of two classes leaves out the first quarter of the steps, two at least, and None for kappa
+        is 1 there: the other steps count alike. Elsewhere it is 0.5.
     measure_gain : bool or None
         Whether the last step of a private `fit` measures the finished regression in place of improving it, so that
         ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None

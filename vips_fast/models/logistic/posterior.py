@@ -1,41 +1,39 @@
 """The posterior of the coefficients given noised statistics whose law is known: the read-out of the last step.
 
-Everything here is post-processing of released numbers: it costs no privacy. What was released says
+Everything here is post-processing of released numbers: it costs no privacy. In step t, around the center a_t, a record
+x with the label y contributes (y - b/2 - <xi> x . a_t) x and <xi> x x^T, both times the weight w of its clip, which
+depends on x . a_t and |x|. Averages over the steps were released, with noise of known law:
 
-    gradient = H (m - at) + N(0, v I + J),    matrix = S + noise of known law,
+    gradient = sum over steps and records of w (y - b/2 - <xi> x . a_t) x + noise,    matrix = S + noise.
 
-with S = sum of w <xi> x x^T over the records, their weights w being those of the clip, and three things that are not
-released and follow from what is:
+Given coefficients m, the expected value of y - b/2 is b tanh(x . m / 2) / 2. Its sum is no linear function of m, and
+the centers of early steps are far from m. So the expected gradient is computed for the steps as they were (`Path`),
+with records of a normal law whose second moments give S (`Records`). `second_moment` estimates S from the matrix.
 
-- H = sum of w p (1 - p) x x^T, the curvature of the weighted likelihood, and J = sum of w^2 p (1 - p) x x^T, the
-  variance of the labels in the gradient (the "sandwich" of Huber 1967): `Curvature`.
-- S itself, of which the noise hides a part: `second_moment`.
-- alpha, the precision of the prior, whose q(alpha) is a Gamma distribution.
-
-`posterior_given` integrates over alpha and the error of H, as Bernstein & Sheldon (2019) do by sampling for linear
-regression, where H is the matrix itself.
+`posterior_given` linearizes statistically (Garcia-Fernandez et al. 2015): the expected gradient and the curvature are
+averages over the posterior itself, whose width smooths them. It integrates over the error of S, as Bernstein & Sheldon
+(2019) do by sampling for linear regression, and over alpha, the precision of the prior.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, gammaincinv
+from scipy.special import expit
 
 from ...data.types import Vector
 from ...kernels.logistic import pg_mean
-from .spectrum import NODES, WEIGHTS
 
-#: Nodes of alpha's distribution, at quantiles.
-_ALPHA_NODES = 7
-#: Nodes and weights of the posterior's own spread of a logit.
-INNER, INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
-INNER_WEIGHTS = INNER_WEIGHTS / INNER_WEIGHTS.sum()
 #: Standard deviations of the noise from which a positive value is taken as it is seen.
 _AS_SEEN = 300.0
-#: Square of the posterior's spread over the logits' beyond which the mean does not trust the curvature.
-_FAR = 0.05
+#: Nodes of a standard normal, and the weights that give the means of f, f z and f z^2: (nodes, 3).
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_WEIGHTS = (_WEIGHTS / _WEIGHTS.sum()) * _NODES ** np.arange(3)[:, None]
+_WEIGHTS = _WEIGHTS.T
+#: Standard deviations of a logit under the prior, and the logarithms of their weights: around 2, by a factor of 2.
+_PRIOR_LOGITS = np.geomspace(2.0, 8.0, 5)
+_PRIOR_WEIGHTS = -0.5 * np.log2(_PRIOR_LOGITS / 2) ** 2
 
 
 def second_moment(
@@ -120,184 +118,228 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
 
 
 @dataclass(frozen=True)
-class Weighting:
-    """How a record was weighted in the last step, as far as its logit a and its length say it.
+class Path:
+    """Centers of the steps, and how much each step counts in the averages.
 
-    ``scale_linear``, ``scale_quadratic`` and ``kept`` are those of `LogisticStatistics`, ``kept`` infinite where no
-    record is scaled down; ``start`` is the share in S of the first step, whose <xi> is b/4 and whose weights are 1.
+    ``points`` is (t, d); ``gradient`` and ``matrix``, (t,), are the shares of the steps in the two averages. The
+    scales, (t,), and ``kept`` are those of `LogisticStatistics`, ``kept`` infinite if no record is scaled down.
     """
 
-    scale_linear: float
-    scale_quadratic: float
+    points: np.ndarray
+    gradient: np.ndarray
+    matrix: np.ndarray
+    scale_linear: np.ndarray
+    scale_quadratic: np.ndarray
     kept: float
     n_trials: float
-    start: float
 
-    def of(self, size: np.ndarray, xi: np.ndarray, length: float) -> np.ndarray:
-        """Weights of records of this length whose residual may be as large as ``size``."""
-        norms = np.hypot(size * (length / self.scale_linear), xi * (length * length / self.scale_quadratic))
-        return np.minimum(1.0, self.kept / np.maximum(norms, 1e-300))
+    def trials(self, logits: np.ndarray) -> np.ndarray | float:
+        """Give the expected trials of records with these logits."""
+        return self.n_trials
 
-    def trials(self, a: np.ndarray, wide: float) -> tuple[Any, Any]:
-        """Average the trials, and trials p (1 - p), over logits N(a, wide^2)."""
-        p = expit(a[:, None] + wide * INNER)
-        return self.n_trials, self.n_trials * ((p * (1 - p)) @ INNER_WEIGHTS)
+    def weighted(self, logits: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
+        """Compute <xi> of a trial and the clip's weight, for records of this length.
+
+        ``logits``, (t, nodes), are x . a_t.
+        """
+        b, xi = self.trials(logits), pg_mean(logits)
+        linear, quadratic = length / self.scale_linear[:, None], length**2 / self.scale_quadratic[:, None]
+        norms = np.hypot(b * (0.5 + xi * np.abs(logits)) * linear, b * xi * quadratic)
+        return xi, self._weight(norms, linear, quadratic)
+
+    def _weight(self, norms: np.ndarray, linear: np.ndarray, quadratic: np.ndarray) -> np.ndarray:
+        return np.asarray(np.minimum(1.0, self.kept / np.maximum(norms, 1e-300)))
+
+    def of_gradient(self) -> "Path":
+        """Leave out the steps that do not count in the gradient."""
+        used = self.gradient > 0
+        names = ("points", "gradient", "matrix", "scale_linear", "scale_quadratic")
+        return replace(self, **{name: getattr(self, name)[used] for name in names})
 
 
 @dataclass(frozen=True)
-class Curvature:
-    """What follows from S for the likelihood's own curvature, at a posterior N(mean, covariance).
-
-    ``local``, (d, d), is H, averaged over the posterior, and ``labels`` J; ``far``, in [0, 1], says how much of the
-    logits' range the posterior covers.
+class Records:
+    """``n`` records of a normal law: mean, (d,), and covariance, (d, d), which is 0 for the constant.
 
     Notes
     -----
-    The logits a = x . mean of the records are taken to be N(a0, s^2), their spread under the posterior of m to be
-    N(0, c^2), and the rest of x to be a linear function of a and independent of it otherwise. Then every sum f(a) x x^T
-    is, with B = S U for U = (e_c / x_c, mean), e_c being the direction of the constant x_c, and E = U^T S U,
-
-        (F_0 / E_0) (S - B E^-1 B^T) + B E^-1 [[F_0, F_1], [F_1, F_2]] E^-1 B^T,    F_k = sum of f(a) a^k.
-
-    Across the logits H/S is E[w p (1 - p)] / E[w <xi>]; along them both are weighted by a^2, where p (1 - p) is
-    smaller: at s = 2.5 the ratios are 0.73 and 0.34. a0, s and c come from E and tr(covariance S). For f = w <xi> the
-    formula gives S, whatever the law of the logits is.
+    A sum of f(x . a, x . m) x, or of f x x^T, needs the means of f times powers of two standard normals: u, which is x
+    . a standardized, and v, the part of x . m that does not depend on u. Given both, x is mean + u k + v l and a rest
+    that does not depend on them, of the covariance C - k k^T - l l^T.
     """
 
-    local: np.ndarray
-    labels: np.ndarray
-    far: float
+    n: float
+    mean: Vector
+    covariance: np.ndarray
 
     @classmethod
-    def of(
-        cls, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, constant: float, n: float, weighting: Weighting
-    ) -> Self:
-        """From S, positive definite; without a ``constant`` (0) logits have the mean 0, and ``n`` records give S."""
-        size = float(mean @ S @ mean)
-        directions = [mean] if size > 0 else []
-        if constant:
-            first = np.zeros(len(S))
-            first[-1] = 1 / constant
-            directions.insert(0, first)
-            # A mean along the constant alone is no second direction: all logits are the same then.
-            if size > 0 and (first @ S @ mean) ** 2 > (1 - 1e-9) * size * float(first @ S @ first):
-                directions.pop()
-        mass = float(S[-1, -1]) / constant**2 if constant else 0.0
-        first_moment = float(S[-1] @ mean) / constant if constant else 0.0
-        spread, trace = float(np.vdot(covariance, S)), float(np.trace(S))
-        (of_s, of_h, of_j), far = _fit_logits(mass, first_moment, size, spread, trace, n, weighting)
-        unit = (mass or n * of_s[0]) / of_s[0]
-        if not directions:
-            return cls(of_h[0] / of_s[0] * S, of_j[0] / of_s[0] * S, far)
-        U = np.stack(directions, axis=1)
-        B = S @ U
-        half = np.linalg.solve(U.T @ B, B.T)
-        rest = S - B @ half
+    def of(cls, S: np.ndarray, path: Path, constant: float, n: float) -> "Records":
+        """Find the law under which ``path`` gives the matrix S, positive definite.
 
-        def full(f: np.ndarray) -> np.ndarray:
-            inside = np.array([[f[0], f[1]], [f[1], f[2]]])
-            if len(half) < 2:
-                inside = inside[:1, :1] if constant else inside[1:, 1:]
-            result = (f[0] / of_s[0]) * rest + unit * (half.T @ inside @ half)
-            symmetric: np.ndarray = (result + result.T) / 2
-            return symmetric
+        The ``constant`` tells the number of records; without one (0) it is ``n``, and the mean is 0.
+        """
+        total, mean = S * (8 / path.n_trials), np.zeros(len(S))
+        for _ in range(30):
+            if constant:
+                n = float(total[-1, -1]) / constant**2
+                mean = total[-1] / (constant * n)
+            made = cls(n, mean, total / n - np.outer(mean, mean))
+            share, seen = made._matrix_of(path)
+            change = (S - seen) / share
+            total = total + change
+            if np.abs(change).max() <= 1e-8 * np.abs(total).max():
+                break
+        return made
 
-        return cls(full(of_h), full(of_j), far)
+    @property
+    def length(self) -> float:
+        """Root mean square length of a record."""
+        return math.sqrt(max(float(self.mean @ self.mean + np.trace(self.covariance)), 0.0))
+
+    def spread(self, covariance: np.ndarray) -> float:
+        """Mean variance of a logit under this covariance of the coefficients."""
+        return max(float(self.mean @ covariance @ self.mean + np.vdot(covariance, self.covariance)), 0.0)
+
+    def _along(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logits x . a_t at the nodes, (t, nodes), and k, (t, d)."""
+        toward = points @ self.covariance
+        deviation = np.sqrt(np.maximum(np.einsum("td,td->t", points, toward), 1e-12))[:, None]
+        return (points @ self.mean)[:, None] + deviation * _NODES, toward / deviation
+
+    def _sum(self, parts: list[tuple[np.ndarray, np.ndarray]], zeroth: float) -> np.ndarray:
+        """Sum of f x x^T: ``parts`` are pairs of directions whose outer products add to the law's own moments."""
+        result = zeroth * (self.covariance + np.outer(self.mean, self.mean))
+        for left, right in parts:
+            result += left.T @ right
+        symmetric: np.ndarray = (result + result.T) * (0.5 * self.n)
+        return symmetric
+
+    def _matrix_of(self, path: Path) -> tuple[float, np.ndarray]:
+        """Mean of w <xi>, and the matrix that the path gives."""
+        logits, k = self._along(path.points)
+        xi, weight = path.weighted(logits, self.length)
+        f = path.matrix[:, None] * ((weight * path.trials(logits) * xi) @ _WEIGHTS)
+        share = float(f[:, 0].sum())
+        return share, self._sum(
+            [((f[:, 2:] - f[:, :1]) * k, k), (2 * (f[:, 1:2] * k), np.tile(self.mean, (len(k), 1)))], share
+        )
+
+    def expected(self, path: Path, m: Vector, spread: float) -> tuple[Vector, np.ndarray, np.ndarray]:
+        """Compute the expected gradient, its curvature H in m, and the variance J that the labels bring to it.
+
+        They are averages over coefficients around ``m`` under which a logit has the variance ``spread``: of the
+        logistic function of a normal variable, by MacKay's (1992) approximation. J is the sum of w^2 p (1 - p) x x^T,
+        the middle of the "sandwich" of Huber (1967).
+        """
+        path = path.of_gradient()
+        logits, k = self._along(path.points)
+        xi, weight = path.weighted(logits, self.length)
+        toward = self.covariance @ m
+        shared = k @ m
+        own = np.sqrt(np.maximum(m @ toward - shared**2, 1e-12))
+        rest = (toward - shared[:, None] * k) / own[:, None]
+        v = float(self.mean @ m) + shared[:, None, None] * _NODES[:, None] + own[:, None, None] * _NODES
+        smooth = 1 / math.sqrt(1 + math.pi / 8 * spread)
+        p, b = expit(smooth * v), path.trials(v)
+        slope, w = b * smooth * p * (1 - p), weight[:, :, None]
+
+        def moments(f: np.ndarray) -> np.ndarray:
+            """Means of f u^i v^j over the nodes, in the shares of the gradient: (t, 3, 3)."""
+            return np.asarray(path.gradient[:, None, None] * (_WEIGHTS.T @ (f @ _WEIGHTS)))
+
+        def matrix(f: np.ndarray) -> np.ndarray:
+            along = f[:, 1, 0, None] * k + f[:, 0, 1, None] * rest
+            return self._sum(
+                [
+                    ((f[:, 2, 0] - f[:, 0, 0])[:, None] * k, k),
+                    ((f[:, 0, 2] - f[:, 0, 0])[:, None] * rest, rest),
+                    (2 * f[:, 1, 1, None] * k, rest),
+                    (2 * along.sum(axis=0)[None], self.mean[None]),
+                ],
+                float(f[:, 0, 0].sum()),
+            )
+
+        f = moments(w * b * (p - 0.5 - (xi * logits)[:, :, None]))
+        gradient = f[:, 0, 0].sum() * self.mean + f[:, 1, 0] @ k + f[:, 0, 1] @ rest
+        return self.n * gradient, matrix(moments(w * slope)), matrix(moments(w * w * slope))
 
 
-def _fit_logits(
-    mass: float, first: float, second: float, spread: float, trace: float, n: float, weighting: Weighting
-) -> tuple[np.ndarray, float]:
-    """Fit the law of the logits.
+@dataclass(frozen=True)
+class Observed:
+    """What was released of the gradient, with the laws that belong to it.
 
-    Gives, for f = w <xi>, w p (1 - p) and w^2 p (1 - p), the means of f, f a, f a^2; and ``far``. Takes the sums of
-    f, f a, f a^2, f (x^T covariance x) and f |x|^2 for f = w <xi>; a ``mass`` of 0 is unknown.
-    """
-    start = weighting.start
-    total = mass or n * weighting.n_trials / 8
-    center, scale = first / total, 1.0
-    for rounds in range(61):
-        wide = math.sqrt(max(spread, 0.0) / total)
-        a = center + scale * NODES
-        b, slope = weighting.trials(a, wide)
-        xi = pg_mean(np.hypot(a, wide)) * b
-        w = weighting.of(b / 2 + xi * np.abs(a), xi, math.sqrt(trace / total))
-        seen = start * b / 4 + (1 - start) * w * xi
-        powers = WEIGHTS * np.stack([np.ones_like(a), a, a * a])
-        moments = np.stack([powers @ seen, powers @ (w * slope), powers @ (w * w * slope)])
-        if rounds == 60:
-            break
-        # The next law has the first two moments under f that S says.
-        m, target = moments[0] / moments[0, 0], second / total
-        change = first / total - m[1] if mass else 0.0
-        have, want = m[2] - m[1] ** 2 if mass else m[2], target - (first / total) ** 2 if mass else target
-        factor = math.sqrt(max(want, 1e-12) / max(have, 1e-300))
-        if abs(change) + abs(factor - 1) < 1e-10:
-            break
-        center, scale = center + change, min(scale * factor, 30.0)
-        total = mass or n * float(moments[0, 0])
-    return moments, wide**2 / (wide**2 + _FAR * scale**2)
-
-
-def along_logits(
-    curvature: Curvature, mean: Vector, gradient: Vector, at: Vector, variance: float, sampling: float, alpha: float
-) -> Vector:
-    """Scale ``mean``, (d,), by a factor from the averages and the prior.
-
-    All other directions are fixed.
-    Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
-    there it is known best. Where the posterior covers much of the logits' range (`Curvature.far`) the local curvature
-    along them is that of nowhere in particular, a step by its inverse goes too far, and the mean stays.
-    """
-    toward = curvature.local @ mean
-    h, length = float(mean @ toward), float(mean @ mean)
-    noise = variance * length + float(mean @ curvature.labels @ mean) + sampling * h
-    if not (h > 0 and noise > 0):
-        return mean
-    trust = h / noise
-    step = trust * float(mean @ gradient + toward @ (at - mean)) - alpha * length
-    return mean * (1 + (1 - curvature.far) * step / (trust * h + alpha * length))
-
-
-def posterior_given(
-    curvature: Curvature,
-    hidden: np.ndarray,
-    error: np.ndarray,
-    gradient: Vector,
-    at: Vector,
-    variance: float,
-    sampling: float,
-    alpha: tuple[float, float],
-) -> tuple[Vector, np.ndarray]:
-    """Compute the mean and covariance of m given a noised gradient.
-
-    ``variance`` is the noise of an entry of the gradient. ``sampling`` times the curvature is the variance of drawing
-    records. ``hidden``, (d, d), is the second result of `second_moment`. ``error``, (d, d), is the expected (m - at)
-    (m - at)^T so far. ``alpha`` has the shape and rate of q(alpha).
+    ``variance`` is the noise of an entry of the ``gradient``, (d,). ``sampling`` times the curvature is the variance of
+    drawing records. ``labels`` corrects J by releases. ``hidden``, (d, d), is the second result of `second_moment`.
+    ``start``, (d,), is a cautious estimate, which moved as if the curvature were the largest that there could be.
 
     Notes
     -----
-    With H the curvature and D its error, the gradient is H (m - at) + D (m - at) + N(0, v I + J + k H). The entries of
-    D are independent, with the variances h_ij = H_ii H_jj ``hidden``_ij. So D (m - at) is further noise: its
-    covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij elsewhere, E being ``error``. The longer the way from
-    ``at``, the less the gradient says. Given alpha the posterior is normal, and alpha follows q(alpha).
+    With g the expected gradient at m, H its curvature and D the error of H, the gradient is g + D (m - a) + N(0, v I +
+    J + k H), a being the average center. The entries of D are independent, with the variances h_ij = H_ii H_jj
+    ``hidden``_ij. So D (m - a) is further noise: its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
+    elsewhere, E being the posterior mean of (m - a) (m - a)^T. The longer the way from a, the less the gradient
+    says. The mean is s + f K (K + alpha)^-1 (m' - s): s is ``start``, m' the posterior mean without D, K + alpha the
+    precision with it, and f = tr(K (K + alpha)^-1) / d the share of the directions that are known. So the prior shrinks
+    toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
-    shape, rate = alpha
-    alphas = np.maximum(gammaincinv(shape, (np.arange(_ALPHA_NODES) + 0.5) / _ALPHA_NODES) / rate, 1e-300)
-    H, scale = curvature.local, np.diag(curvature.local)
-    law = scale[:, None] * scale * hidden
-    noise = law * error + curvature.labels + sampling * H
-    noise.flat[:: len(H) + 1] = law @ np.diag(error) + np.diag(curvature.labels) + sampling * scale + variance
-    trusted = _solved(noise, H).T
-    precision = trusted @ H
-    values, vectors = np.linalg.eigh((precision + precision.T) / 2)
-    # (d, alphas): variances along the eigenvectors, and means.
-    given = 1 / (np.maximum(values, 0.0)[:, None] + alphas)
-    means = given * (vectors.T @ (trusted @ (gradient + H @ at)))[:, None]
-    mean = means.mean(axis=1)
-    apart = (means - mean[:, None]) / math.sqrt(_ALPHA_NODES)
-    covariance = vectors @ (np.diag(given.mean(axis=1)) + apart @ apart.T) @ vectors.T
-    return vectors @ mean, (covariance + covariance.T) / 2
+
+    records: Records
+    path: Path
+    gradient: Vector
+    variance: float
+    sampling: float
+    hidden: np.ndarray
+    start: Vector
+    labels: Callable[[np.ndarray], np.ndarray] = lambda expected: expected
+
+    def given(self, alpha: float, mean: Vector, covariance: np.ndarray) -> tuple[Vector, np.ndarray, float]:
+        """Find mean and covariance of m given ``alpha``, from those nearby, and the logarithm of alpha's evidence."""
+        d, center = len(mean), self.path.gradient @ self.path.points
+        for step in range(20):
+            expected, H, J = self.records.expected(self.path, mean, self.records.spread(covariance))
+            J = self.labels(J)
+            scale, way = np.diag(H), mean - center
+            law = scale[:, None] * scale * self.hidden
+            error = law * (np.outer(way, way) + covariance)
+            error.flat[:: d + 1] = law @ (way**2 + covariance.diagonal())
+            known = J + self.sampling * H + self.variance * np.eye(d)
+            # Were the curvature known; and as it is.
+            trusted, noise = _solved(known, H).T, known + error
+            sure, precision = ((one + one.T) / 2 + alpha * np.eye(d) for one in (trusted @ H, _solved(noise, H).T @ H))
+            covariance = np.linalg.inv(precision)
+            covariance = (covariance + covariance.T) / 2
+            within = mean + _solved(sure, trusted @ (self.gradient - expected) - alpha * mean) - self.start
+            share = 1 - alpha * float(covariance.trace()) / d
+            change = self.start + share * (within - alpha * (covariance @ within)) - mean
+            # Shorter steps end a cycle; none goes where the logistic function is flat.
+            reach = math.sqrt(self.records.spread(np.outer(change, change)))
+            change *= min(1.0 if step < 5 else 0.6, 2 / max(reach, 1e-300))
+            mean = mean + change
+            if np.abs(change).max() <= 1e-3 * np.sqrt(covariance.diagonal().min()):
+                break
+        off = self.gradient - expected
+        logs = d * math.log(alpha) - np.linalg.slogdet(precision)[1] - np.linalg.slogdet(noise)[1]
+        return mean, covariance, 0.5 * float(logs - off @ _solved(noise, off) - alpha * mean @ mean)
+
+
+def posterior_given(observed: Observed, prior: tuple[float, float], start: Vector) -> tuple[Vector, np.ndarray]:
+    """Compute the mean and covariance of m, alpha having a Gamma ``prior`` of this shape and rate.
+
+    The evidence weighs the values of alpha by which a logit has a standard deviation of 1/2 to 16 under the prior of m.
+    A gradient that says nothing so leaves wide intervals.
+    """
+    alphas = observed.records.length**2 / _PRIOR_LOGITS**2
+    means, inside, evidence = np.empty((len(alphas), len(start))), [], prior[0] * np.log(alphas) - prior[1] * alphas
+    mean, covariance = start, np.zeros((len(start), len(start)))
+    for k, alpha in enumerate(alphas):
+        mean, covariance, own = observed.given(float(alpha), mean, covariance)
+        means[k], evidence[k] = mean, evidence[k] + own + _PRIOR_WEIGHTS[k]
+        inside.append(covariance)
+    weight = np.exp(evidence - evidence.max())
+    weight /= weight.sum()
+    mean = weight @ means
+    apart = np.sqrt(weight)[:, None] * (means - mean)
+    return mean, apart.T @ apart + np.einsum("k,kij->ij", weight, np.array(inside))
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

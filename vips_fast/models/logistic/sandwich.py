@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...engine.result import Public
 from ...kernels.logistic import Rows
 from .model import LogisticModel
 from .options import LogisticSettings
-from .posterior import Curvature, Weighting, shrink
+from .posterior import Path, shrink
 
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
@@ -91,28 +90,25 @@ class SandwichModel(LogisticModel):
             raise ValueError("state: 'squares_law' is out of its range")
         super().restore(state)
 
-    def _weighting(self, linear: float, quadratic: float, start: float) -> Weighting:
-        found = super()._weighting(linear, quadratic, start)
-        return found if self._of_records else UnitWeighting(**vars(found))
+    def _law(self, path: Path) -> Path:
+        return path if self._of_records else UnitPath(**vars(path))
 
-    def _curvature_at(self, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, weighting: Weighting) -> Curvature:
-        curvature = super()._curvature_at(S, mean, covariance, weighting)
-        expected = np.diag(curvature.labels)
-        ratio, noise = self._squares / expected, float(self._squares_law[0]) / expected**2
+    def _labels(self, expected: np.ndarray) -> np.ndarray:
+        own = np.diag(expected)
+        ratio, noise = self._squares / own, float(self._squares_law[0]) / own**2
         if noise.any():
             # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.
             ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
         root = np.sqrt(np.maximum(ratio, _LEAST))
-        return replace(curvature, labels=curvature.labels * np.outer(root, root))
+        return np.asarray(expected * np.outer(root, root))
 
 
-class UnitWeighting(Weighting):
-    """`Weighting` of units longer than the clip, 1 at the logit 0."""
+class UnitPath(Path):
+    """`Path` of units longer than the clip; their weight is 1 at the logit 0."""
 
-    def of(self, size: np.ndarray, xi: np.ndarray, length: float) -> np.ndarray:
-        linear, quadratic = length / self.scale_linear, length * length / self.scale_quadratic
-        first = math.hypot(self.n_trials / 2 * linear, self.n_trials / 4 * quadratic)
-        return first / np.maximum(np.hypot(size * linear, xi * quadratic), 1e-300)
+    def _weight(self, norms: np.ndarray, linear: np.ndarray, quadratic: np.ndarray) -> np.ndarray:
+        first = np.hypot(self.n_trials / 2 * linear, self.n_trials / 4 * quadratic)
+        return np.asarray(first / np.maximum(norms, 1e-300))
 
 
 def unit_sums(block: Rows, starts: np.ndarray, linear: np.ndarray) -> Any:
