@@ -110,7 +110,7 @@ def test_mu_of_one_release(relation):
 
 
 def test_mu_of_one_release_with_words_that_are_used_alike():
-    attained(Neighborly(2, sampling="full"), within)
+    attained(Neighborly(2, n_steps=9, sampling="full"), within)
 
 
 @pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])

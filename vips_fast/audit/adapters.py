@@ -11,6 +11,7 @@ from ..engine.result import Public
 from ..models.clusters import DocumentClusters, PublicVectors
 from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
+from ..models.lda.masses import LONG_HISTOGRAM
 from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression, CountRegression
@@ -71,7 +72,9 @@ class LdaAdapter(Adapter):
 
     @property
     def _each(self) -> int:
-        return -(-(self.settings.get("doc_length") or 500) // self._loudest)
+        # So many words of a document contribute the clip norm to a histogram, too.
+        length = max(self.settings.get("doc_length") or 500, math.ceil(LONG_HISTOGRAM**2))
+        return -(-length // self._loudest)
 
     def adds_up(self) -> bool:
         """Tell whether a single word reaches the clip, without a bound of its own."""

@@ -90,14 +90,16 @@ class ConjugateAdapter(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """Repeat two examples' columns as far as the model takes that."""
         bench, records = Bench(self, relation_of(self)), self._examples()[:2]
-        columns = self.small
+        columns, before = self.small, 0
         while True:
             wider = [(np.resize(x, columns), y) for x, y in records]
             try:
                 size = math.prod(bench.prepare(bench.whole(), wider).model.shape)
             except ValueError:
                 return records
-            records = wider
+            if size == before:  # statistics that do not grow with the columns
+                return records
+            records, before = wider, size
             if size >= entries:
                 return records
             columns *= 2

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma
 
 from ...checks import check_number
-from ...data.types import Array, Cells, Matrix, Vector
+from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 #: Least weight of a state or symbol in the forward pass, so that no sequence has a probability of 0.
@@ -110,10 +110,6 @@ class HiddenMarkovModel(ConjugateEstimator):
                             out[i, k + a * k + b] += forward[t - 1, a] * step * per_move
                     for a in range(k):
                         after[a] = before[a]
-
-    def records(self, X: Any, y: Any = None) -> Cells:
-        """Sequences as rows of symbols; what follows a missing or an unknown symbol is left out."""
-        return super().records(X)
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + self.n_components + self.n_symbols)

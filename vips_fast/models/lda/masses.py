@@ -23,7 +23,7 @@ from .records import word_counts
 from .shrinkage import KnownMasses, frequency_bands
 
 #: The power of word frequencies in the scales; the norm, in scaled units, from which a unit contributes its direction.
-_SCALE, _NORM = 0.25, 8.0
+_SCALE, LONG_HISTOGRAM = 0.25, 8.0
 #: The ridge of topic weights: their relative standard deviation, times the root of the number of topics.
 _RIDGE, _SWEEPS = 1.0, 200
 #: Points of log s, its standard deviation at the start, the words that the start counts as, and rounds of EM.
@@ -50,7 +50,7 @@ def histogram(unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units:
     """
     values = np.sqrt(counts) / scales
     norms = np.sqrt(np.bincount(unit, weights=values * values, minlength=n_units))
-    return np.asarray(values * (clip * _BELOW / np.maximum(norms, _NORM))[unit])
+    return np.asarray(values * (clip * _BELOW / np.maximum(norms, LONG_HISTOGRAM))[unit])
 
 
 class WordHistogram:
@@ -71,7 +71,7 @@ class WordHistogram:
 
     def add(self, release: Release) -> None:
         """Add a release, whose first V entries are a histogram."""
-        factor = _NORM / (self._clip * _BELOW)
+        factor = LONG_HISTOGRAM / (self._clip * _BELOW)
         self._sum += release.units.reshape(-1)[: len(self._sum)] * (release.scale * factor)
         self._variance += (release.noise_sd * factor) ** 2
         self.count += 1
@@ -106,7 +106,7 @@ def clear_words(frequencies: np.ndarray, n_units: float, distinct_words: float, 
     """
     scales = histogram_scales(frequencies)
     held = np.minimum(1.0, distinct_words * frequencies)
-    sums = n_units * held / (scales * max(math.sqrt(float((held / scales**2).sum())), _NORM))
+    sums = n_units * held / (scales * max(math.sqrt(float((held / scales**2).sum())), LONG_HISTOGRAM))
     return int((sums > 2.0 * noise).sum())
 
 
