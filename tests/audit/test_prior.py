@@ -97,7 +97,7 @@ def test_persons():
 
 def unbounded(unit, counts, scales, n_units, clip):
     """A histogram whose long units are not brought to the clip."""
-    return np.sqrt(counts) / scales * (clip / masses._NORM)
+    return np.sqrt(counts) / scales * (clip / masses.LONG_HISTOGRAM)
 
 
 def failed(kind, layers):
