@@ -248,7 +248,7 @@ def test_what_a_file_must_not_say(job, refused, change, message):
         ("\ufffe", "not a TOML file"),
         ("a = " + "[" * 5000, "not a TOML file: "),
         ("a = " + "9" * 5000, "not a TOML file: "),
-        ("[options]\ntopics = 2", "command = nothing: expected one of fit lda, fit blr, fit sbn"),
+        ("[options]\ntopics = 2", "command = nothing: expected one of fit lda, fit blr, fit counts, fit sbn"),
         ('command = "transform"\n[options]', "command = 'transform': expected one of fit lda"),
         ('command = ["fit", "lda"]\n[options]', "expected one of fit lda"),
         ('command = "fit lda"', "options = nothing: expected a table of the options of fit lda"),

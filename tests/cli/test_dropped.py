@@ -119,7 +119,13 @@ def outcome(place, run, name, content, command, invalid):
     steps = () if command[0] == "search" else ("--steps", 2)
     code, _, err = run(*command[:2], place / name, *more, *command[2:], *steps, "--out", folder / "m")
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path != folder / "b")
-    return (code, err, files), budget.spent
+    return (code, told(err), files), budget.spent
+
+
+def told(err):
+    """What is said, but for findings about the noised releases, which differ from run to run."""
+    findings = ("vips-fast: warning: effects: ", "vips-fast: warning: --row-norm ")
+    return "".join(line for line in err.splitlines(keepends=True) if not line.startswith(findings))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0][0]}-{case[0][1]}")
@@ -167,13 +173,15 @@ def test_bad_labels_in_a_file_of_their_own(place, run):
         else:
             argv = [*LDA[:2], "X.npz", *LDA[2:], "--groups", "who.txt"]
         assert run(*argv, *more, f"m{number}")[0] == 2
-        assert run(*argv, *more, f"m{number}", "--invalid", "drop")[::2] == (0, "")
+        code, _, err = run(*argv, *more, f"m{number}", "--invalid", "drop")
+        assert (code, told(err)) == (0, "")
     for number, bad in enumerate(("zq7351", "nan", "", "-1")):
         (place / "y.txt").write_text("1\n" * (N - 1) + f"{bad}\n")
         argv = ["fit", "blr", "x.npy", "--labels", "y.txt", "--trials", 2, "--row-norm", 4]
         code, _, err = run(*argv, *more, f"t{number}")
         assert code == 2 and SECRET not in err
-        assert run(*argv, *more, f"t{number}", "--invalid", "drop")[::2] == (0, "")
+        code, _, err = run(*argv, *more, f"t{number}", "--invalid", "drop")
+        assert (code, told(err)) == (0, "")
 
 
 def test_bad_images(place, run):
@@ -207,4 +215,4 @@ def test_bad_records_in_shards(place, run, kind):
         fit = ("fit", "blr") if kind == "rows" else LDA
         more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--steps", 2, "--sampling", "full"]
         code, _, err = run(*fit[:2], argv[2], *fit[2:], *more, "--invalid", "drop", "--out", f"m{number}")
-        assert (code, err) == (0, "")
+        assert (code, told(err)) == (0, "")

@@ -103,7 +103,7 @@ def test_counts_and_the_papers_form(run, rows):
         (["--labels", "y.npy", "--names", "y.txt"], "3000 names; expected 2"),
         (["--labels", "nothing.npy"], "nothing.npy"),
         (["--labels", "y.npy", "--person", "who"], "--person who: expected with --schema"),
-        (["--labels", "y.txt", "--trials", "3"], "expected numbers with --trials"),
+        (["--labels", "y.txt", "--trials", "3"], "y.txt: expected counts"),
         (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
         (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
         (["--labels", "names.txt"], "y has shape (2,)"),

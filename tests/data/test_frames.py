@@ -97,11 +97,16 @@ def test_partial_fit_holds_the_names_of_the_first_call():
     assert model.feature_names_in_.tolist() == NAMES and model.n_steps_ == 2
 
 
+def of_releases(warning):
+    """Whether a warning is about the noised releases, which differ from fit to fit."""
+    return str(warning.message).startswith(("effects: ", "row_norm"))
+
+
 def test_an_index_that_repeats_is_told():
     X = frame(pandas.DataFrame).set_index(np.arange(100) // 2)
     with pytest.warns(UserWarning, match=r"groups=") as told:
         BayesianLogisticRegression(epsilon=1).fit(X, LABELS)
-    assert [str(w.message) for w in told] == [REPEATS]
+    assert [str(w.message) for w in told if not of_releases(w)] == [REPEATS]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", HopelessWarning)
@@ -116,7 +121,7 @@ def test_a_column_of_persons_that_repeats_is_told(kind):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             BayesianLogisticRegression(epsilon=1).fit(X, LABELS, **how)
-        return [str(w.message) for w in caught]
+        return [str(w.message) for w in caught if not of_releases(w)]
 
     twice, once = np.arange(100.0) // 2, np.arange(100.0)
     assert told(kind({"a": LABELS, "Patient_ID": twice})) == [COLUMN_REPEATS.format("Patient_ID", "repeats")]

@@ -428,7 +428,20 @@ def targets(root):
     add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", "check", root / "schema.toml"])
     add("rows npy", root / "rows.npy", both)
     add("labels npy", root / "labels.npy", both)
-    sbn = ["fit", "sbn", root / "images.idx", "--components", 2, "--epsilon", 4, "--delta", 1e-3, "--steps", 2]
+    sbn = [
+        "fit",
+        "sbn",
+        root / "images.idx",
+        "--components",
+        2,
+        "--epsilon",
+        4,
+        "--delta",
+        1e-3,
+        "--steps",
+        2,
+        "--anyway",
+    ]
     add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
     add(
         "job file",

@@ -79,7 +79,6 @@ _LOGISTIC = {
     "check_estimators_partial_fit_n_features": _CLASSES,
     "check_supervised_y_2d": "a column of labels is refused, not flattened with a warning",
     "check_classifier_not_supporting_multiclass": "our message says how more than two classes are stated",
-    "check_decision_proba_consistency": "probabilities are means over the posterior, whose width differs by row",
 }
 _NETWORK = {
     "check_positive_only_tag_during_fit": _SIGN,

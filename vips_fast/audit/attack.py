@@ -59,16 +59,18 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     sides = _sides(bench)
     # All but the noise is known: the direction follows from the exact sums.
     words = np.zeros(N_RECORDS, dtype=np.uint64)
-    exact = [
-        bench.sums(_whole(bench, records, 1.0, 2), np.arange(len(records)), words[: len(records)]).astype(np.float64)
-        for records in sides
-    ]
-    direction = exact[0] - exact[1]
-    length = float(np.linalg.norm(direction))
-    if length > 0:
-        direction = direction / length
     checks, table = [], []
     for z in MULTIPLIERS:
+        # The noise may decide what the first releases are.
+        runs = [_whole(bench, records, z, sizes.releases) for records in sides]
+        exact = [
+            bench.sums(run, np.arange(len(records)), words[: len(records)]).astype(np.float64)
+            for run, records in zip(runs, sides, strict=True)
+        ]
+        direction = exact[0] - exact[1]
+        length = float(np.linalg.norm(direction))
+        if length > 0:
+            direction = direction / length
         one, other = (_projections(bench, records, z, sizes.releases, direction) for records in sides)
         mu, low, high = mu_interval(one, other, CONFIDENCE_ERROR)
         free = mu_lower_bound(one, other, CONFIDENCE_ERROR)

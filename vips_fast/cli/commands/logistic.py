@@ -58,7 +58,7 @@ def _number(label: str | None, path: str, invalid: str) -> float:
     except ValueError:
         if invalid == "drop":
             return math.nan
-        raise ValueError(f"{path}: expected counts") from None
+        raise ValueError(f"{path}: expected counts, one number on each line") from None
 
 
 def read_new(args: Namespace, model: Any) -> Any:
