@@ -72,7 +72,7 @@ class LdaAdapter(Adapter):
 
     @property
     def _each(self) -> int:
-        # So many words of a document contribute the clip norm to a histogram, too.
+        # A document of this length contributes the clip norm to a histogram, too.
         length = max(self.settings.get("doc_length") or 500, math.ceil(LONG_HISTOGRAM**2))
         return -(-length // self._loudest)
 

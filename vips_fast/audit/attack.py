@@ -61,7 +61,7 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     words = np.zeros(N_RECORDS, dtype=np.uint64)
     checks, table = [], []
     for z in MULTIPLIERS:
-        # The noise may decide what the first releases are.
+        # The kind of the first releases can depend on the noise.
         runs = [_whole(bench, records, z, sizes.releases) for records in sides]
         exact = [
             bench.sums(run, np.arange(len(records)), words[: len(records)]).astype(np.float64)
