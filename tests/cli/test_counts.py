@@ -5,23 +5,12 @@ import csv
 import numpy as np
 import pandas
 import pytest
+from outcomes import SCHEMA as SURVEY
 
 from vips_fast import CountRegression
 from vips_fast.models.logistic import forecast
 
-SCHEMA = """[columns.age]
-kind = "number"
-low = 18
-high = 90
-[columns.sex]
-kind = "binary"
-values = ["woman", "man"]
-[columns.smoker]
-kind = "binary"
-values = ["no", "yes"]
-[columns.visits]
-{bounds}
-"""
+SCHEMA = SURVEY.partition("[columns.region]")[0] + "[columns.visits]\n{bounds}\n"
 NUMBER = 'kind = "number"\nlow = 0\nhigh = 15'
 
 

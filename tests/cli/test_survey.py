@@ -5,50 +5,18 @@ import csv
 import numpy as np
 import pandas
 import pytest
+from outcomes import EFFECTS as TRUTH
+from outcomes import SCHEMA
+from outcomes import survey as drawn
 from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
 from vips_fast.models.logistic import forecast
 
-SCHEMA = """[columns.age]
-kind = "number"
-low = 18
-high = 90
-[columns.sex]
-kind = "binary"
-values = ["woman", "man"]
-[columns.smoker]
-kind = "binary"
-values = ["no", "yes"]
-[columns.region]
-kind = "category"
-values = ["north", "south", "east", "west"]
-reference = "east"
-[columns.state]
-kind = "binary"
-values = ["well", "ill"]
-"""
-#: Log odds of being ill by a change, in the columns' own units.
-TRUTH = {"age": 0.04, "sex=man": 0.2, "smoker=yes": 0.5, "region=north": 0.3, "region=south": 0.6, "region=west": 0.0}
-
 
 def survey(seed, n=6000):
-    rng = np.random.default_rng(seed)
-    table = pandas.DataFrame(
-        {
-            "age": rng.integers(18, 91, n),
-            "sex": rng.choice(["woman", "man"], n),
-            "smoker": rng.choice(["no", "yes"], n, p=[0.7, 0.3]),
-            "region": rng.choice(["north", "south", "east", "west"], n),
-        }
-    )
-    logit = 0.04 * (table["age"] - 60) - 0.5
-    for name, effect in list(TRUTH.items())[1:]:
-        column, _, value = name.partition("=")
-        logit = logit + effect * (table[column] == value)
-    table["state"] = np.where(rng.random(n) < 1 / (1 + np.exp(-logit)), "ill", "well")
-    return table
+    return pandas.DataFrame(drawn(seed, n))
 
 
 def fit(folder, table, out="m", *more):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from first_scores import FirstScore, begins
 from priors import documents, prior_of
 from runs import Stop, ends, fail
 
@@ -223,15 +224,7 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 # -- the audit
 
 
-class Begins(LatentDirichletAllocation):
-    """Topics whose first step is the score: it is the step that the layers look at."""
-
-    def _model(self, public, schedule=None):
-        model = super()._model(public, schedule)
-        return MeasuredModel(model, 1, public.n_records) if schedule else model
-
-
-class Judged(LdaAdapter):
+class Judged(FirstScore, LdaAdapter):
     """The step that is a score: of topics with some weight for every word, or of a sharp model."""
 
     def sharp(self, prepared):
@@ -244,20 +237,16 @@ class Judged(LdaAdapter):
             inner.update(Release(step, units, 1e-3, 1e-3))
         model._begin()
 
-    def tight(self, relation):
-        return False
-
-    def adds_up(self):
-        return False
-
-    def canaries(self, *arguments):
-        return None
-
 
 def report_of(layers, kind=Judged, **settings):
     options = LdaOptions(measure_gain=kind is not Judged, max_doc_update_iter=10)
     settings = {"n_components": 2, "options": options, **settings}
-    return audit(kind(settings, Begins if kind is Judged else None), layers=layers, sizes=SIZES, random_state=0)
+    return audit(
+        kind(settings, begins(LatentDirichletAllocation) if kind is Judged else None),
+        layers=layers,
+        sizes=SIZES,
+        random_state=0,
+    )
 
 
 def failed(layers, kind=Judged):

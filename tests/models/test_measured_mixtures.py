@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from first_scores import begins, mutants_are_seen
 
 from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
 from vips_fast.audit import Sizes, audit, conjugate_adapter
-from vips_fast.engine.measured import MeasuredModel
 from vips_fast.models.conjugate.score import ColumnPrediction
 from vips_fast.models.rebuild import verify
 
@@ -66,20 +66,8 @@ def test_the_gain_is_the_same_for_threads_and_from_the_releases(kind, tmp_path):
     assert verify(tmp_path / "m", tmp_path / "t2").ok
 
 
-def begun(kind):
-    """A mixture whose first step is the score: it is the step that the layers look at."""
-
-    class Begins(kind):
-        def _model(self, public, schedule=None):
-            model = super()._model(public, schedule)
-            return MeasuredModel(model, 1, public.n_records) if schedule else model
-
-    Begins.__module__ = kind.__module__
-    return Begins
-
-
 def prepared(kind, **settings):
-    estimator = begun(kind)(3, noise_multiplier=3.0, random_state=0, sampling="full", **settings)
+    estimator = begins(kind)(3, noise_multiplier=3.0, random_state=0, sampling="full", **settings)
     return estimator.prepare(hostile(kind))
 
 
@@ -105,7 +93,7 @@ def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
 @ALL
 @pytest.mark.parametrize("layer", "AB")
 def test_layers(kind, layer):
-    adapter = conjugate_adapter(begun(kind)(2), data(kind, 60))
+    adapter = conjugate_adapter(begins(kind)(2), data(kind, 60))
     adapter.tight = lambda relation: False
     adapter.adds_up = lambda: False
     report = audit(adapter, layers=layer, sizes=SIZES, random_state=0)
@@ -114,15 +102,9 @@ def test_layers(kind, layer):
 
 def test_mutants(monkeypatch):
     def failed(layer):
-        adapter = conjugate_adapter(begun(BernoulliMixture)(2), data(BernoulliMixture, 60))
+        adapter = conjugate_adapter(begins(BernoulliMixture)(2), data(BernoulliMixture, 60))
         adapter.tight, adapter.adds_up = lambda relation: False, lambda: False
         report = audit(adapter, layers=layer, sizes=SIZES, random_state=0)
         return {check.name for each in report.layers for check in each.checks if not check.passed}
 
-    honest = ColumnPrediction.rows
-    with monkeypatch.context() as patch:  # beyond the bound
-        patch.setattr(ColumnPrediction, "rows", lambda self, *a: 40.0 * honest(self, *a))
-        assert any(name.startswith("distance of") for name in failed("A"))
-    with monkeypatch.context() as patch:  # a row that knows the others
-        patch.setattr(ColumnPrediction, "rows", lambda self, b, w, *a: honest(self, b, w, *a) * (1 - 1e-4 * len(w)))
-        assert failed("B")
+    mutants_are_seen(monkeypatch, ColumnPrediction, failed)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from first_scores import FirstScore, begins, mutants_are_seen
 
 from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
 from vips_fast.audit import Sizes, audit
@@ -126,22 +127,10 @@ def test_threads_and_releases_give_the_same(kind, tmp_path):
 # -- the audit
 
 
-def begun(kind):
-    """A network whose first step is the score: it is the step that the layers look at."""
-
-    class Begins(kind):
-        def _model(self, public, schedule=None):
-            model = super()._model(public, schedule)
-            return MeasuredModel(model, 1, public.n_records) if schedule else model
-
-    Begins.__module__ = kind.__module__
-    return Begins
-
-
 def judged(adapter):
     """The step that is a score: of a network with large weights."""
 
-    class Judged(adapter):
+    class Judged(FirstScore, adapter):
         def sharp(self, prepared):
             model = prepared.model
             assert isinstance(model, MeasuredModel) and model.shape == (4,)
@@ -150,15 +139,6 @@ def judged(adapter):
                 one._derive()
             model._begin()
 
-        def tight(self, relation):
-            return False
-
-        def adds_up(self):
-            return False
-
-        def canaries(self, *arguments):
-            return None
-
     return Judged
 
 
@@ -166,7 +146,7 @@ def report_of(layers, kind=SigmoidBeliefNetwork):
     adapter = judged(SbnAdapter if kind is SigmoidBeliefNetwork else ClassesAdapter)
     own = {} if kind is SigmoidBeliefNetwork else {"classes": [0, 1]}
     settings = {"n_components": 2, "options": NetworkOptions(measure_gain=False), **own}
-    return audit(adapter(settings, begun(kind)), layers=layers, sizes=SIZES, random_state=0)
+    return audit(adapter(settings, begins(kind)), layers=layers, sizes=SIZES, random_state=0)
 
 
 def failed(layers):
@@ -181,10 +161,4 @@ def test_layers(kind, layer):
 
 
 def test_mutants(monkeypatch):
-    honest = PixelPrediction.rows
-    with monkeypatch.context() as patch:  # beyond the bound
-        patch.setattr(PixelPrediction, "rows", lambda self, *a: 40.0 * honest(self, *a))
-        assert any(name.startswith("distance of") for name in failed("A"))
-    with monkeypatch.context() as patch:  # a unit's row depends on the others
-        patch.setattr(PixelPrediction, "rows", lambda self, b, w, *a: honest(self, b, w, *a) * (1 - 1e-4 * len(w)))
-        assert failed("B")
+    mutants_are_seen(monkeypatch, PixelPrediction, failed)

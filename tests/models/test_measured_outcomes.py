@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from first_scores import FirstScore, begins, mutants_are_seen
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.audit import Sizes, audit
@@ -182,15 +183,7 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
 # -- the audit
 
 
-class Begins(BayesianLogisticRegression):
-    """A regression whose first step is the score: it is the step that the layers look at."""
-
-    def _model(self, public, schedule=None):
-        model = super()._model(public, schedule)
-        return MeasuredModel(model, 1, public.n_records) if schedule else model
-
-
-class Judged(LogisticAdapter):
+class Judged(FirstScore, LogisticAdapter):
     """The step that is a score: of coefficients that tell records apart."""
 
     def sharp(self, prepared):
@@ -201,19 +194,13 @@ class Judged(LogisticAdapter):
             one._covariance = 0.5 * np.eye(one.n_features)
         model._begin()
 
-    def tight(self, relation):
-        return False
-
-    def adds_up(self):
-        return False
-
-    def canaries(self, *arguments):
-        return None
-
 
 def report_of(layers, kind=Judged, **settings):
     options = LogisticOptions(measure_gain=kind is not Judged)
-    adapter = kind({"classes": [0, 1], "options": options, **settings}, Begins if kind is Judged else None)
+    adapter = kind(
+        {"classes": [0, 1], "options": options, **settings},
+        begins(BayesianLogisticRegression) if kind is Judged else None,
+    )
     return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
 
 
@@ -231,10 +218,4 @@ def test_layers(layer, kind):
 
 
 def test_mutants(monkeypatch):
-    honest = OutcomePrediction.rows
-    with monkeypatch.context() as patch:  # beyond the bound
-        patch.setattr(OutcomePrediction, "rows", lambda self, *a: 40.0 * honest(self, *a))
-        assert any(name.startswith("distance of") for name in failed("A"))
-    with monkeypatch.context() as patch:  # a unit's row depends on the others
-        patch.setattr(OutcomePrediction, "rows", lambda self, b, w, *a: honest(self, b, w, *a) * (1 - 1e-4 * len(w)))
-        assert failed("B")
+    mutants_are_seen(monkeypatch, OutcomePrediction, failed)

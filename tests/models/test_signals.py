@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from vips_fast import BernoulliMixture, ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork, VectorMixture
 from vips_fast.data import read_idx
@@ -16,13 +17,14 @@ MNIST = Path(os.environ.get("VIPS_FAST_DATA", "../shared/data")) / "mnist"
 
 
 def digits():
-    pixels = pytest.importorskip("sklearn.datasets").load_digits().data
+    pixels = load_digits().data
     return (pixels > 7).astype(np.uint8)[np.random.default_rng(0).permutation(len(pixels))]
 
 
 def mnist():
     files = sorted(MNIST.glob("*train*images*")) if MNIST.exists() else []
     if not files:
+        # The images are data of others, and not part of the repository; the digits above ship in scikit-learn.
         pytest.skip(f"no images in {MNIST}; VIPS_FAST_DATA names their folder")
     images = read_idx(files[0])[:13_000].reshape(13_000, -1)
     return (images > 127).astype(np.uint8)

@@ -257,7 +257,8 @@ def test_bad_input_is_refused_before_anything_is_spent(by, X, y, message):
 
 
 def test_topics_have_the_names_of_the_fit_in_every_form(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     X, y, _ = documents(4000, k=2)
     inputs = {"columns.txt": "parking, cars\nnoise\n"}
     model = TopicTables(BY, epsilon=4.0).fit(X, y, inputs=inputs)

@@ -75,7 +75,9 @@ class MeasuredModel(Model):
         """Prepare the next step."""
         self._step = None
         if self._done == self._n_steps - 1:
-            self._step = ScoreStep(self.model.gain_score(), self._bound, self._n_records)
+            score = self.model.gain_score()
+            assert score is not None, "the planner measures models that have a score"
+            self._step = ScoreStep(score, self._bound, self._n_records)
         self.shape = self.model.shape if self._step is None else (self._step.score.cells,)
 
     def contributor(self) -> Self:

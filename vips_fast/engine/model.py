@@ -115,12 +115,9 @@ class Model(ABC):
         """Whether `gain_score` makes a score."""
         return False
 
-    def gain_score(self) -> "GainScore":
-        """Make the finished model's score, with one candidate, from released parameters only.
-
-        It is called of models that have a score.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define gain_score")
+    def gain_score(self) -> "GainScore | None":
+        """Make the finished model's score, with one candidate, from released parameters only; None without one."""
+        return None
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

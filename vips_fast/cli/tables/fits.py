@@ -169,6 +169,8 @@ LDA = _fit(
     ),
 )
 
+ROW_NORM = setting("--row-norm", "bound for the scale of rows, public; default: the schema's, or 1", POSITIVE)
+
 BLR = _fit(
     "blr",
     "a logistic regression and write it to a folder",
@@ -178,7 +180,7 @@ BLR = _fit(
     Option("--label", "of a table: the column of labels or counts", metavar="COLUMN"),
     NAMES,
     privacy=(
-        setting("--row-norm", "bound for the scale of rows, public; default: the schema's, or 1", POSITIVE),
+        ROW_NORM,
         setting(
             "--classes",
             "the labels, public; default: the schema's, or the data's, taken as public",
@@ -212,7 +214,7 @@ COUNTS = _fit(
     Option("--label", "of a table: the column of counts, a number of the schema", metavar="COLUMN"),
     NAMES,
     privacy=(
-        setting("--row-norm", "bound for the scale of rows, public; default: the schema's, or 1", POSITIVE),
+        ROW_NORM,
         setting("--largest", "larger counts are set to it, public; default: the schema's high, or 20", POSITIVE),
     ),
     more=(

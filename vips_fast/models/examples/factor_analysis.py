@@ -28,46 +28,6 @@ class FactorAnalysis(ProbabilisticPCA):
     reached by a record along one column.
     """
 
-    @staticmethod
-    def statistics(records: Any, parameters: Any, out: Any) -> None:
-        project, scale, center = parameters[:3]  # E[z] = project x
-        k, d = project.shape
-        n = len(records)
-        norm, shrink, inverse = np.zeros(n), np.zeros(n), np.zeros(n)
-        latent = np.zeros((k, n))
-        for j in range(d):
-            for i in range(n):
-                records[i, j] -= center[j]
-                norm[i] += records[i, j] * records[i, j]
-        for i in range(n):
-            shrink[i] = scale[0] / max(math.sqrt(norm[i]), scale[0])
-        for j in range(d):
-            for i in range(n):
-                records[i, j] *= shrink[i]
-        for a in range(k):
-            for j in range(d):
-                for i in range(n):
-                    latent[a, i] += project[a, j] * records[i, j]
-            for i in range(n):
-                inverse[i] += latent[a, i] * latent[a, i]
-        for i in range(n):
-            inverse[i] = 1.0 / max(math.sqrt(inverse[i]), scale[1])
-        at = k * d + k * (k + 1) // 2
-        for j in range(d):
-            for i in range(n):
-                records[i, j] /= scale[0]
-                out[i, at + j] = records[i, j] * records[i, j]
-            for a in range(k):
-                for i in range(n):
-                    out[i, j * k + a] = records[i, j] * (latent[a, i] * inverse[i])
-        at = k * d
-        for a in range(k):
-            for b in range(a, k):
-                weight = 1.0 if a == b else math.sqrt(2.0)
-                for i in range(n):
-                    out[i, at] = latent[a, i] * inverse[i] * latent[b, i] * inverse[i] * weight
-                at += 1
-
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * n_columns + self.n_components * (self.n_components + 1) // 2 + n_columns
 

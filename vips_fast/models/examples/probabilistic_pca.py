@@ -81,28 +81,34 @@ class ProbabilisticPCA(ConjugateEstimator):
                 norm[i] += records[i, j] * records[i, j]
         for i in range(n):
             shrink[i] = scale[0] / max(math.sqrt(norm[i]), scale[0])
+        for j in range(d):
+            for i in range(n):
+                records[i, j] *= shrink[i]
         for a in range(k):
             for j in range(d):
                 for i in range(n):
-                    latent[a, i] += project[a, j] * records[i, j] * shrink[i]
+                    latent[a, i] += project[a, j] * records[i, j]
             for i in range(n):
                 inverse[i] += latent[a, i] * latent[a, i]
         for i in range(n):
             inverse[i] = 1.0 / max(math.sqrt(inverse[i]), scale[1])
-            shrink[i] /= scale[0]
+        at = k * d + k * (k + 1) // 2
+        several = out.shape[1] > at + 1  # factor analysis has the square of each column
         for j in range(d):
+            place = at + j if several else at
+            for i in range(n):
+                records[i, j] /= scale[0]
+                out[i, place] += records[i, j] * records[i, j]
             for a in range(k):
                 for i in range(n):
-                    out[i, j * k + a] = records[i, j] * shrink[i] * (latent[a, i] * inverse[i])
-        at = d * k
+                    out[i, j * k + a] = records[i, j] * (latent[a, i] * inverse[i])
+        at = k * d
         for a in range(k):
             for b in range(a, k):
                 weight = 1.0 if a == b else math.sqrt(2.0)
                 for i in range(n):
                     out[i, at] = latent[a, i] * inverse[i] * latent[b, i] * inverse[i] * weight
                 at += 1
-        for i in range(n):
-            out[i, at] = norm[i] * (shrink[i] * shrink[i])
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * n_columns + self.n_components * (self.n_components + 1) // 2 + 1

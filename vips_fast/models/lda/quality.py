@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -42,21 +43,21 @@ class TopicQuality(Transformer):
     """Read-outs of ``components_`` and of public documents."""
 
     @property
+    @abstractmethod
     def components_sd_(self) -> Matrix:
         """Standard deviation that the noise leaves in each entry of ``components_``."""
-        raise NotImplementedError(f"{type(self).__name__} does not define components_sd_")
 
+    @abstractmethod
     def _proportions(self, X: Any) -> Matrix:
         """Topic proportions of documents."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _proportions")
 
+    @abstractmethod
     def _signal(self) -> float:
         """Find the signal of the fit, as the forecast has it."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _signal")
 
+    @abstractmethod
     def _restored(self) -> LdaModel | PriorLdaModel:
         """Restore the model as the last release left it."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _restored")
 
     @property
     def found_gain_(self) -> FoundGain | None:
