@@ -7,6 +7,7 @@ work tells them apart. The figure is the median of the ratios ours / other: of t
 later fits.
 """
 
+import inspect
 import json
 import statistics
 import subprocess
@@ -42,7 +43,9 @@ def serve() -> None:
         from vips_fast import LatentDirichletAllocation
 
         counts = documents()
-        model = LatentDirichletAllocation(10, epsilon=1.0 + 1e-6 * number, n_jobs=1, **json.loads(line))
+        known = inspect.signature(LatentDirichletAllocation).parameters
+        name = "epsilon" if "epsilon" in known else "target_epsilon"  # as older checkouts call it
+        model = LatentDirichletAllocation(10, n_jobs=1, **{name: 1.0 + 1e-6 * number}, **json.loads(line))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nothing can be learned from so few
             start = time.process_time() if number else 0.0
