@@ -13,6 +13,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 if os.name != "posix" or sys.maxsize < 2**32 or sys.byteorder != "little" or sys.version_info < (3, 11):
@@ -58,20 +59,25 @@ class BuildKernels(build_ext):
             )
         include = [str(CSRC), str(CSRC / "include")]
 
-        def compile_all(sources: str, folder: str, macro: str | None, flags: list[str]) -> list[str]:
+        x86 = platform.machine().lower() in ("x86_64", "amd64")
+        tasks = [(name, "common", "VF_HAVE_X86" if x86 else None, []) for name in BUILD["COMMON_SOURCES"]]
+        for isa in ["PORTABLE", *(BUILD["X86_SETS"] if x86 else [])]:
+            flags = BUILD.get(isa, [])
+            tasks += [(name, isa.lower(), f"VF_ISA_{isa}", flags) for name in BUILD["KERNEL_SOURCES"]]
+
+        def compile_one(task: tuple[str, str, str | None, list[str]]) -> list[str]:
+            name, folder, macro, flags = task
             return self.compiler.compile(
-                [f"csrc/{name}" for name in BUILD[sources]],
+                [f"csrc/{name}"],
                 output_dir=str(Path(self.build_temp) / folder),
                 macros=[(macro, "1")] if macro else [],
                 include_dirs=include,
                 extra_postargs=BUILD["FLAGS"] + DEBUG + flags,
             )
 
-        x86 = platform.machine().lower() in ("x86_64", "amd64")
-        objects = compile_all("COMMON_SOURCES", "common", "VF_HAVE_X86" if x86 else None, [])
-        for name in ["PORTABLE", *(BUILD["X86_SETS"] if x86 else [])]:
-            objects += compile_all("KERNEL_SOURCES", name.lower(), f"VF_ISA_{name}", BUILD.get(name, []))
-        ext.extra_objects = objects
+        # The compiler is another process, so threads are enough to run several.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            ext.extra_objects = [one for objects in pool.map(compile_one, tasks) for one in objects]
         super().build_extension(ext)
 
 
