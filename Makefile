@@ -11,9 +11,10 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
 
-# A worker for each core; one that is done takes tests from the other's end.
+# A worker for each core; one that is done takes tests from the other's end. Compiled modules are kept, whatever the
+# environment says: the tests start hundreds of processes, and each would compile the package again.
 test: lint
-	$(BIN)/python -m pytest -n logical --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --dist worksteal
 
 # One form of all sources, sorted imports, types, plain prose.
 lint: $(VENV)/.test
