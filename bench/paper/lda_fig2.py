@@ -33,6 +33,11 @@ def event(size, z):
     return SelfComposedEvent(WithoutReplacementEvent(size, N, GaussianEvent(z, relation="replace_one")), N // size)
 
 
+def printed_options(**changes):
+    """Algorithm 3's constants: step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
+    return LdaOptions(**(dict(learning_decay=0.7, learning_offset=1025.0, length_method="resample") | changes))
+
+
 def noise(method, size, z):
     """The noise multiplier of a method of the paper: strong composition's at the epsilon of the moments accountant."""
     if method != "strong composition":
