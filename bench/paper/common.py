@@ -70,8 +70,13 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
     """
     from scipy.optimize import brentq
 
-    from vips_fast.accounting import GaussianEvent, SelfComposedEvent, WithoutReplacementEvent
-    from vips_fast.accounting import calibrate_noise_multiplier, strong_composition
+    from vips_fast.accounting import (
+        GaussianEvent,
+        SelfComposedEvent,
+        WithoutReplacementEvent,
+        calibrate_noise_multiplier,
+        strong_composition,
+    )
 
     q = size / n
     if step == TIGHT:

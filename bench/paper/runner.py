@@ -3,10 +3,10 @@
     python -m bench.paper                          # the printed ranges and numbers of runs
     python -m bench.paper --scale 10 --only fig2   # the quick form of the figures that have fig2 in their name
 
-A figure is a module of this folder with TITLE, NEEDS, cells(scale), run(cell), report(rows) and draw(rows, folder).
-Each finished cell is a line of out/<scale>/<name>.jsonl and is not run again: delete the file to run its figure anew.
-From these lines come out/<scale>/<name>.csv, the pictures and docs/papers.md. A figure with no line at all keeps the
-section that the page has of it.
+A figure is a module of this folder with TITLE, NEEDS, cells(scale), run(cell), report(rows) and draw(rows, folder); one
+with printed orders has orders(rows). Each finished cell is a line of results/<scale>/<name>.jsonl, which is committed,
+and is not run again: delete the file to run its figure anew. From these lines come docs/papers.md, its pictures and
+out/<scale>/<name>.csv. A figure that was not asked for keeps the section and the pictures that the page has of it.
 """
 
 import argparse
@@ -59,6 +59,7 @@ FIGURES = (
     "slides_table",
 )
 OUT = ROOT / "bench" / "paper" / "out"
+RESULTS = ROOT / "bench" / "paper" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
@@ -80,7 +81,7 @@ def key(cell) -> str:
 
 
 def store(name, scale) -> Path:
-    return OUT / str(scale) / f"{name}.jsonl"
+    return RESULTS / str(scale) / f"{name}.jsonl"
 
 
 def whole_lines(path) -> list[str]:
@@ -114,7 +115,7 @@ def tell_failure(what, error) -> None:
 def run(names, scale, jobs=2) -> list[str]:
     """Run the cells that are not done, `jobs` at once, each in a process; the figures of those that failed."""
     todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
-    (OUT / str(scale)).mkdir(parents=True, exist_ok=True)
+    (RESULTS / str(scale)).mkdir(parents=True, exist_ok=True)
     for name in names:
         lines = whole_lines(store(name, scale))
         store(name, scale).write_text("".join(f"{line}\n" for line in lines))
@@ -157,41 +158,71 @@ def run(names, scale, jobs=2) -> list[str]:
     return failed
 
 
-def section(name, scale) -> str | None:
-    """The Markdown of a figure at the fullest scale that is complete, else at this one; None without a row.
-
-    Its CSV and pictures are written.
-    """
+def fullest(name, scale) -> int:
+    """Return the fullest scale at which all cells of a figure are done, else this one."""
     module = importlib.import_module(name)
-    scales = sorted({scale, *(int(folder.name) for folder in OUT.glob("*"))})
-    scale = next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
+    scales = sorted({scale, *(int(folder.name) for folder in RESULTS.glob("*") if folder.is_dir())})
+    return next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
+
+
+def pictures(name) -> list[str]:
+    """List the file names of the pictures that the page has of a figure."""
+    folder = PAGE.parent / "papers"
+    return sorted(path.name for path in folder.glob(f"{name}*.png") if re.fullmatch(rf"{name}(_\w+)?", path.stem))
+
+
+def section(name, scale) -> str | None:
+    """Write the Markdown of a figure from its rows and its pictures; None without a row."""
+    module = importlib.import_module(name)
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
         return None
-    folder = OUT / str(scale)
+    seconds = sum(row["seconds"] for row in rows)
+    first = f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."
+    try:
+        report = module.report(rows).strip()
+    except Exception as error:
+        # Some of the cells may not be enough for a table; all of them have to be.
+        if len(rows) == cells:
+            raise
+        return f"{first} Too few for the table yet ({type(error).__name__})."
+    return "\n\n".join([first, report, *(f"![{module.TITLE}](papers/{picture})" for picture in pictures(name))])
+
+
+def render(name, scale) -> None:
+    """Write a figure's CSV and pictures, if its rows suffice and matplotlib is there."""
+    rows, folder = rows_of(name, scale), OUT / str(scale)
+    if not rows:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(c for row in rows for c, v in row.items() if not isinstance(v, (list, dict))))
     with open(folder / f"{name}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    seconds = sum(row["seconds"] for row in rows)
-    parts = [f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."]
+    module = importlib.import_module(name)
     try:
-        parts.append(module.report(rows).strip())
-        pictures = module.draw(rows, folder)
-    except ModuleNotFoundError as error:
-        pictures = []
-        parts.append(f"No picture: {error}.")
+        drawn = module.draw(rows, folder)
     except Exception as error:
-        # Some of the cells may not be enough for a table; all of them have to be.
-        if len(rows) == cells:
+        if len(rows) == len(module.cells(scale)) and not isinstance(error, ModuleNotFoundError):
             raise
-        return f"{parts[0]} Too few for the table yet ({type(error).__name__})."
+        print(f"no picture of {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return
     (PAGE.parent / "papers").mkdir(exist_ok=True)
-    for path in pictures:
+    for path in drawn:
         shutil.copyfile(path, PAGE.parent / "papers" / path.name)
-        parts.append(f"![{module.TITLE}](papers/{path.name})")
-    return "\n\n".join(parts)
+
+
+def printed_orders() -> list[tuple[str, str, str, str]]:
+    """List each printed order: its figure, what is printed, how often it holds in the stored rows, and where not."""
+    found = []
+    for name in FIGURES:
+        module = importlib.import_module(name)
+        rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
+        for o in module.orders(rows) if rows else ():
+            of = len(o.holds) + len(o.fails)
+            found.append((f"`{name}`", o.statement, f"{len(o.holds)} of {of}", "; ".join(o.fails) or None))
+    return found
 
 
 def sources() -> dict[str, list]:
@@ -214,18 +245,28 @@ def page(scale, names) -> tuple[str, list[str]]:
             lacking = missing(module.NEEDS)
             why = f": missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)." if lacking else " yet."
             try:
-                body = section(name, scale) or (f"Not run{why}" if body.startswith("Not run") else body)
+                at = fullest(name, scale)
+                if name in names:
+                    render(name, at)
+                body = section(name, at) or (f"Not run{why}" if body.startswith("Not run") else body)
             except Exception as error:
                 body = f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
         overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
+    orders = printed_orders()
+    if orders:
+        found = markdown(("figure", "printed", "holds here", "not at"), orders)
+        overview_text = f"## Printed orders, and where they hold\n\n{found}\n\n## What was run\n\n"
+    else:
+        overview_text = ""
     parts.append("## Statements of the sources, with code and test\n")
     for source, entries in sources().items():
         rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
         parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
-    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts]), failed
+    overview_text += markdown(("figure", "module", "what was run"), overview)
+    return "\n".join([HEAD, overview_text, "", *parts]), failed
 
 
 def main(argv=None) -> int:

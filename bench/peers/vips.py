@@ -1,9 +1,9 @@
 """The VIPS article's Algorithms 5 and 6 letter by letter, and as its authors' public code runs them.
 
-Two forms a model: PRINTED and AUTHORS. Constants that the article does not print (tau_0, kappa, priors, starts) are the
-code's. Topics need no form of their own: `LatentDirichletAllocation.paper` is Algorithm 3, and the authors' code differs
-from it in the noise of strong composition only. Noise is numpy's, and no ledger is kept: for comparisons only, and
-nothing here is private.
+Two forms a model: PRINTED and AUTHORS. Constants that the article does not print (tau_0, kappa, priors, starts) are
+the code's. Topics need no form of their own: `LatentDirichletAllocation.paper` is Algorithm 3, and the authors' code
+differs from it in the noise of strong composition only. Noise is numpy's, and no ledger is kept: for comparisons only,
+and nothing here is private.
 """
 
 from typing import NamedTuple

@@ -31,9 +31,7 @@ def test_topics_are_algorithm_3():
     options = lda_fig2.printed_options(length_method="scale", mean_change_tol=1e-10)
     common_options = dict(n_components=K, n_jobs=1, random_state=0, batch_size=D, doc_length=N, clip=0.1, delta=1e-4)
     fits = [
-        LatentDirichletAllocation.paper(
-            noise_multiplier=1e-9, n_steps=steps, options=options, **common_options
-        ).fit(X)
+        LatentDirichletAllocation.paper(noise_multiplier=1e-9, n_steps=steps, options=options, **common_options).fit(X)
         for steps in (1, 2)
     ]
     before, after = (fit.components_.T for fit in fits)
