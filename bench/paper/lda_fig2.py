@@ -2,8 +2,8 @@
 
 The methods of the article are Algorithm 3 as printed, which is also the authors' code (tests/peers/test_vips.py); they
 differ in the noise of strong composition. They use the sensitivity N/S for replacing a document, which does not hold
-(docs/errata.md): such models are marked NOT PRIVATE and their epsilon is the article's. Ours is the plan's fit with that
-epsilon as its target, proven for replacing a document too.
+(docs/errata.md): such models are marked NOT PRIVATE and their epsilon is the article's. Ours is the plan's fit with
+that epsilon as its target, proven for replacing a document too.
 """
 
 import statistics

@@ -272,8 +272,8 @@ def orders(rows: list[dict]) -> list:
 def report(rows: list[dict]) -> str:
     runs = 1 + max(row["run"] for row in rows)
     tables = "\n\n".join(_tables(rows))
-    return f"""*Printed*, as a picture: at each S and K no privacy is above the moments accountant, and that above strong
-composition.
+    return f"""*Printed*, as a picture: at each S and K no privacy is above the moments accountant, and that above
+strong composition.
 
 *Here*, where it holds:
 
