@@ -1,4 +1,4 @@
-"""VIPS article, Figure 6: Algorithm 5, as printed and as its authors run it, and DPVI on Adult at the same noise."""
+"""VIPS article, Figure 6: both forms of Algorithm 5 beside DPVI on Adult."""
 
 import functools
 import math
@@ -108,7 +108,7 @@ def _mean(rows, method, sigma):
 
 
 def orders(rows: list[dict]) -> list:
-    """The printed order, VIPS above DPVI at every noise, for each form of both."""
+    """Check the printed order, VIPS above DPVI, for each form of both."""
 
     def above(better, worse):
         both = {s: (_mean(rows, better, s), _mean(rows, worse, s)) for s in SIGMAS}

@@ -61,12 +61,12 @@ TIGHT, CLASSICAL = "strong composition, tight step", "strong composition, classi
 
 
 def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_delta=None, mean_share=1.0) -> float:
-    """Noise multiplier at which theorem 3.20 of Dwork & Roth (2014) says ``target``: the article's comparison.
+    """Calibrate noise by strong composition, theorem 3.20 of Dwork & Roth (2014).
 
     A step is a Gaussian on ``size`` of ``n`` records, replacing one. TIGHT takes the exact (ε, δ) of that step and the
-    best share of delta for it. CLASSICAL takes σ = sqrt(2 ln(1.25/δ')) / ε' and the amplification ln(1 + q (e^ε' - 1)),
-    q δ'; δ' is ``step_delta``, or such that half of delta is the theorem's slack. ``mean_share`` is 1/2 in the
-    authors' code for networks, which halves the theorem's last term.
+    best share of delta for it. CLASSICAL takes σ = sqrt(2 ln(1.25/δ')) / ε' and amplifies (ε', δ') to
+    (ln(1 + q (e^ε' - 1)), q δ'). There δ' is ``step_delta``, or leaves half of delta as the theorem's slack.
+    ``mean_share`` is 1/2 in the authors' code for networks, which halves the theorem's last term.
     """
     from scipy.optimize import brentq
 
@@ -98,7 +98,7 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
 
 
 class Order(NamedTuple):
-    """A printed order of two methods: the settings at which it holds here, and those at which it does not."""
+    """A printed order of two methods, with the settings that keep it and those that break it."""
 
     statement: str
     holds: list[str]

@@ -2,7 +2,7 @@
 
 The methods of the article are Algorithm 3 as printed, which is also the authors' code (tests/peers/test_vips.py); they
 differ in the noise of strong composition. They use the sensitivity N/S for replacing a document, which does not hold
-(docs/errata.md): such models are marked NOT PRIVATE and their epsilon is the article's. Ours is the plan's fit with
+(docs/errata.md). Such models are marked NOT PRIVATE, and their epsilon is the article's. Ours is the plan's fit with
 that epsilon as its target, proven for replacing a document too.
 """
 
@@ -42,12 +42,12 @@ def event(size, z):
 
 
 def printed_options(**changes):
-    """Algorithm 3's constants: step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
+    """Make Algorithm 3's options: step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
     return LdaOptions(**(dict(learning_decay=0.7, learning_offset=1025.0, length_method="resample") | changes))
 
 
 def noise(method, size, z) -> float:
-    """The noise multiplier of a method of the paper: strong composition's at the epsilon of the moments accountant."""
+    """Calibrate a method of the paper to the epsilon of the moments accountant."""
     if method not in STRONG:
         return z
     step, each = (CLASSICAL, AUTHORS_STEP_DELTA) if method == AUTHORS else (method, None)
@@ -117,7 +117,7 @@ def run(cell: dict) -> dict:
 
 
 def orders(rows: list[dict]) -> list:
-    """What the article's text says of its picture."""
+    """Check the orders that the article's text states."""
     found = {(r["method"], r["size"], r["sigma"]): r["perplexity"] for r in rows}
     settings = {f"S = {size:,}, σ = {z:g}": (size, z) for size in SIZES for z in NOISES}
 

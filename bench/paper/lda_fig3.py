@@ -35,7 +35,7 @@ class Watched:
         return read_out.perplexity(Y)
 
     def clipped_so_far(self, Y):
-        """The share of documents whose statistics are longer than a tenth of their words."""
+        """Count the share of documents whose statistics exceed a tenth of their words."""
         topics = self.running.result()["components"]
         beta = np.exp(digamma(topics) - digamma(topics.sum(axis=1, keepdims=True)))
         alpha = np.full(len(topics), 1.0 / len(topics))
@@ -77,7 +77,7 @@ def run(cell: dict) -> dict:
 
 
 def orders(rows: list[dict]) -> list:
-    """The order at the end, and what the text says of the steps before."""
+    """Check the printed orders after each step."""
     found = {row["method"]: row["perplexity"] for row in rows}
 
     def below(better, worse):

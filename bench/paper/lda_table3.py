@@ -96,7 +96,7 @@ of ten words in common, both over all {K} topics. Corpus and quick form as in Fi
 
 
 def orders(rows: list[dict]) -> list:
-    """The printed order of the ten words' share."""
+    """Check the printed order of the ten words' share."""
     share = {r["method"]: r["mass"] for r in rows}
     pairs = [("non-private", MA), *((MA, name) for name in STRONG), *((name, NO_CLIP) for name in STRONG)]
     return [

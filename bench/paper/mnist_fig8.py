@@ -1,9 +1,9 @@
 """VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and their images.
 
 Images are binarized above 0. Algorithm 6 is run as printed, as its authors' code runs it (`peers.vips`) and in the
-package's variant (`SigmoidBeliefNetwork.paper`); ours is the defaults of `SigmoidBeliefNetwork`, every image in each
-step, at the printed epsilon. All replace one image. The mean image predicts every test image by the training mean: a
-private model below it has learned nothing.
+package's variant (`SigmoidBeliefNetwork.paper`). Ours is the defaults of `SigmoidBeliefNetwork` at the printed
+epsilon, with every image in each step. All replace one image. The mean image predicts every test image by the training
+mean: a private model below it has learned nothing.
 """
 
 import base64
@@ -60,7 +60,7 @@ PICTURED = dict(components=50, batch=3_200, run=0)
 
 
 def cells(scale: int) -> list[dict]:
-    """List three runs of all pairs, or one of K = 50: baselines at each S with a tenth of the images, S and noise."""
+    """List three runs of all pairs, or one of K = 50 with smaller baselines."""
     found = []
     for run in range(3 if scale == 1 else 1):
         for K in COMPONENTS if scale == 1 else COMPONENTS[:1]:
@@ -100,7 +100,7 @@ def _estimator(method, K, S, n, run):
 
 @functools.cache
 def noise(method, S) -> float:
-    """The noise multiplier of a form of Algorithm 6: 1, or strong composition's at the printed epsilon."""
+    """Calibrate a form of Algorithm 6 to the printed epsilon."""
     setting, (form, how) = SETTING[S], method.split(", ", 1)
     if how == NOT_PRIVATE:
         return 0.0
@@ -113,7 +113,10 @@ def noise(method, S) -> float:
 
 
 def baseline(cell: dict, train, test, drawn) -> dict:
-    """Accuracy of a baseline at the end and after its first steps; at a scale, the same noise an image."""
+    """Measure a baseline at the end and after its first steps.
+
+    At a scale it has fewer images with the same noise an image.
+    """
     form, S, scale = cell["method"].split(", ")[0], cell["batch"], cell["scale"]
     steps, rng = SETTING[S].steps, np.random.default_rng(cell["run"])
     steps = steps if scale == 1 else min(steps, QUICK_STEPS)
@@ -233,12 +236,12 @@ def _printed_accountant(S) -> float:
 
 
 def whole_passes() -> dict:
-    """Accuracies of three whole passes of the package's variant, kept from a full run."""
+    """Read the accuracies of three whole passes of the package's variant."""
     return json.loads((Path(__file__).parent / "results" / "mnist_fig8_variant.json").read_text("utf-8"))
 
 
 def orders(rows: list[dict]) -> list:
-    """The printed orders: no privacy, moments accountant, strong composition, at every S and K."""
+    """Check the printed orders at every S and K."""
 
     def above(better, worse, name="accuracy_all"):
         cases = {}

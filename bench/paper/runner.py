@@ -63,11 +63,16 @@ RESULTS = ROOT / "bench" / "paper" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
-`make paper` (`python -m bench.paper`) makes this page from the runs in `bench/paper`; nobody writes it by hand. Scale 1
-has the printed ranges and numbers of runs, except for the cuts that a section names. Scale 10 is the quick form, about
-a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE**
-if that sensitivity does not hold (`privacy.md`). Seconds are of one core (processor time). They include the reading of
-the data if a cell is the first to need them.
+Each figure and table of the papers beside ours, with two baselines a model: the algorithm *as printed*, and as *the
+authors' code* runs it (`bench/peers/vips.py`). The first table lists every printed order and where it fails here.
+
+- What takes the article's sensitivity and accountant for its ε is **NOT PRIVATE** if that sensitivity does not hold;
+  [errata](errata.md) has each error of the papers. Legends name the neighboring relation; compare curves of one
+  relation only.
+- *Strong composition* is shown with a step's exact (ε, δ) ("tight step") and with the classical σ of a step, as
+  theorem 3.20 of Dwork & Roth has it; the authors' code is the latter with constants of its own.
+- `make paper` (`python -m bench.paper`) makes this page from `bench/paper/results`, and a test compares the two.
+  Scale 1 has the printed ranges and numbers of runs, scale 10 about a tenth of them. Seconds are of one core.
 """
 
 
@@ -159,7 +164,7 @@ def run(names, scale, jobs=2) -> list[str]:
 
 
 def fullest(name, scale) -> int:
-    """Return the fullest scale at which all cells of a figure are done, else this one."""
+    """Find the fullest scale with all cells of a figure done, else return this one."""
     module = importlib.import_module(name)
     scales = sorted({scale, *(int(folder.name) for folder in RESULTS.glob("*") if folder.is_dir())})
     return next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
@@ -214,7 +219,7 @@ def render(name, scale) -> None:
 
 
 def printed_orders() -> list[tuple[str, str, str, str]]:
-    """List each printed order: its figure, what is printed, how often it holds in the stored rows, and where not."""
+    """List the figure, statement, count and failures of each printed order."""
     found = []
     for name in FIGURES:
         module = importlib.import_module(name)
@@ -253,7 +258,10 @@ def page(scale, names) -> tuple[str, list[str]]:
                 body = f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
-        overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
+        first = body.splitlines()[0]
+        if first.startswith("Scale") and not rows_of(name, fullest(name, scale)):
+            first += " Raw results are not stored."
+        overview.append((module.TITLE, f"`{name}`", first))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
     orders = printed_orders()
     if orders:

@@ -93,7 +93,7 @@ def _validated(X, y, settings):
 
 
 def baseline_noise(method, epsilon, n, steps) -> float:
-    """The noise multiplier of a baseline at an epsilon."""
+    """Calibrate a baseline to an epsilon."""
     form, how = BASELINES[method]
     if how == MA:
         return moments_noise(epsilon, steps)
@@ -117,7 +117,7 @@ def _estimator(method, epsilon, steps, X, y):
 
 
 def _scores(method, epsilon, cell, X, y, rows):
-    """Fit one method; the logits of ``rows``, its exact epsilon and its noise multiplier."""
+    """Fit one method; return logits of ``rows``, exact epsilon and noise multiplier."""
     form = BASELINES[method][0] if method in BASELINES else method.split(", ")[0]
     if form not in (vips.PRINTED, vips.AUTHORS):
         model = _estimator(method, epsilon, cell["steps"], X, y).fit(X, y)
@@ -166,7 +166,7 @@ def _mean(rows, method, epsilon):
 
 
 def orders(rows: list[dict]) -> list:
-    """The printed order of the means at each epsilon."""
+    """Check the printed order of the means at each epsilon."""
 
     def above(better, worse):
         return {f"ε = {e:g}": _mean(rows, better, e) > _mean(rows, worse, e) for e in EPSILONS}

@@ -2,13 +2,15 @@
 
 Two forms a model: PRINTED and AUTHORS. Constants that the article does not print (tau_0, kappa, priors, starts) are
 the code's. Topics need no form of their own: `LatentDirichletAllocation.paper` is Algorithm 3, and the authors' code
-differs from it in the noise of strong composition only. Noise is numpy's, and no ledger is kept: for comparisons only,
-and nothing here is private.
+differs from it in the noise of strong composition only. Noise is numpy's and there is no ledger, so nothing here is
+private.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import expit, kve
 
 from vips_fast.kernels import pg_mean
@@ -19,29 +21,29 @@ TAU, KAPPA = 1024.0, 0.7
 NEAR_ZERO, LEAST_EIGENVALUE = 1e-4, 1e-3
 
 
-def rates(form, steps, first=0) -> list[float]:
-    """Weights of the new statistics: (1024 + t)^-0.7; the authors' code replaces everything at the first step."""
+def rates(form: str, steps: int, first: int = 0) -> list[float]:
+    """List the weights (1024 + t)^-0.7 of new statistics; the authors' code begins with 1."""
     found = [(TAU + t) ** -KAPPA for t in range(first, first + steps)]
     return [1.0, *found[1:]] if form == AUTHORS else found
 
 
-def batches(n, size, steps, rng):
-    """Indices of each minibatch, without replacement."""
+def batches(n: int, size: int, steps: int, rng: Generator) -> Iterator[np.ndarray]:
+    """Draw the indices of each minibatch, without replacement."""
     for _ in range(steps):
         yield np.arange(n) if size == n else rng.permutation(n)[:size]
 
 
-def symmetric(sd, K, rng, J=None):
-    """AnalyzeGauss: the upper triangle, with its diagonal, mirrored; J matrices if J is given."""
+def symmetric(sd: float, K: int, rng: Generator, J: int | None = None) -> np.ndarray:
+    """Draw symmetric noise as AnalyzeGauss does; J matrices if J is given."""
     upper = np.triu(rng.normal(0.0, sd, (K, K) if J is None else (J, K, K)))
     return upper + np.swapaxes(np.triu(upper, 1), -1, -2)
 
 
-def repaired(matrices, below, value):
+def repaired(matrices: np.ndarray, below: float, value: float) -> np.ndarray:
     """Set the eigenvalues less than ``below`` to ``value``."""
     w, v = np.linalg.eigh(matrices)
     w = np.where(w < below, value, w).astype(v.dtype)
-    return (v * w[..., None, :]) @ np.swapaxes(v, -1, -2)
+    return np.asarray((v * w[..., None, :]) @ np.swapaxes(v, -1, -2))
 
 
 class Regression(NamedTuple):
@@ -52,23 +54,26 @@ class Regression(NamedTuple):
     alpha: float
 
 
-def regression_start(form, d) -> Regression:
-    """E[m m^T] before the first step: the prior's, or the code's matrix of ones."""
+def regression_start(form: str, d: int) -> Regression:
+    """Start from the prior's E[m m^T], or from the code's matrix of ones."""
     return Regression(np.ones(d), np.zeros((d, d)), 1.0) if form == AUTHORS else Regression(np.zeros(d), np.eye(d), 1.0)
 
 
-def regression_statistics(X, y, q: Regression):
-    """The means of (y - 1/2) x and of <xi> x x^T (Eqs. 47-50)."""
+def regression_statistics(X: np.ndarray, y: np.ndarray, q: Regression) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the means of (y - 1/2) x and of <xi> x x^T (Eqs. 47-50)."""
     moments = q.covariance + np.outer(q.mean, q.mean)
     xi = pg_mean(np.sqrt(np.einsum("ni,ni->n", X @ moments, X)))
     return X.T @ (y - 0.5) / len(X), (X.T * xi) @ X / len(X)
 
 
-def fit_regression(form, X, y, sigma, size, steps, rng) -> Regression:
-    """Algorithm 5 on rows X, (n, d), of norm at most 1 and labels 0 or 1; ``sigma`` 0 is without noise.
+def fit_regression(
+    form: str, X: np.ndarray, y: np.ndarray, sigma: float, size: int, steps: int, rng: Generator
+) -> Regression:
+    """Run Algorithm 5 on rows X, (n, d), and labels 0 or 1.
 
-    As printed: noise for 2/S and 1/(2S) (Eqs. 57, 59); the natural parameters nu + N s, E[alpha] I included, move by
-    rho_t from the prior's. Authors: noise for 1/S and 1/(2S); the first step replaces; q(alpha) moves by rho_t.
+    Rows have a norm of at most 1; ``sigma`` 0 is without noise. As printed there is noise for 2/S and 1/(2S) (Eqs. 57,
+    59), and the natural parameters nu + N s, with E[alpha] I, move by rho_t from the prior's. The authors have noise
+    for 1/S and 1/(2S); their first step replaces, and q(alpha) moves by rho_t.
     """
     n, d = X.shape
     q, shape_rate = regression_start(form, d), np.array([1.0, 1.0])
@@ -90,7 +95,7 @@ def fit_regression(form, X, y, sigma, size, steps, rng) -> Regression:
 
 
 class Network(NamedTuple):
-    """q(W, b, c) of a sigmoid belief network: means, E[w_j w_j^T] of each pixel, variances; prior of the weights."""
+    """q(W, b, c) of a sigmoid belief network, with E[w_j w_j^T] of each pixel."""
 
     W: np.ndarray
     moments: np.ndarray
@@ -102,13 +107,16 @@ class Network(NamedTuple):
 
 
 class Shrinkage:
-    """The three-parameter beta normal prior; as printed q(xi) has the rate E[zeta] without E[phi] (docs/errata.md)."""
+    """The three-parameter beta normal prior of the weights.
 
-    def __init__(self, form, J, K):
+    As printed, q(xi) has the rate E[zeta] without E[phi] (docs/errata.md).
+    """
+
+    def __init__(self, form: str, J: int, K: int):
         self.form, self.precision = form, np.ones((J, K))
         self.xi, self.phi, self.omega = np.full((J, K), 0.5), np.ones(K), 0.5
 
-    def update(self, square) -> None:
+    def update(self, square: np.ndarray) -> None:
         """Take E[w^2] through the four posteriors in turn."""
         J, K = square.shape
         root = np.sqrt(2 * self.xi * square)
@@ -120,35 +128,34 @@ class Shrinkage:
         self.omega = (K + 1) / 2 / (1 + self.phi.sum())
 
 
-def network_start(form, J, K, rng) -> Network:
-    """The authors' start, which the article does not print."""
+def network_start(form: str, J: int, K: int, rng: Generator) -> Network:
+    """Draw the authors' start, which the article does not print."""
     W, c, b = (0.1 * rng.normal(size=shape) for shape in ((J, K), J, K))
     moments = W[:, :, None] * W[:, None, :]
     return Network(W, moments, c, np.zeros(J), b, np.zeros(K), Shrinkage(form, J, K))
 
 
-def pairs(z):
-    """E[z z^T] of independent units, a row each."""
-    return (z[:, :, None] * z[:, None, :] + np.eye(z.shape[1], dtype=z.dtype) * (z * (1 - z))[:, None]).reshape(
-        len(z), -1
-    )
+def pairs(z: np.ndarray) -> np.ndarray:
+    """Compute E[z z^T] of independent units, a row each."""
+    own = np.eye(z.shape[1], dtype=z.dtype) * (z * (1 - z))[:, None]
+    return np.asarray(z[:, :, None] * z[:, None, :] + own).reshape(len(z), -1)
 
 
-def bounded(values, dtype):
-    """Values of a type, within +-1e12: as printed noise lets the parameters grow without end."""
-    return np.clip(values, -1e12, 1e12).astype(dtype)
+def bounded(values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Keep values within +-1e12: as printed, noise lets the parameters grow without end."""
+    return np.asarray(np.clip(values, -1e12, 1e12).astype(dtype))
 
 
-def printed_curvature(z, q: Network):
-    """<xi> of Eq. 67: E[(w_j z + c_j)^2] over q(W), q(c) and q(z), with the covariances of the weights."""
+def printed_curvature(z: np.ndarray, q: Network) -> np.ndarray:
+    """Compute <xi> by Eq. 67, with the covariances of the weights."""
     J, K = q.W.shape
     linear, constant = bounded(2 * q.W.T * q.c, z.dtype), bounded(q.c**2 + q.c_variance, z.dtype)
     square = pairs(z) @ bounded(q.moments.reshape(J, K * K), z.dtype).T + z @ linear + constant
     return pg_mean(np.sqrt(np.maximum(square, 0.0)))
 
 
-def printed_units(y, xi, z, q: Network):
-    """One sweep of Eqs. 69-71 with E[w_jl w_jk] for all pairs: what drops the covariances is another algorithm."""
+def printed_units(y: np.ndarray, xi: np.ndarray, z: np.ndarray, q: Network) -> np.ndarray:
+    """Sweep once over the units by Eqs. 69-71, with E[w_jl w_jk] of all pairs."""
     J, K = q.W.shape
     coupling = (xi @ bounded(q.moments.reshape(J, K * K), xi.dtype)).reshape(len(y), K, K)
     linear = q.b + (y - 0.5 - xi * q.c) @ q.W
@@ -159,8 +166,8 @@ def printed_units(y, xi, z, q: Network):
     return z
 
 
-def authors_units(y, xi, z, q: Network, order):
-    """Their sweep: a unit's square by E[w^2] and other units by their means, without the weights' covariances."""
+def authors_units(y: np.ndarray, xi: np.ndarray, z: np.ndarray, q: Network, order: Iterable[int]) -> np.ndarray:
+    """Sweep once as the code does, without the weights' covariances."""
     square, psi, z = np.diagonal(q.moments, axis1=1, axis2=2), z @ q.W.T + q.c, z.copy()
     own = xi @ square / 2
     for k in order:
@@ -170,16 +177,34 @@ def authors_units(y, xi, z, q: Network, order):
     return z
 
 
-def noisy(value, largest, size, sigma, rng, low=-np.inf, top=np.inf):
-    """Eq. 72: a block over its sensitivity gets noise sqrt(7) sigma and its scale again; the code cuts it then."""
+def noisy(
+    value: np.ndarray,
+    largest: float,
+    size: int,
+    sigma: float,
+    rng: Generator,
+    low: float = -np.inf,
+    top: float = np.inf,
+) -> np.ndarray:
+    """Add the noise of Eq. 72 to a block, and cut it to a range as the code does."""
     if not sigma:
         return value
     return np.clip(value + rng.normal(0.0, np.sqrt(7) * sigma * largest / size, np.shape(value)), low, top)
 
 
-def fit_network(form, Y, K, sigma, size, steps, rng, watch=None) -> Network:
-    """Algorithm 6 on binary rows Y, (n, J); ``watch(step, q)`` sees the parameters after each step."""
+def fit_network(
+    form: str,
+    Y: np.ndarray,
+    K: int,
+    sigma: float,
+    size: int,
+    steps: int,
+    rng: Generator,
+    watch: Callable[[int, Network], None] | None = None,
+) -> Network:
+    """Run Algorithm 6 on binary rows Y, (n, J); ``watch(step, q)`` sees each step."""
     q = network_start(form, Y.shape[1], K, rng)
+    step: Callable[..., Network]
     step = _PrintedNetwork(len(Y), *q.W.shape) if form == PRINTED else _AuthorsNetwork(len(Y), size, q, rng)
     for t, (rate, batch) in enumerate(zip(rates(form, steps, 1), batches(len(Y), size, steps, rng), strict=True)):
         q = step(Y[batch].astype(np.float32), q, sigma, rate, rng)
@@ -189,21 +214,21 @@ def fit_network(form, Y, K, sigma, size, steps, rng, watch=None) -> Network:
 
 
 class _PrintedNetwork:
-    """A step as printed: all blocks of a minibatch, averaged by rho_t from the prior, then appendix 5."""
+    """A step as printed: blocks averaged by rho_t from the prior, then appendix 5."""
 
-    def __init__(self, n, J, K):
+    def __init__(self, n: int, J: int, K: int):
         self.n = n
-        shapes = dict(s1=K, s2=K, s3=J, s4=J, s5=(J, K), s6=(J, K), s7=(J, K, K))
+        shapes: dict[str, Any] = dict(s1=K, s2=K, s3=J, s4=J, s5=(J, K), s6=(J, K), s7=(J, K, K))
         self.average = {name: np.zeros(shape) for name, shape in shapes.items()}
 
-    def __call__(self, y, q, sigma, rate, rng):
+    def __call__(self, y: np.ndarray, q: Network, sigma: float, rate: float, rng: Generator) -> Network:
         for name, value in printed_release(y, q, sigma, rng).items():
             self.average[name] += rate * (value - self.average[name])
         return printed_parameters(self.average, self.n, q)
 
 
-def printed_release(y, q, sigma, rng):
-    """The seven blocks of Eqs. 65-72, noised; s_7 is made positive definite as Section 6.2 does."""
+def printed_release(y: np.ndarray, q: Network, sigma: float, rng: Generator) -> dict[str, np.ndarray]:
+    """Noise the seven blocks of Eqs. 65-72; s_7 is made positive definite as in Section 6.2."""
     size, (J, K) = len(y), q.W.shape
     z = np.tile(expit(q.b).astype(np.float32), (size, 1))
     xi = printed_curvature(z, q).astype(np.float32)
@@ -226,8 +251,8 @@ def printed_release(y, q, sigma, rng):
     )
 
 
-def printed_parameters(s, n, q: Network) -> Network:
-    """Appendix 5, its factor 1/2 in Eq. 88 included; curvatures are kept above 0, of which it says nothing."""
+def printed_parameters(s: dict[str, np.ndarray], n: int, q: Network) -> Network:
+    """Solve appendix 5 with its factor 1/2 in Eq. 88; negative curvatures count as 0."""
     J, K = q.W.shape
     covariance = np.linalg.inv(n * s["s7"] + q.prior.precision[:, :, None] * np.eye(K))
     W = np.einsum("jkl,jl->jk", covariance, n * (s["s6"] - q.c[:, None] * s["s5"]))
@@ -241,13 +266,14 @@ def printed_parameters(s, n, q: Network) -> Network:
 
 
 class _AuthorsNetwork:
-    """A step of their code: hidden units carried over minibatches, cut statistics, diagonal natural parameters."""
+    """A step of their code: hidden units are carried over minibatches, statistics are cut."""
 
-    def __init__(self, n, size, q, rng):
-        self.n, self.natural = n, {}
+    def __init__(self, n: int, size: int, q: Network, rng: Generator):
+        self.n = n
+        self.natural: dict[str, np.ndarray] = {}
         self.z = (expit(q.b) > rng.random((size, len(q.b)))).astype(np.float32)
 
-    def _move(self, name, mean, variance, rate):
+    def _move(self, name: str, mean: np.ndarray, variance: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
         """Move (mean / variance, 1 / variance) by the rate."""
         new = np.array([mean / variance, 1 / variance])
         old = self.natural.get(name, new)
@@ -255,7 +281,7 @@ class _AuthorsNetwork:
         first, second = self.natural[name]
         return first / second, 1 / second
 
-    def __call__(self, y, q, sigma, rate, rng):
+    def __call__(self, y: np.ndarray, q: Network, sigma: float, rate: float, rng: Generator) -> Network:
         size, (J, K) = len(y), q.W.shape
         whole = np.sqrt(J * K)
         xi = pg_mean(np.abs(self.z @ q.W.T + q.c)).astype(np.float32)
@@ -268,7 +294,7 @@ class _AuthorsNetwork:
         if sigma:
             pair = pair + symmetric(np.sqrt(7) * sigma * np.sqrt(J) * K / 4 / size, K, rng, J)
             pair = repaired(np.clip(pair, 0.0, 0.25).astype(np.float32), LEAST_EIGENVALUE, LEAST_EIGENVALUE)
-            # With noise the code has this mean where it needs a sum.
+            # With noise the code takes this mean for a sum.
             cross = cross / size
         right = self.n * (both - 0.5 * units - q.c[:, None] * cross)
         precision = q.prior.precision
@@ -284,12 +310,12 @@ class _AuthorsNetwork:
         return Network(W, moments, c, c_variance, b, b_variance, q.prior)
 
 
-def reconstruct(form, Y, q: Network, rng, sweeps=5):
-    """Probabilities of the pixels given each image's own hidden units: their means, or a draw as in the code."""
+def reconstruct(form: str, Y: np.ndarray, q: Network, rng: Generator, sweeps: int = 5) -> np.ndarray:
+    """Predict pixels from each image's own hidden units: their means, or a draw as in the code."""
     z = np.tile(expit(q.b), (len(Y), 1))
     for _ in range(sweeps):
         if form == PRINTED:
             z = printed_units(Y, printed_curvature(z, q), z, q)
         else:
             z = authors_units(Y, pg_mean(np.abs(z @ q.W.T + q.c)), z, q, range(len(q.b)))
-    return expit((z >= rng.random(z.shape) if form == AUTHORS else z) @ q.W.T + q.c)
+    return np.asarray(expit((z >= rng.random(z.shape) if form == AUTHORS else z) @ q.W.T + q.c))
