@@ -229,7 +229,7 @@ def test_the_polya_gamma_mean_is_that_of_draws(argument):
 
 
 def test_the_topic_figures_say_which_orders_hold(tmp_path):
-    """Rows in which strong composition is above no clipping in one setting of fifteen, and nothing else is amiss."""
+    """Rows in which strong composition is above no clipping in one setting of nine, and nothing else is amiss."""
     rows = []
     level = {"unigram": 9, "non-private": 1, "ours": 2, lda_fig2.MA: 3, lda_fig2.NO_CLIP: 5}
     for cell in lda_fig2.cells(10):
@@ -239,11 +239,11 @@ def test_the_topic_figures_say_which_orders_hold(tmp_path):
         made = dict(epsilon=1 / (1 + cell["sigma"]), tight=0.1, sound=0.2, noise_multiplier=1.0, seconds=1.0)
         rows.append(cell | made | dict(perplexity=value))
     found = {o.statement: o for o in lda_fig2.orders(rows)}
-    assert len(found["moments accountant below strong composition, tight step"].holds) == 15
+    assert len(found["moments accountant below strong composition, tight step"].holds) == 9
     assert found["strong composition, tight step below no clipping"].fails == ["S = 5,000, σ = 2"]
     assert not found["strong composition, classical step below no clipping"].fails
     assert not found["moments accountant: S = 20,000 below S = 10,000"].holds
-    assert "tight step below no clipping: 14 of 15, not at S = 5,000, σ = 2;" in lda_fig2.report(rows)
+    assert "tight step below no clipping: 8 of 9, not at S = 5,000, σ = 2;" in lda_fig2.report(rows)
     assert [path.suffix for path in lda_fig2.draw(rows, tmp_path)] == [".png"]
 
 

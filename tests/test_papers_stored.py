@@ -50,3 +50,28 @@ def test_the_summary_is_made_of_stored_results():
 def fails(name):
     """The orders of a figure that are printed: statement -> settings at which it fails."""
     return {o.statement: o.fails for o in importlib.import_module(name).orders(stored(name))}
+
+
+def test_printed_epsilons():
+    assert fails("epsilon_table") == {
+        "the article's accountant gives the printed digits": ["SBN S=3,200 of 60,000"],
+        "the printed ε covers the sensitivities that hold": [],
+    }
+
+
+def test_figure_4():
+    assert not any(fails("pg_fig4").values())
+
+
+def test_accountants_figure_2():
+    """The order is the printed one at all points; as printed the generic accountant is no bound at most of them."""
+    found = fails("acc_fig2")
+    assert found["generic accountant below moments accountant"] == []
+    assert len(found["the printed generic accountant is at least the exact value"]) == 42
+
+
+def test_accountants_figure_3():
+    assert fails("acc_fig3") == {
+        "the best λ falls as T grows": [],
+        "the printed generic ε is at least the exact ε": ["T = 93,750"],
+    }

@@ -34,7 +34,7 @@ def orders(rows):
     for row in rows:
         name = f"ε = {row['epsilon']:g}" if row["epsilon"] is not None else f"σ = {row['sigma']:g}"
         for values in zip(row["epochs"], row["moments"], row["generic"], row["exact"]):
-            points[f"{name}, {values[0]:g} epochs"] = values[1:]
+            points[f"{name}, epoch {values[0]:g}"] = values[1:]
     return [
         order("generic accountant below moments accountant", {p: g < m for p, (m, g, _) in points.items()}),
         order(

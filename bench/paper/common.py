@@ -104,15 +104,31 @@ class Order(NamedTuple):
     holds: list[str]
     fails: list[str]
 
+    @property
+    def count(self) -> str:
+        """How often it holds."""
+        return f"{len(self.holds)} of {len(self.holds) + len(self.fails)}"
+
+    @property
+    def not_at(self) -> str:
+        """The settings that break it; of more than six the first three."""
+        if len(self.fails) > 6:
+            return "; ".join([*self.fails[:3], f"{len(self.fails) - 3} more"])
+        return "; ".join(self.fails)
+
     def __str__(self) -> str:
-        where = f", not at {'; '.join(self.fails)}" if self.fails else ""
-        return f"{self.statement}: {len(self.holds)} of {len(self.holds) + len(self.fails)}{where}"
+        return f"{self.statement}: {self.count}" + (f", not at {self.not_at}" if self.fails else "")
 
 
 def order(statement, cases) -> Order:
     """Sort the settings of ``cases``, which maps each to whether the order holds, or to None without a run."""
     held = {name: holds for name, holds in cases.items() if holds is not None}
     return Order(statement, [n for n, holds in held.items() if holds], [n for n, holds in held.items() if not holds])
+
+
+def full_run(name) -> dict:
+    """Read the rounded figures of a full run, `results/<name>.json`."""
+    return json.loads((Path(__file__).parent / "results" / f"{name}.json").read_text("utf-8"))
 
 
 def listed(orders) -> str:

@@ -8,7 +8,6 @@ mean: a private model below it has learned nothing.
 
 import base64
 import functools
-import json
 import statistics
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from common import (
     DATA,
     STYLES,
     TIGHT,
+    full_run,
     listed,
     markdown,
     order,
@@ -235,11 +235,6 @@ def _printed_accountant(S) -> float:
     return epsilon(s.event(s.noise_multiplier), DELTA, "wang", bound=s.bound, orders=orders)
 
 
-def whole_passes() -> dict:
-    """Read the accuracies of three whole passes of the package's variant."""
-    return json.loads((Path(__file__).parent / "results" / "mnist_fig8_variant.json").read_text("utf-8"))
-
-
 def orders(rows: list[dict]) -> list:
     """Check the printed orders at every S and K."""
 
@@ -263,7 +258,7 @@ def orders(rows: list[dict]) -> list:
     for step in WATCHED:
         pair = f"{AUTHORS}, {MA}", f"{AUTHORS}, {CLASSICAL}"
         found.append(order(f"{AUTHORS}: the same after {step} steps", above(*pair, f"after {step}")))
-    kept = whole_passes()
+    kept = full_run("mnist_fig8_variant")
     cases = {
         f"K = {K}, S = {S:,}": kept[str(K)][MA][i] > kept[str(K)][CLASSICAL][i]
         for K in COMPONENTS

@@ -225,8 +225,7 @@ def printed_orders() -> list[tuple[str, str, str, str]]:
         module = importlib.import_module(name)
         rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
         for o in module.orders(rows) if rows else ():
-            of = len(o.holds) + len(o.fails)
-            found.append((f"`{name}`", o.statement, f"{len(o.holds)} of {of}", "; ".join(o.fails) or None))
+            found.append((f"`{name}`", o.statement, o.count, o.not_at or None))
     return found
 
 

@@ -43,9 +43,9 @@ METHODS = (*FREE, *REPLACE, ERM, GAUSSIAN_ERM, OURS_ADDED)
 
 
 def cells(scale: int) -> list[dict]:
-    """Plan one run in full, an hour of a core, or four with a tenth of the codes, at the same noise over signal."""
+    """Plan one run in full, an hour of a core, or two with a tenth of the codes, at the same noise over signal."""
     codes, train = 4_146 // scale, round(10_069 / math.sqrt(scale))
-    runs = 1 if scale == 1 else 4
+    runs = 1 if scale == 1 else 2
     return [
         dict(method=method, train=train, codes=codes, steps=STEPS, run=run) for run in range(runs) for method in METHODS
     ]
@@ -227,7 +227,7 @@ printed* is that of its printed sensitivities, which are above those that hold.
 of them; the true probabilities have an AUC of {true:.3f}. The data are simulated, as Stroke is not public; the article
 does not print the number of steps. With rows of norm 1 the spectrum of the noise in the d × d statistic reaches z √d /
 N, where a column's own curvature is far smaller. Private ERM pays for δ = 0 with a perturbation whose length grows as
-d, not √d. The full form has 1 run in place of 5, an hour of a core. The quick form has 4 runs, a tenth of the codes
+d, not √d. The full form has 1 run in place of 5, an hour of a core. The quick form has 2 runs, a tenth of the codes
 and N/√10 patients, so that z √d / N is that of the full form; d / N is then √10 smaller, which favors private ERM."""
 
 
