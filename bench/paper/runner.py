@@ -245,7 +245,7 @@ def page(scale, names) -> tuple[str, list[str]]:
     for name in FIGURES:
         module = importlib.import_module(name)
         body = kept.get(name, "Not run")
-        if name in names or body.startswith("Not run"):
+        if name in names or name not in kept:
             lacking = missing(module.NEEDS)
             why = f": missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)." if lacking else " yet."
             try:
@@ -254,7 +254,7 @@ def page(scale, names) -> tuple[str, list[str]]:
                     render(name, at)
                 body = section(name, at) or (f"Not run{why}" if body.startswith("Not run") else body)
             except Exception as error:
-                body = f"This part could not be made ({type(error).__name__})."
+                body = kept.get(name) or f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
         first = body.splitlines()[0]
@@ -290,11 +290,12 @@ def main(argv=None) -> int:
         parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
     # A whole name means only that figure.
     names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
-    for name in list(names):
+    able = [] if arguments.page else list(names)
+    for name in list(able):
         if lacking := missing(importlib.import_module(name).NEEDS):
             print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)
-            names.remove(name)
-    failed = [] if arguments.page else run(names, arguments.scale, arguments.jobs)
+            able.remove(name)
+    failed = run(able, arguments.scale, arguments.jobs) if able else []
     text, unmade = page(arguments.scale, names)
     PAGE.write_text(text)
     return bool(failed or unmade)
