@@ -68,6 +68,28 @@ def test_one_factor_of_n():
     assert np.abs(gradient(*printed)).max() > 1.0 and abs(printed[0][0]) < 0.2 < 1.0 < right[0][0]
 
 
+def test_regression_sensitivities():
+    """Take the farthest of many pairs of records, and the two pairs that reach the bounds."""
+    rng = np.random.default_rng(4)
+
+    def statistics(x, y, xi):
+        return (y - 0.5) * x, xi * np.outer(x, x)
+
+    def moved(one, other):
+        return [float(np.linalg.norm(a - b)) for a, b in zip(statistics(*one), statistics(*other))]
+
+    def record():
+        x = rng.normal(size=3)
+        return x / np.linalg.norm(x), rng.integers(0, 2), rng.random() / 4
+
+    e, f = np.eye(3)[:2]
+    pairs = [moved(record(), record()) for _ in range(2000)]
+    pairs += [moved((e, 1, 0.25), (e, 0, 0.25)), moved((e, 1, 0.25), (f, 1, 0.25))]
+    largest = np.max(pairs, axis=0)
+    np.testing.assert_allclose(largest, [1.0, math.sqrt(2) / 4])
+    assert np.all(largest < 0.8 * np.array([2.0, 0.5]))
+
+
 def _network(rng, n_visible=4, n_hidden=3):
     return rng.normal(size=(n_visible, n_hidden)), rng.normal(size=n_visible), rng.random(n_visible) / 4
 

@@ -54,6 +54,7 @@ def toys(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(runner, "OUT", tmp_path / "out")
+    monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(runner, "PAGE", tmp_path / "docs" / "papers.md")
 
     def make(**toys):
@@ -82,7 +83,7 @@ def test_a_done_cell_is_not_run_again_and_the_page_comes_out_equal(toys):
     picture = folder / "docs" / "papers" / "toy_one.png"
     drawn = picture.read_bytes()
     # One line is gone and the last is cut off, as by a kill: these two alone are run again.
-    store = folder / "out" / "1" / "toy_one.jsonl"
+    store = folder / "results" / "1" / "toy_one.jsonl"
     lines = store.read_text().splitlines()
     store.write_text("\n".join([*lines[1:3], lines[3][:20]]))
     assert runner.main(["--jobs", "1"]) == 0
@@ -228,17 +229,21 @@ def test_the_polya_gamma_mean_is_that_of_draws(argument):
 
 
 def test_the_topic_figures_say_which_orders_hold(tmp_path):
-    """Rows in which strong composition is above no clipping in one setting of fifteen, and nothing else is amiss."""
+    """Rows in which strong composition is above no clipping in one setting of nine, and nothing else is amiss."""
     rows = []
+    level = {"unigram": 9, "non-private": 1, "ours": 2, lda_fig2.MA: 3, lda_fig2.NO_CLIP: 5}
     for cell in lda_fig2.cells(10):
-        level = {"unigram": 9, "non-private": 1, "ours": 2, "moments accountant": 3, "strong composition": 4}
-        value = 100.0 * level.get(cell["method"], 5)
-        if (cell["method"], cell["size"], cell["sigma"]) == ("strong composition", 5_000, 2.0):
+        value = 100.0 * level.get(cell["method"], 4)
+        if (cell["method"], cell["size"], cell["sigma"]) == (lda_fig2.TIGHT, 5_000, 2.0):
             value = 950.0
-        rows.append(cell | dict(perplexity=value, epsilon=1 / (1 + cell["sigma"]), tight=0.1, sound=0.2, seconds=1.0))
-    text = lda_fig2.report(rows)
-    assert "below strong composition: 15;" in text and "below no clipping: 14;" in text
-    assert 'certain parameter settings": 14; no clipping: 15.' in text
+        made = dict(epsilon=1 / (1 + cell["sigma"]), tight=0.1, sound=0.2, noise_multiplier=1.0, seconds=1.0)
+        rows.append(cell | made | dict(perplexity=value))
+    found = {o.statement: o for o in lda_fig2.orders(rows)}
+    assert len(found["moments accountant below strong composition, tight step"].holds) == 9
+    assert found["strong composition, tight step below no clipping"].fails == ["S = 5,000, σ = 2"]
+    assert not found["strong composition, classical step below no clipping"].fails
+    assert not found["moments accountant: S = 20,000 below S = 10,000"].holds
+    assert "tight step below no clipping: 8 of 9, not at S = 5,000, σ = 2;" in lda_fig2.report(rows)
     assert [path.suffix for path in lda_fig2.draw(rows, tmp_path)] == [".png"]
 
 
@@ -256,15 +261,16 @@ def test_perplexity_after_each_step_and_words_of_a_topic(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "SIZE", 100)
     lda_table3.reference.cache_clear()
     steps = [cell | lda_fig3.run(cell) | dict(seconds=1.0) for cell in lda_fig3.cells(1)]
-    assert [len(row["perplexity"]) for row in steps[:4]] == [4] * 4
+    assert [len(row["perplexity"]) for row in steps[:6]] == [4] * 6
+    assert all(0 <= share <= 1 for row in steps for share in row["clipped"])
     plain = LatentDirichletAllocation.paper(**lda_fig3.paper_options("non-private", 100, 0.0, 1)).fit(X)
     assert steps[0]["last"] == pytest.approx(plain.perplexity(X[:50]), rel=1e-6)
     best = min(steps, key=lambda row: row["last"])
-    assert f"Here at the end: {best['method']} {best['last']:.0f}, " in lda_fig3.report(steps)
+    assert f"*Here*, at the end: {best['method']} {best['last']:.0f}, " in lda_fig3.report(steps)
     assert lda_fig3.draw(steps, tmp_path)
     words = [cell | lda_table3.run(cell) | dict(seconds=1.0) for cell in lda_table3.cells(1)]
     lda_table3.reference.cache_clear()
-    assert words[0]["overlap"] == 1.0 and words[0]["mass"] > max(row["mass"] for row in words[1:4])
+    assert words[0]["overlap"] == 1.0 and words[0]["mass"] > max(row["mass"] for row in words[1:6])
     # The ten most probable words of a topic without privacy are those of one class, but for two.
     assert max(np.bincount([int(word[4:]) // 8 for word, _ in words[0]["topics"][0]])) == 8
     assert "| no clipping |" in lda_table3.report(words)

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 import stroke_fig5
 import text_logistic
+from common import CLASSICAL, TIGHT
 from newton import DoubleNoiseNewton, direction_sensitivity
 
 from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon, strong_composition
@@ -15,7 +16,7 @@ from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon, stro
 
 @pytest.mark.parametrize(("target", "q", "steps", "delta"), [(1.34, 400 / 60_000, 150, 1e-4), (0.5, 1.0, 10, 1e-4)])
 def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, steps, delta):
-    z = common.strong_composition_noise(target, q, steps, delta)
+    z = common.strong_composition_noise(target, round(q * 60_000), 60_000, steps, delta, CLASSICAL)
     step_delta = delta / (2 * steps * q)
     step_epsilon = math.sqrt(2 * math.log(1.25 / step_delta)) / z
     total, spent = strong_composition(math.log1p(q * math.expm1(step_epsilon)), q * step_delta, steps, delta / 2)
@@ -30,7 +31,8 @@ def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
     bound = (10 * order / (2 * z * z) + math.log(1 / stroke_fig5.DELTA) / (order - 1)).min()
     assert bound == pytest.approx(target, rel=1e-6)
     assert epsilon(SelfComposedEvent(GaussianEvent(z), 10), stroke_fig5.DELTA) < target
-    assert z < common.strong_composition_noise(target, 1.0, 10, stroke_fig5.DELTA)
+    noises = [common.strong_composition_noise(target, 9, 9, 10, stroke_fig5.DELTA, step) for step in (TIGHT, CLASSICAL)]
+    assert z < noises[0] < noises[1]
 
 
 def test_the_simulated_patients_are_as_said():
@@ -50,7 +52,8 @@ def test_each_method_of_figure_5_is_run_shown_and_drawn(tmp_path):
             if method in stroke_fig5.FREE:
                 assert fit["epsilon"] is None and fit["exact"] is None
             else:
-                assert fit["exact"] <= fit["epsilon"] * (1 + 1e-9), method
+                # The authors' regression releases more than its noise is for.
+                assert fit["exact"] <= fit["epsilon"] * (1.2 if method.startswith("authors") else 1 + 1e-9), method
         rows.append(cell | result | {"seconds": 1.0})
     page = stroke_fig5.report(rows)
     assert all(method in page for method in stroke_fig5.METHODS) and "NOT PRIVATE" in page
@@ -73,7 +76,7 @@ def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
     rows = [
         cell
         | dict(auc=0.5 + i / 1e4, accuracy=0.5 + i / 1e4, accuracy_all=0.5 + i / 1e4, score=-100.0, epsilon=0.1)
-        | dict(noise_multiplier=1.0, seconds=1.0)
+        | {"noise_multiplier": 1.0, "seconds": 1.0, "after 2": 0.7, "after 6": 0.8}
         for i, cell in enumerate(module.cells(10))
         if cell["run"] == 0
     ]
@@ -81,6 +84,7 @@ def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
     assert all(f".{5000 + i}" in page for i in range(len(rows)))
     assert module.draw(rows, tmp_path)[0].exists()
     assert f".{5000 + len(rows) - 1}" not in module.report(rows[:-1])
+    assert all(o.holds or o.fails for o in module.orders(rows))
 
 
 def test_directions_of_double_noise_newton_move_by_no_more_than_said():

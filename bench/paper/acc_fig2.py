@@ -2,7 +2,7 @@
 
 import numpy as np
 from acc_common import DELTA, EPOCHS, ORDERS, Q, event, exact, generic, generic_delta, moments, moments_delta, steps_of
-from common import STYLES, markdown, save, subplots
+from common import STYLES, markdown, order, save, subplots
 
 from vips_fast.accounting import delta
 
@@ -26,6 +26,21 @@ def run(cell):
         tight = [delta(event(Q, z, t), eps) for t in steps]
         curves = [[f(Q, z, t, eps) for t in steps] for f in (moments_delta, generic_delta)] + [tight]
     return dict(epochs=epochs, **dict(zip(("moments", "generic", "exact"), curves)))
+
+
+def orders(rows):
+    """Check the printed order at each point, and whether the printed accountant is a bound."""
+    points = {}
+    for row in rows:
+        name = f"ε = {row['epsilon']:g}" if row["epsilon"] is not None else f"σ = {row['sigma']:g}"
+        for values in zip(row["epochs"], row["moments"], row["generic"], row["exact"]):
+            points[f"{name}, epoch {values[0]:g}"] = values[1:]
+    return [
+        order("generic accountant below moments accountant", {p: g < m for p, (m, g, _) in points.items()}),
+        order(
+            "the printed generic accountant is at least the exact value", {p: g >= e for p, (_, g, e) in points.items()}
+        ),
+    ]
 
 
 def report(rows):

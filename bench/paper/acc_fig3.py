@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from acc_common import DELTA, NOISE, Q, exact, generic, steps_of
-from common import STYLES, markdown, save, subplots
+from common import STYLES, markdown, order, save, subplots
 
 from vips_fast.accounting import generic_log_moment
 
@@ -29,6 +29,15 @@ def run(cell):
         out[f"{name}_epsilon"] = [(c - math.log(DELTA)) / k for c, k in zip(curve, orders)]
         out[f"{name}_log10_delta"] = [min(0.0, c - k * EPSILON) / math.log(10) for c, k in zip(curve, orders)]
     return out
+
+
+def orders(rows):
+    """Check the best order against T, and whether the printed formula is a bound."""
+    best = [row["orders"][int(np.argmin(row["generic_epsilon"]))] for row in rows]
+    steps = [f"T = {row['steps']:,}" for row in rows]
+    falls = {f"{a} to {b}": x > y for a, b, x, y in zip(steps, steps[1:], best, best[1:])}
+    bounds = {name: min(row["generic_epsilon"]) >= row["exact"] for name, row in zip(steps, rows)}
+    return [order("the best λ falls as T grows", falls), order("the printed generic ε is at least the exact ε", bounds)]
 
 
 def report(rows):

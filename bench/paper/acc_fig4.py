@@ -4,7 +4,7 @@ import acc_vi
 
 TITLE = "Accountants' paper, Figure 4: Abalone, accuracy against ε"
 NEEDS = ("abalone", "sklearn")
-run, report = acc_vi.run, acc_vi.report
+run, report, orders = acc_vi.run, acc_vi.report, acc_vi.orders
 
 
 def cells(scale):

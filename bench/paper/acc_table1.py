@@ -6,7 +6,7 @@ import acc_fig1
 import acc_vi
 import numpy as np
 from acc_common import BATCH, DELTA, EPOCHS, NOISE, N, Q, bayesian_v1, exact, generic, steps_of
-from common import markdown
+from common import listed, markdown, order
 from scipy import sparse
 from scipy.stats import beta
 
@@ -142,9 +142,9 @@ def constructed(runs):
 
 def other_rows(name):
     """Rows of another figure, the fullest that there are."""
-    from runner import OUT, rows_of
+    from runner import RESULTS, rows_of
 
-    scales = sorted(int(folder.name) for folder in OUT.iterdir() if folder.name.isdecimal())
+    scales = sorted(int(folder.name) for folder in RESULTS.iterdir() if folder.name.isdecimal())
     return next((rows for scale in scales if (rows := rows_of(name, scale))), [])
 
 
@@ -169,6 +169,18 @@ def bayesian():
         if good:
             out[data] = *least, f"accuracy at least {level:.4f}"
     return out
+
+
+def orders(rows):
+    """Check the printed order, and a person's loss against the Bayesian epsilon."""
+    best = {r["data"]: min(r["found"], key=lambda hit: not hit["both"]) for r in rows if r["what"] == "setting"}
+    (record,) = (row for row in rows if row["what"] == "record")
+    losses = {f"run {i + 1}": loss <= record["printed"] for i, loss in enumerate(record["losses"])}
+    return [
+        order("moments accountant above generic", {d: hit["moments"] > hit["generic"] for d, hit in best.items()}),
+        order("the settings found give the printed generic ε too", {d: bool(hit["both"]) for d, hit in best.items()}),
+        order("the constructed person's loss is within the printed Bayesian ε", losses),
+    ]
 
 
 def report(rows):
@@ -212,7 +224,9 @@ def report(rows):
         "those runs",
     ]
     losses, runs = sorted(record["losses"]), record["runs"]
-    return f"""{markdown(columns, table)}
+    return f"""{listed(orders(rows))}
+
+{markdown(columns, table)}
 
 **The settings.** The text that we have of the article has lost them. Of
 {sum(row["tried"] for row in found.values())} settings tried (MNIST: batches of {BATCH} of {N:,} and 100 epochs,

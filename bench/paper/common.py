@@ -7,6 +7,7 @@ import os
 import statistics
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 # `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
@@ -55,20 +56,84 @@ def spread(values, digits=4) -> str:
     return shown.replace("0.", ".")
 
 
-def strong_composition_noise(target, q, steps, delta) -> float:
-    """Noise multiplier that strong composition needs, as the VIPS article's baseline does it.
+#: How a step of strong composition states its guarantee; see `strong_composition_noise`.
+TIGHT, CLASSICAL = "strong composition, tight step", "strong composition, classical step"
 
-    A Gaussian step is (e0, d0)-DP with noise multiplier sqrt(2 ln(1.25/d0)) / e0; subsampling makes it (ln(1 + q (e^e0
-    - 1)), q d0); steps compose by theorem 3.20 of Dwork & Roth (2014). Half of delta is its slack, half the steps'.
+
+def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_delta=None, mean_share=1.0) -> float:
+    """Calibrate noise by strong composition, theorem 3.20 of Dwork & Roth (2014).
+
+    A step is a Gaussian on ``size`` of ``n`` records, replacing one. TIGHT takes the exact (ε, δ) of that step and the
+    best share of delta for it. CLASSICAL takes σ = sqrt(2 ln(1.25/δ')) / ε' and amplifies (ε', δ') to
+    (ln(1 + q (e^ε' - 1)), q δ'). There δ' is ``step_delta``, or leaves half of delta as the theorem's slack.
+    ``mean_share`` is 1/2 in the authors' code for networks, which halves the theorem's last term.
     """
     from scipy.optimize import brentq
 
-    from vips_fast.accounting import strong_composition
+    from vips_fast.accounting import (
+        GaussianEvent,
+        SelfComposedEvent,
+        WithoutReplacementEvent,
+        calibrate_noise_multiplier,
+        strong_composition,
+    )
+
+    q = size / n
+    if step == TIGHT:
+
+        def event(z):
+            one = GaussianEvent(z, relation="replace_one")
+            return SelfComposedEvent(one if size == n else WithoutReplacementEvent(size, n, one), steps)
+
+        return calibrate_noise_multiplier(event, target, delta, "strong")
+    each = delta / (2 * steps * q) if step_delta is None else step_delta
+    slack = delta - steps * q * each
 
     def excess(e0):
-        return strong_composition(math.log1p(q * math.expm1(e0)), 0.0, steps, delta / 2)[0] - target
+        one = math.log1p(q * math.expm1(e0))
+        whole = strong_composition(one, 0.0, steps, slack)[0]
+        return whole - (1 - mean_share) * steps * one * math.expm1(one) - target
 
-    return math.sqrt(2 * math.log(1.25 / (delta / (2 * steps * q)))) / brentq(excess, 1e-9, 50.0, xtol=1e-14)
+    return math.sqrt(2 * math.log(1.25 / each)) / brentq(excess, 1e-9, 50.0, xtol=1e-14)
+
+
+class Order(NamedTuple):
+    """A printed order of two methods, with the settings that keep it and those that break it."""
+
+    statement: str
+    holds: list[str]
+    fails: list[str]
+
+    @property
+    def count(self) -> str:
+        """How often it holds."""
+        return f"{len(self.holds)} of {len(self.holds) + len(self.fails)}"
+
+    @property
+    def not_at(self) -> str:
+        """The settings that break it; of more than six the first three."""
+        if len(self.fails) > 6:
+            return "; ".join([*self.fails[:3], f"{len(self.fails) - 3} more"])
+        return "; ".join(self.fails)
+
+    def __str__(self) -> str:
+        return f"{self.statement}: {self.count}" + (f", not at {self.not_at}" if self.fails else "")
+
+
+def order(statement, cases) -> Order:
+    """Sort the settings of ``cases``, which maps each to whether the order holds, or to None without a run."""
+    held = {name: holds for name, holds in cases.items() if holds is not None}
+    return Order(statement, [n for n, holds in held.items() if holds], [n for n, holds in held.items() if not holds])
+
+
+def full_run(name) -> dict:
+    """Read the rounded figures of a full run, `results/<name>.json`."""
+    return json.loads((Path(__file__).parent / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def listed(orders) -> str:
+    """Write orders as a Markdown list."""
+    return "\n".join(f"- {o};" for o in orders)[:-1] + "."
 
 
 def subplots(*shape, **options):

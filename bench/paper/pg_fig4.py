@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from common import STYLES, markdown, save, subplots
+from common import STYLES, listed, markdown, order, save, subplots
 
 from vips_fast.kernels import pg_mean
 
@@ -33,6 +33,24 @@ def run(cell: dict) -> dict:
     return dict(mean=float(pg_mean(c)), drawn=float(draws.mean()), error=error)
 
 
+def orders(rows: list[dict]) -> list:
+    """Check the maximum, the fall of the mean, and the draws."""
+    pairs = list(zip(rows, rows[1:]))
+    return [
+        order(
+            "the mean is 0.25 at 0", {f"c = {r['argument']:g}": r["mean"] == 0.25 for r in rows if r["argument"] == 0}
+        ),
+        order(
+            "the mean falls with the argument",
+            {f"c = {a['argument']:g} to {b['argument']:g}": a["mean"] > b["mean"] for a, b in pairs},
+        ),
+        order(
+            "draws are within 4 standard errors of the kernel",
+            {f"c = {r['argument']:g}": abs(r["mean"] - r["drawn"]) < 4 * r["error"] for r in rows},
+        ),
+    ]
+
+
 def report(rows: list[dict]) -> str:
     columns = ("argument", "printed", "kernel `pg_mean`", "mean of draws ± its error", "draws", "seconds")
     shown = [
@@ -46,7 +64,9 @@ def report(rows: list[dict]) -> str:
         )
         for r in rows
     ]
-    return f"""{markdown(columns, shown)}
+    return f"""{listed(orders(rows))}
+
+{markdown(columns, shown)}
 
 No data and no privacy: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b = 1. The draws are
 of the variable's own definition, so the test of the kernel does not use its formula. The quick form

@@ -3,10 +3,10 @@
     python -m bench.paper                          # the printed ranges and numbers of runs
     python -m bench.paper --scale 10 --only fig2   # the quick form of the figures that have fig2 in their name
 
-A figure is a module of this folder with TITLE, NEEDS, cells(scale), run(cell), report(rows) and draw(rows, folder).
-Each finished cell is a line of out/<scale>/<name>.jsonl and is not run again: delete the file to run its figure anew.
-From these lines come out/<scale>/<name>.csv, the pictures and docs/papers.md. A figure with no line at all keeps the
-section that the page has of it.
+A figure is a module of this folder with TITLE, NEEDS, cells(scale), run(cell), report(rows) and draw(rows, folder); one
+with printed orders has orders(rows). Each finished cell is a line of results/<scale>/<name>.jsonl, which is committed,
+and is not run again: delete the file to run its figure anew. From these lines come docs/papers.md, its pictures and
+out/<scale>/<name>.csv. A figure that was not asked for keeps the section and the pictures that the page has of it.
 """
 
 import argparse
@@ -59,14 +59,20 @@ FIGURES = (
     "slides_table",
 )
 OUT = ROOT / "bench" / "paper" / "out"
+RESULTS = ROOT / "bench" / "paper" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
-`make paper` (`python -m bench.paper`) makes this page from the runs in `bench/paper`; nobody writes it by hand. Scale 1
-has the printed ranges and numbers of runs, except for the cuts that a section names. Scale 10 is the quick form, about
-a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE**
-if that sensitivity does not hold (`privacy.md`). Seconds are of one core (processor time). They include the reading of
-the data if a cell is the first to need them.
+Each figure and table of the papers beside ours, with two baselines a model: the algorithm *as printed*, and as *the
+authors' code* runs it (`bench/peers/vips.py`). The first table lists every printed order and where it fails here.
+
+- What takes the article's sensitivity and accountant for its ε is **NOT PRIVATE** if that sensitivity does not hold;
+  [errata](errata.md) has each error of the papers. Legends name the neighboring relation; compare curves of one
+  relation only.
+- *Strong composition* is shown with a step's exact (ε, δ) ("tight step") and with the classical σ of a step, as
+  theorem 3.20 of Dwork & Roth has it; the authors' code is the latter with constants of its own.
+- `make paper` (`python -m bench.paper`) makes this page from `bench/paper/results`, and a test compares the two.
+  Scale 1 has the printed ranges and numbers of runs, scale 10 about a tenth of them. Seconds are of one core.
 """
 
 
@@ -80,7 +86,7 @@ def key(cell) -> str:
 
 
 def store(name, scale) -> Path:
-    return OUT / str(scale) / f"{name}.jsonl"
+    return RESULTS / str(scale) / f"{name}.jsonl"
 
 
 def whole_lines(path) -> list[str]:
@@ -114,7 +120,7 @@ def tell_failure(what, error) -> None:
 def run(names, scale, jobs=2) -> list[str]:
     """Run the cells that are not done, `jobs` at once, each in a process; the figures of those that failed."""
     todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
-    (OUT / str(scale)).mkdir(parents=True, exist_ok=True)
+    (RESULTS / str(scale)).mkdir(parents=True, exist_ok=True)
     for name in names:
         lines = whole_lines(store(name, scale))
         store(name, scale).write_text("".join(f"{line}\n" for line in lines))
@@ -157,41 +163,70 @@ def run(names, scale, jobs=2) -> list[str]:
     return failed
 
 
-def section(name, scale) -> str | None:
-    """The Markdown of a figure at the fullest scale that is complete, else at this one; None without a row.
-
-    Its CSV and pictures are written.
-    """
+def fullest(name, scale) -> int:
+    """Find the fullest scale with all cells of a figure done, else return this one."""
     module = importlib.import_module(name)
-    scales = sorted({scale, *(int(folder.name) for folder in OUT.glob("*"))})
-    scale = next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
+    scales = sorted({scale, *(int(folder.name) for folder in RESULTS.glob("*") if folder.is_dir())})
+    return next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
+
+
+def pictures(name) -> list[str]:
+    """List the file names of the pictures that the page has of a figure."""
+    folder = PAGE.parent / "papers"
+    return sorted(path.name for path in folder.glob(f"{name}*.png") if re.fullmatch(rf"{name}(_\w+)?", path.stem))
+
+
+def section(name, scale) -> str | None:
+    """Write the Markdown of a figure from its rows and its pictures; None without a row."""
+    module = importlib.import_module(name)
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
         return None
-    folder = OUT / str(scale)
+    seconds = sum(row["seconds"] for row in rows)
+    first = f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."
+    try:
+        report = module.report(rows).strip()
+    except Exception as error:
+        # Some of the cells may not be enough for a table; all of them have to be.
+        if len(rows) == cells:
+            raise
+        return f"{first} Too few for the table yet ({type(error).__name__})."
+    return "\n\n".join([first, report, *(f"![{module.TITLE}](papers/{picture})" for picture in pictures(name))])
+
+
+def render(name, scale) -> None:
+    """Write a figure's CSV and pictures, if its rows suffice and matplotlib is there."""
+    rows, folder = rows_of(name, scale), OUT / str(scale)
+    if not rows:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(c for row in rows for c, v in row.items() if not isinstance(v, (list, dict))))
     with open(folder / f"{name}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    seconds = sum(row["seconds"] for row in rows)
-    parts = [f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."]
+    module = importlib.import_module(name)
     try:
-        parts.append(module.report(rows).strip())
-        pictures = module.draw(rows, folder)
-    except ModuleNotFoundError as error:
-        pictures = []
-        parts.append(f"No picture: {error}.")
+        drawn = module.draw(rows, folder)
     except Exception as error:
-        # Some of the cells may not be enough for a table; all of them have to be.
-        if len(rows) == cells:
+        if len(rows) == len(module.cells(scale)) and not isinstance(error, ModuleNotFoundError):
             raise
-        return f"{parts[0]} Too few for the table yet ({type(error).__name__})."
+        print(f"no picture of {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return
     (PAGE.parent / "papers").mkdir(exist_ok=True)
-    for path in pictures:
+    for path in drawn:
         shutil.copyfile(path, PAGE.parent / "papers" / path.name)
-        parts.append(f"![{module.TITLE}](papers/{path.name})")
-    return "\n\n".join(parts)
+
+
+def printed_orders() -> list[tuple[str, str, str, str]]:
+    """List the figure, statement, count and failures of each printed order."""
+    found = []
+    for name in FIGURES:
+        module = importlib.import_module(name)
+        rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
+        for o in module.orders(rows) if rows else ():
+            found.append((f"`{name}`", o.statement, o.count, o.not_at or None))
+    return found
 
 
 def sources() -> dict[str, list]:
@@ -210,22 +245,35 @@ def page(scale, names) -> tuple[str, list[str]]:
     for name in FIGURES:
         module = importlib.import_module(name)
         body = kept.get(name, "Not run")
-        if name in names or body.startswith("Not run"):
+        if name in names or name not in kept:
             lacking = missing(module.NEEDS)
             why = f": missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)." if lacking else " yet."
             try:
-                body = section(name, scale) or (f"Not run{why}" if body.startswith("Not run") else body)
+                at = fullest(name, scale)
+                if name in names:
+                    render(name, at)
+                body = section(name, at) or (f"Not run{why}" if body.startswith("Not run") else body)
             except Exception as error:
-                body = f"This part could not be made ({type(error).__name__})."
+                body = kept.get(name) or f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
-        overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
+        first = body.splitlines()[0]
+        if first.startswith("Scale") and not rows_of(name, fullest(name, scale)):
+            first += " Raw results are not stored."
+        overview.append((module.TITLE, f"`{name}`", first))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
+    orders = printed_orders()
+    if orders:
+        found = markdown(("figure", "printed", "holds here", "not at"), orders)
+        overview_text = f"## Printed orders, and where they hold\n\n{found}\n\n## What was run\n\n"
+    else:
+        overview_text = ""
     parts.append("## Statements of the sources, with code and test\n")
     for source, entries in sources().items():
         rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
         parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
-    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts]), failed
+    overview_text += markdown(("figure", "module", "what was run"), overview)
+    return "\n".join([HEAD, overview_text, "", *parts]), failed
 
 
 def main(argv=None) -> int:
@@ -242,11 +290,12 @@ def main(argv=None) -> int:
         parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
     # A whole name means only that figure.
     names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
-    for name in list(names):
+    able = [] if arguments.page else list(names)
+    for name in list(able):
         if lacking := missing(importlib.import_module(name).NEEDS):
             print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)
-            names.remove(name)
-    failed = [] if arguments.page else run(names, arguments.scale, arguments.jobs)
+            able.remove(name)
+    failed = run(able, arguments.scale, arguments.jobs) if able else []
     text, unmade = page(arguments.scale, names)
     PAGE.write_text(text)
     return bool(failed or unmade)
