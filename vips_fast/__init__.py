@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
     from .models.search import PrivateSearch as PrivateSearch
+    from .models.tables import NightlyTables as NightlyTables
     from .models.tables import TopicTables as TopicTables
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary

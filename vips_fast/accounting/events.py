@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from .checks import count, non_negative, positive, probability
 from .relation import Relation
+from .running_sum import MOST_STEPS, participation_norm
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
@@ -67,8 +68,13 @@ class PrivacyEvent:
             elif isinstance(event, SelfComposedEvent):
                 stack.append((event.event, repeats * event.count))
             else:
-                found[event] = found.get(event, 0) + repeats
+                leaf = event.equivalent()
+                found[leaf] = found.get(leaf, 0) + repeats
         return found
+
+    def equivalent(self) -> "PrivacyEvent":
+        """Return the event whose bounds hold for this one: the event itself, unless it says otherwise."""
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as a JSON dictionary with a ``"type"`` key."""
@@ -200,7 +206,14 @@ def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> Priva
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    outermost = (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent)
+    outermost = (
+        PoissonSampledEvent,
+        WithoutReplacementEvent,
+        RandomAllocationEvent,
+        GroupEvent,
+        RunningSumEvent,
+        RepeatAndSelectEvent,
+    )
     if isinstance(event, outermost) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
@@ -315,6 +328,37 @@ class GroupEvent(PrivacyEvent):
     @property
     def relation(self) -> str | None:
         return self.event.relation
+
+
+@dataclass(frozen=True)
+class RunningSumEvent(PrivacyEvent):
+    """All releases of a running sum over `n_steps` >= 1 steps, with correlated noise.
+
+    Each unit contributes to at most `participations` >= 1 steps, any two of them at least `separation` >= 1 apart.
+    `noise_multiplier` is the standard deviation of the noise of a release over the L2 sensitivity of one step's sum.
+    The relation is ``"add_remove"``. The first step's release has to be charged with the event; it covers all of them.
+    Together they are one Gaussian mechanism (`equivalent`); `running_sum` has the proof.
+    """
+
+    kind: ClassVar[str] = "running_sum"
+    noise_multiplier: float
+    n_steps: int
+    participations: int = 1
+    separation: int = 1
+    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
+
+    def __post_init__(self) -> None:
+        steps = count("n_steps", self.n_steps, 1)
+        if steps > MOST_STEPS:
+            raise ValueError(f"n_steps must be <= {MOST_STEPS}, got {steps}")
+        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier), n_steps=steps)
+        self._set(participations=count("participations", self.participations, 1))
+        self._set(separation=count("separation", self.separation, 1))
+
+    def equivalent(self) -> GaussianEvent:
+        """Return the Gaussian mechanism that all releases are together, its noise rounded down."""
+        norm = participation_norm(self.n_steps, self.participations, self.separation)
+        return GaussianEvent(math.nextafter(self.noise_multiplier / norm, 0.0), self.relation)
 
 
 @dataclass(frozen=True)
@@ -434,6 +478,7 @@ _KINDS: dict[str, Any] = {
         WithoutReplacementEvent,
         RandomAllocationEvent,
         GroupEvent,
+        RunningSumEvent,
         RepeatAndSelectEvent,
         ComposedEvent,
         SelfComposedEvent,

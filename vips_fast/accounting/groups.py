@@ -1,6 +1,7 @@
 """Events of several records: the guarantee for a person with up to k."""
 
 import math
+from dataclasses import replace
 
 from .checks import count
 from .events import (
@@ -14,6 +15,7 @@ from .events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RepeatAndSelectEvent,
+    RunningSumEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     check_event,
@@ -31,7 +33,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
 
     Notes
     -----
-    - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
+    - Whole-data Gaussian and Laplace mechanisms, and running sums: the sensitivity is `size` times as large (triangle
+      inequality).
     - Sampled Gaussian mechanisms: `GroupEvent`; for a `GroupEvent`, its size times `size`.
     - Other mechanisms, if one release is (epsilon, delta)-private: with k = `size` neighbors on the way from one
       data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
@@ -57,6 +60,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.relation)
+    if isinstance(event, RunningSumEvent):
+        return replace(event, noise_multiplier=event.noise_multiplier / size)
     if isinstance(event, RandomAllocationEvent):
         known = group_event(SelfComposedEvent(event.event, event.n_epochs), size)
         return known if event.n_batches == 1 else GroupEvent(event, size)

@@ -153,6 +153,16 @@ def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
     return rank[codes.reshape(-1)]
 
 
+def unit_labels(groups: Any, invalid: str = "raise") -> list[Hashable]:
+    """List the canonical label of each person, in the order of `group_codes`; raises its errors."""
+    if isinstance(groups, Runs):
+        raise ValueError("groups: expected labels of persons, not runs of rows")
+    column = _column(groups)
+    codes = group_codes(groups, len(column), invalid)
+    known, first = np.unique(codes, return_index=True)
+    return [canonical_label(label) for label in column[first[known >= 0]].tolist()]
+
+
 def check_whole(blocks: Sequence[Any]) -> None:
     """Refuse a person in two blocks.
 

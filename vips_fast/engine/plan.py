@@ -75,6 +75,7 @@ class RunPlan:
         }
         rows = getattr(self.sampler, "rows_per_unit", None)
         more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
+        more["nights"] = getattr(self.sampler, "facts", None)
         more |= {"call": self.call or None, "stated": self.stated or None, "limit": self.limit}
         return public | {name: value for name, value in more.items() if value is not None}
 
@@ -111,7 +112,8 @@ def make_plan(
         sensitivity = proven
     elif sensitivity < proven and private:
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
-    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip)
+    finer = getattr(sampler, "lattice_bits", 0)
+    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip, finer)
     model.prepare(mechanism, sampler)
     about: dict[str, Any] = {"unit": unit, "part": part, "prior": prior, "call": call, "stated": stated, "limit": limit}
     return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), **about)

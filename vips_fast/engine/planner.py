@@ -100,6 +100,9 @@ class Planner:
     ) -> float:
         """Find the noise multiplier of a private run."""
         given, target = terms.noise_multiplier, terms.epsilon
+        if request.earlier is not None and request.public.night is not None:
+            # One mechanism for all nights.
+            return float(request.earlier.ledger.plans[0]["noise_multiplier"])
         if given is not None:
             return float(given)
         if target is None and budget is not None:
@@ -129,7 +132,7 @@ class Planner:
             z = self._noise_of(request, terms, sampler, count, delta, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
-            elif terms.noise_multiplier is not None and terms.epsilon is not None:
+            elif terms.noise_multiplier is not None and terms.epsilon is not None and sampler.event(z).leaves():
                 _check_target(request, sampler, z, schedule.n_steps, delta)
         else:
             reasons["fitted with private=False"] = None
@@ -149,8 +152,8 @@ class Planner:
             part=public.part,
             unit=public.unit,
             prior=None if request.purchase is None else dict(request.purchase),
-            call=request.partial,
-            limit=terms.epsilon if request.partial and terms.noised else None,
+            call=request.adaptive,
+            limit=terms.epsilon if request.adaptive and terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
         _check_follows(request, plan)
@@ -184,7 +187,7 @@ class Planner:
         if run is not None:
             kept, count = run.progress(event, terms.epsilon)
             least = min(count, 1)
-        if budget is not None and least and not kept:
+        if budget is not None and least and not kept and event.leaves():
             budget.check(event, least, request.public.part)
         return Cost(event, count, delta)
 
@@ -258,7 +261,7 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
         spent[None, event_from_dict(request.purchase["event"])] += 1
     spent[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
     ledger = Ledger() if earlier is None else earlier.ledger
-    would = ledger.epsilon_with(spent, delta, call=request.partial, limit=target)
+    would = ledger.epsilon_with(spent, delta, call=request.adaptive, limit=target)
     if target is not None and would > target:
         raise ValueError(
             f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {rounded_up(would)} at delta = {delta:g}: "
@@ -269,6 +272,7 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
 def _check_follows(request: Request, plan: RunPlan) -> None:
     """Refuse a run whose unit or relation differs from earlier ones."""
     purchase, earlier = request.purchase, request.earlier
+    _check_night(request, plan)
     if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
         raise ValueError(
             f"after: is about one {purchase['unit']} ({purchase['relation']}), this fit about one {plan.unit} "
@@ -297,3 +301,24 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
             f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {earlier.unit!r}; "
             "expected one unit"
         )
+
+
+def _check_night(request: Request, plan: RunPlan) -> None:
+    """Refuse a night that is not the next one of its running sum, or is counted already."""
+    plans = [] if request.earlier is None else request.earlier.ledger.plans
+    before, now = [one.get("nights") for one in plans], plan.public().get("nights")
+    if not any(before) and now is None:
+        return
+    if now is None or None in before:
+        raise ValueError("night: expected every run of a running sum to be a night")
+    names, told = [one["night"] for one in before if one], {"night", "number"}
+    if now["night"] in names:
+        raise ValueError(f"night={now['night']!r}: is counted already; expected the name of a new night")
+    if len(names) >= now["nights"]:
+        raise ValueError(
+            f"night={now['night']!r}: the {now['nights']} nights that were declared are counted; a new running sum "
+            "has an epsilon of its own"
+        )
+    declared = [{name: one[name] for name in one.keys() - told} for one in (*before, now) if one]
+    if now["number"] != len(names) or any(one != declared[0] for one in declared):
+        raise ValueError("nights: are not those of the earlier runs; expected the same declaration for every night")

@@ -183,6 +183,11 @@ class Request:
     resumed_noise: float | None = None
 
     @property
+    def adaptive(self) -> bool:
+        """Whether earlier releases may choose this run; the nights of a running sum are declared ahead."""
+        return self.partial and self.public.night is None
+
+    @property
     def purchase_event(self) -> PrivacyEvent | None:
         """The event of the purchase."""
         return None if self.purchase is None else event_from_dict(self.purchase["event"])

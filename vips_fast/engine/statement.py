@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from ..accounting import PrivacyEvent, Relation, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
+from ..store.log import canonical_json
 from .ledger import Ledger, purchase_of
 
 
@@ -30,6 +31,8 @@ class PlannedRun:
     stated: bool
     #: The identity of the budget that paid for all releases; None if no budget paid for all.
     budget: str | None
+    #: Most nights of a running sum, most of them with one unit, and their least distance; None for another run.
+    nights: tuple[int, int, int] | None = None
     #: Releases made, including lost ones.
     releases: int = 0
 
@@ -44,6 +47,7 @@ class PlannedRun:
         plans: list[Mapping[str, Any]] = []
         payers: list[Counter[str | None]] = []  # of the releases of each run
         paying: str | None = None
+        covers: dict[bytes, str | None] = {}  # who paid for an event that covers later releases
         for record in ledger.records:
             if record["kind"] == "plan":
                 plans.append(record["plan"])
@@ -53,7 +57,11 @@ class PlannedRun:
             elif record["kind"] in ("resume", "close"):
                 paying = None
             elif record["kind"] == "release" and payers:
-                payers[-1][paying] += 1
+                event = record["event"]
+                covered = event["type"] == "self_composed" and event["count"] == 0
+                own = canonical_json(event["event"] if covered else event)
+                payer = covers.get(own) if covered else covers.setdefault(own, paying)
+                payers[-1][payer] += 1
         counts: dict[PlannedRun, int] = {}
         for plan, paid in zip(plans, payers, strict=True):
             run = cls._planned(plan, set(paid))
@@ -66,7 +74,7 @@ class PlannedRun:
             raise ValueError
         if (purchase := purchase_of(plan)) is not None:
             payers.add(purchase.get("budget"))
-        rows = plan.get("rows_per_unit")
+        rows, nights = plan.get("rows_per_unit"), plan.get("nights")
         return cls(
             sampling=str(plan["sampling"]),
             batch_size=float(plan["batch_size"]),
@@ -77,11 +85,15 @@ class PlannedRun:
             rows_per_unit=None if rows is None else int(rows),
             stated=plan.get("stated") is True,
             budget=payers.pop() if len(payers) == 1 else None,
+            nights=None if nights is None else (nights["nights"], nights["participations"], nights["separation"]),
         )
 
     def describe(self, unit: str, parts: bool) -> str:
         """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
-        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit)
+        n_nights, most, apart = self.nights or (0, 0, 0)
+        also = f" at least {apart} apart" if most > 1 and apart > 1 else ""
+        facts = {"nights": n_nights, "most": f"{most} of them{also}"}
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit, **facts)
         if parts and self.sampling == "full":
             how = "all of a part, or of the data set, in each step"
         return f"{how}, noise multiplier {self.noise_multiplier:.4g}"
@@ -289,6 +301,7 @@ class Privacy:
         counted = self.unit if self.rows_per_unit is None else "row"
         relation, how = self.relation.describe(self.unit), self._runs()
         relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
+        relation += " a night" * (self.runs[-1].nights is not None)
         assumed = resumed = ""
         if self.parts:
             # The total number of units in all parts is not known.
@@ -336,6 +349,7 @@ _SAMPLINGS = {
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "random_allocation": "each {unit} in one minibatch of an epoch, {size:g} expected {unit}s each (random allocation)",
     "full": "the whole data set in each step",
+    "nights": "running sums over up to {nights} nights, noise correlated, each {unit} in at most {most}",
     "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of a {unit})",
     "vocabulary": "the whole data set in each step",
 }

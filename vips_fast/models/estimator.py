@@ -30,6 +30,7 @@ from ..engine.ledger import Ledger, purchase_of
 from ..engine.loop import run
 from ..engine.measured import MEASURED
 from ..engine.model import MAX_RECORDS, Model, Records
+from ..engine.nights import AnyFolder, NightsFolder
 from ..engine.payment import Payment
 from ..engine.planner import Cost, Planned, Planner
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -218,8 +219,9 @@ class PrivateEstimator(Fitted):
         *,
         partial: bool = False,
         budget: BudgetLike = None,
-        folder: RunFolder | None = None,
+        folder: AnyFolder | None = None,
         part: str | None = None,
+        night: tuple[int, str] | None = None,
         n_records: int | None = None,
         groups: Column | None = None,
         unit: str | None = None,
@@ -235,7 +237,7 @@ class PrivateEstimator(Fitted):
         run; `run` gives back the releases that it does not draw. Raises the errors of `fit`.
         """
         self._check_parameters()
-        if partial and self.private and self.noise_multiplier is None:
+        if partial and self.private and self.noise_multiplier is None and night is None:
             raise ValueError(
                 "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
                 "unknown"
@@ -244,7 +246,8 @@ class PrivateEstimator(Fitted):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
-        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
+        call: dict[str, Any] = {"part": part, "night": night, "call_records": n_records}
+        call["unit"] = unit_name(groups, unit, self.sampling)
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
         published = None if after is None else after.purchase_text()
@@ -292,7 +295,7 @@ class PrivateEstimator(Fitted):
         partial: bool = False,
         before: FitResult | None = None,
         purchase: Mapping[str, Any] | None = None,
-        folder: RunFolder | None = None,
+        folder: AnyFolder | None = None,
         taints: tuple[str, ...] | None = None,
     ) -> Request:
         """Make the request of a run from settings and public facts.
@@ -352,7 +355,7 @@ class PrivateEstimator(Fitted):
             planned.forecast,
         )
 
-    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
+    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: AnyFolder | None = None) -> Self:
         """Run a stage or resume it from a folder; take the result."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
         kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
@@ -391,6 +394,7 @@ class PrivateEstimator(Fitted):
                         charge=payment.draw,
                         steps=steps,
                         after=None if folder is None else folder.after,
+                        nights=folder if isinstance(folder, NightsFolder) else None,
                     )
                 ledger = ledger if folder is None else folder.finish()
                 if transcript is not None:
@@ -506,7 +510,7 @@ class PrivateEstimator(Fitted):
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
             )
         said = (part, call_records, self.batch_size) != (None, None, None)
-        if partial and self.n_records is not None and not said:
+        if partial and self.n_records is not None and not said and facts.get("night") is None:
             raise ValueError(
                 "batch_size=None: expected the public number of records of a call, since n_records is given"
             )

@@ -170,7 +170,7 @@ FAMILIES = (
     Family(
         name="tables",
         title="Tables of topics",
-        classes=("models.tables:TopicTables",),
+        classes=("models.tables:TopicTables", "models.tables:NightlyTables"),
         text="tables.csv",
         inputs=(COLUMNS,),
         part="report.parts.tables:Tables",

@@ -142,9 +142,8 @@ class TopicTables(PrivateEstimator):
         return {"sums": ArraySpec(self._model(public).shape), "noise_sd": ArraySpec((1,), low=0.0)}
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        n_topics, relation = public.n_features, schedule.sampler.relation
-        scale = schedule.sampler.expected_batch_size * schedule.n_steps**0.5
-        sd = public.n_records * schedule.noise_multiplier * model.sensitivity(relation) / scale
+        n_topics = public.n_features
+        sd, n_records = self._noise(public, schedule, model)
         estimate = Estimate(self._sizes, np.zeros(model.shape), sd)
         names, said, least = list(self.by), [], 1.0
         totals, spreads = np.ones(1), []
@@ -156,7 +155,7 @@ class TopicTables(PrivateEstimator):
         even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
         every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
         for columns in sorted(every, key=len):
-            error = estimate.error(columns, public.n_records * totals, n_topics)
+            error = estimate.error(columns, n_records * totals, n_topics)
             shown = "hidden by the noise" if error > _MOST_ERROR else f"{100 * error:.2g}"
             said.append(f"{' and '.join(names[c] for c in columns)} {shown}")
             least = min(least, error)
@@ -167,6 +166,12 @@ class TopicTables(PrivateEstimator):
         hopeless = least > _MOST_ERROR
         advice = " Use fewer groups, fewer topics or a larger epsilon." if hopeless else ""
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
+
+    def _noise(self, public: Public, schedule: RunSchedule, model: Model) -> tuple[float, int]:
+        """Compute the noise sd of the sums that a run ends with, and their public number of units."""
+        scale = schedule.sampler.expected_batch_size * schedule.n_steps**0.5
+        sensitivity = model.sensitivity(schedule.sampler.relation)
+        return public.n_records * schedule.noise_multiplier * sensitivity / scale, public.n_records
 
     # ------------------------------------------------------------ read-outs
 

@@ -127,39 +127,16 @@ class Estimate:
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to.
-
-        An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a cell c_k of noise variance v
-        and its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
-        """
+        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to."""
         found, sums = matrix @ self._shares, matrix @ self.cells
-        n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
         variances = self._sd**2 * np.einsum("gc,cd,gd->g", matrix, self.inverse, matrix)
-        spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]
-        square = totals**2 - spread * n_topics
-        middle = sums * totals - spread
-        root = np.sqrt(np.maximum(middle**2 - square * (sums**2 - spread), 0.0))
-        bounded = (square > 0) & (totals > 0)
-        divisor = np.where(bounded, square, 1.0)
-        low = np.where(bounded, np.clip((middle - root) / divisor, 0.0, 1.0), 0.0)
-        high = np.where(bounded, np.clip((middle + root) / divisor, 0.0, 1.0), 1.0)
         weights = found.sum(axis=1)
-        shares = np.where(weights[:, None] > 0, found, 1.0) / np.where(weights > 0, weights, n_topics)[:, None]
-        return weights, shares, low, high
+        shares = np.where(weights[:, None] > 0, found, 1.0) / np.where(weights > 0, weights, sums.shape[1])[:, None]
+        return weights, shares, *share_intervals(sums, variances, level)
 
     def contrast(self, column: int, factors: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weighted sum of the groups' shares; its noise to first order in that of the sums."""
-        sums, covariance = self.merged([column]) @ self.cells, self.variances([column])
-        totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
-        shares = sums / totals[:, None]
-        slopes = factors / totals
-        # Of topic k: sum over topics j of (1[j = k] - share_k)^2, as the factors of groups with noise in common.
-        n_topics = sums.shape[1]
-        own, others = slopes[:, None] * (1.0 - shares), slopes[:, None] * shares
-        variance = np.einsum("gk,gh,hk->k", own, covariance, own)
-        variance += (n_topics - 1) * np.einsum("gk,gh,hk->k", others, covariance, others)
-        estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
-        return estimate, estimate - half, estimate + half
+        """Weighted sum of the groups' shares."""
+        return share_contrast(self.merged([column]) @ self.cells, self.variances([column]), factors, level)
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
         """Median error of shares of 1 / K in groups of some columns, by the totals of all cells.
@@ -175,6 +152,48 @@ class Estimate:
                 (middle, high) if (2 * ndtr(middle / np.maximum(sds, 1e-300)) - 1).mean() < 0.5 else (low, middle)
             )
         return high
+
+
+def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Find the ends of intervals for the shares of sums (G, K), with noise of the same variance in a row.
+
+    An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a sum c_k of noise variance v and
+    its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
+    """
+    n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
+    spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]
+    square = totals**2 - spread * n_topics
+    middle = sums * totals - spread
+    root = np.sqrt(np.maximum(middle**2 - square * (sums**2 - spread), 0.0))
+    bounded = (square > 0) & (totals > 0)
+    divisor = np.where(bounded, square, 1.0)
+    low = np.where(bounded, np.clip((middle - root) / divisor, 0.0, 1.0), 0.0)
+    high = np.where(bounded, np.clip((middle + root) / divisor, 0.0, 1.0), 1.0)
+    return low, high
+
+
+def share_covariance(sums: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute shares (G, K) of sums, and their covariance (K, G, G) to first order in the noise.
+
+    The noise of the sums has the covariance (G, G) in every topic, and topics are independent.
+    """
+    totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
+    shares = sums / totals[:, None]
+    # Of topic k: sum over topics j of (1[j = k] - share_k)^2, as the factors of groups with noise in common.
+    own, others = (1.0 - shares).T / totals, shares.T / totals
+    n_topics = sums.shape[1]
+    both = own[:, :, None] * own[:, None, :] + (n_topics - 1) * others[:, :, None] * others[:, None, :]
+    return shares, both * covariance
+
+
+def share_contrast(
+    sums: np.ndarray, covariance: np.ndarray, factors: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Add up shares times factors (G,); its noise to first order in the noise of the sums."""
+    shares, of_shares = share_covariance(sums, covariance)
+    variance = np.einsum("g,kgh,h->k", factors, of_shares, factors)
+    estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
+    return estimate, estimate - half, estimate + half
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
