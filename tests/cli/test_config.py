@@ -141,7 +141,7 @@ OWN = {
         "no_measure_gain": True,
     },
 }
-ELSE = {"epsilon", "non_private", "public_prior", "scheduler", "word_vectors"}
+ELSE = {"attack_success", "epsilon", "non_private", "public_prior", "scheduler", "word_vectors"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -170,6 +170,7 @@ def test_the_command_line_comes_first(job):
     assert (given["input"], given["n_components"], given["n_steps"], given["force"]) == ("b", 3, 9, True)
     # What excludes an option of the file takes its place.
     for other, name, value in (
+        (("--attack-success", 0.6), "target_attack_success", 0.6),
         (("--noise-multiplier", 2), "noise_multiplier", 2.0),
         (("--non-private",), "private", False),
     ):
@@ -213,7 +214,7 @@ GOOD = {"input": "/x", "topics": 2, "epsilon": 1, "out": "/m"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"topicz": 3}, "topicz: unknown key; expected one of analyzer, anyway, batch_size, budget, "),
+        ({"topicz": 3}, "topicz: unknown key; expected one of analyzer, anyway, attack_success, batch_size, "),
         ({"config": "x"}, "config: unknown key"),
         ({"help": True}, "help: unknown key"),
         ({"topics": "2"}, "topics = '2': expected a whole number of at least 1"),

@@ -56,12 +56,12 @@ def test_try_takes_every_setting_with_a_value_and_nothing_else(name):
     for option in COMMANDS[name].options:
         if option.positional:
             continue
-        values = option.choices or {TEXT: ("a",)}.get(option.kind, (0.5,) if option.kind.convert is float else (2,))
+        values = option.choices or {TEXT: ("a",)}.get(option.kind, (0.6,) if option.kind.convert is float else (2,))
         words = [f"{option.names[-1].lstrip('-')}={','.join(map(str, values))}"]
         if option.setting and not option.switch:
             assert read_tried(COMMANDS[name], words) == {option.dest: list(values)}
         else:
-            with pytest.raises(ValueError, match="NAME is one of batch_size, "):
+            with pytest.raises(ValueError, match="NAME is one of attack_success, batch_size, "):
                 read_tried(COMMANDS[name], words)
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from cases import CASES
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast.accounting import attack_success
 from vips_fast.engine import planner as module
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.planner import Planner
@@ -18,25 +19,26 @@ from vips_fast.engine.result import Public
 @pytest.fixture
 def calibrations(monkeypatch):
     """The targets that the noise was calibrated for, in order."""
-    seen, calibrate = [], module.calibrate_noise_multiplier
+    seen, calibrate = [], module.noise_for
 
-    def counted(make_event, epsilon, delta, *more, **options):
-        seen.append(epsilon)
-        return calibrate(make_event, epsilon, delta, *more, **options)
+    def counted(make_event, target, *more, **options):
+        seen.append(target.attack_success or target.epsilon)
+        return calibrate(make_event, target, *more, **options)
 
-    monkeypatch.setattr(module, "calibrate_noise_multiplier", counted)
-    monkeypatch.setattr("vips_fast.accounting.calibrate_noise_multiplier", counted)
-    monkeypatch.setattr("vips_fast.accounting.calibration.calibrate_noise_multiplier", counted)
+    monkeypatch.setattr(module, "noise_for", counted)
+    monkeypatch.setattr("vips_fast.accounting.calibration.noise_for", counted)
     return seen
 
 
+@pytest.mark.parametrize("target", [{"epsilon": 3.0}, {"target_attack_success": 0.6}], ids=["epsilon", "risk"])
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_one_calibration_a_fit(name, calibrations):
+def test_one_calibration_a_fit(name, target, calibrations):
     make, data = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(noise_multiplier=None, epsilon=3.0).fit(*data())
-    assert len(calibrations) == 1
+        model = make(noise_multiplier=None, **target).fit(*data())
+    assert calibrations == [*target.values()]
+    assert "epsilon" in target or attack_success(model.privacy_.event) <= 0.6
 
 
 @pytest.mark.parametrize("how", [{}, {"n_steps": 5}, {"doc_length": 20}, {"sampling": "without_replacement"}])
@@ -61,6 +63,23 @@ def test_two_calibrations_with_a_vocabulary_purchase(calibrations):
         model = LatentDirichletAllocation(2, epsilon=4.0, delta=1e-5)
         model.fit(counts, after=words, planner=planner)
     assert len(calibrations) == 2 and model.privacy_.epsilon <= 4.0
+
+
+def test_a_risk_is_of_purchase_and_fit_together(calibrations):
+    texts = ["cough and fever", "fever again", "a cold"] * 200
+    planner = Planner()
+    found = plan(600, None, 2, target_attack_success=0.7, delta=1e-5, planner=planner).vocabulary
+    words = PrivateVocabulary(**found.parameters(), delta=1e-5).fit(texts, planner=planner)
+    counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LatentDirichletAllocation(2, target_attack_success=0.7, delta=1e-5)
+        model.fit(counts, after=words, planner=planner)
+        together = attack_success(model.privacy_.event)
+        assert len(calibrations) == 2 and calibrations[1] == 0.7
+        assert attack_success(words.privacy_.event) < 0.69 < together <= 0.7 == model.ledger_.plan["attack_success"]
+        with pytest.raises(ValueError, match=r"target_attack_success=0.501: expected more than 0\.\d+, which the voc"):
+            LatentDirichletAllocation(2, target_attack_success=0.501).fit(counts, after=words)
 
 
 def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):

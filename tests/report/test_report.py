@@ -18,10 +18,10 @@ from matplotlib.image import imread
 from reported import REPORTED, page
 
 from vips_fast import LatentDirichletAllocation
+from vips_fast.accounting.printing import percent
 from vips_fast.engine.result import FitResult
 from vips_fast.report import html_report, make_dossier, short_report
 from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
-from vips_fast.report.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}

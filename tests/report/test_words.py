@@ -15,10 +15,11 @@ from vips_fast.accounting import (
     epsilon,
     group_event,
 )
+from vips_fast.accounting.printing import percent
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.statement import Privacy
 from vips_fast.report import gain
-from vips_fast.report.words import FALSE_POSITIVES, percent
+from vips_fast.report.words import FALSE_POSITIVES
 
 
 def stated(event, delta=1e-5, taints=()):

@@ -45,7 +45,7 @@ from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
 from .relation import Relation
-from .tradeoff import true_positive_rate
+from .tradeoff import attack_success, inference_success, true_positive_rate
 from .wang import wang_rdp
 from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_rho_gaussian
 
@@ -74,6 +74,7 @@ __all__ = [
     "add_remove_to_replace_one",
     "amplify_epsilon_delta",
     "amplify_rdp_poisson",
+    "attack_success",
     "basic_composition",
     "calibrate_noise_multiplier",
     "compare",
@@ -94,6 +95,7 @@ __all__ = [
     "generic_epsilon_v1",
     "generic_log_moment",
     "group_event",
+    "inference_success",
     "kairouz_composition",
     "moments_accountant_epsilon",
     "optimal_composition_epsilon",

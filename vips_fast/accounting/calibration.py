@@ -5,12 +5,16 @@ The search returns a value that the accountant has confirmed, never an interpola
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .accountants import delta as delta_of
 from .accountants import epsilon as epsilon_of
 from .checks import open_probability, positive
-from .events import PrivacyEvent
+from .events import GaussianEvent, PrivacyEvent
+from .printing import rounded_up
 from .solver import find_root
+from .tradeoff import attack_success
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
@@ -27,23 +31,106 @@ class _Bracket(NamedTuple):
     f_hi: float
 
 
+@dataclass(frozen=True)
+class Target:
+    """Most that a run may cost: epsilon, or an attacker's success.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee. With `attack_success` epsilon only plans: it belongs to a Gaussian run of this success.
+    attack_success : float or None
+        Most right guesses of an attacker, if both cases are equally likely (`tradeoff.attack_success`). The share is
+        (1 + delta(0)) / 2. So this target bounds delta at epsilon = 0, and nothing is converted.
+
+    >>> from vips_fast.accounting.calibration import Target
+    >>> round(Target.of_success(0.6, 1e-6).epsilon, 2)
+    2.29
+    """
+
+    epsilon: float
+    delta: float
+    attack_success: float | None = None
+
+    @classmethod
+    def of_success(cls, attack_success: float, delta: float) -> "Target":
+        """Return the target for a success in (1/2, 1); ValueError for others."""
+        if not 0.5 < attack_success < 1.0:
+            raise ValueError(
+                f"target_attack_success={attack_success!r}: expected a number between 0.5, which is chance, and 1"
+            )
+        from scipy.special import ndtri
+
+        mu = 2.0 * float(ndtri(attack_success))
+        return cls(epsilon_of(GaussianEvent(1.0 / mu), delta), delta, float(attack_success))
+
+    def __str__(self) -> str:
+        """The parameter with its value, as messages name it."""
+        if self.attack_success is None:
+            return f"epsilon={rounded_up(self.epsilon)}"
+        return f"target_attack_success={rounded_up(self.attack_success)}"
+
+    def spent(self, event: PrivacyEvent) -> float:
+        """Compute the event's epsilon, or its success."""
+        return epsilon_of(event, self.delta) if self.attack_success is None else attack_success(event)
+
+    def met_by(self, event: PrivacyEvent) -> bool:
+        """Tell whether the event costs at most this."""
+        return self.spent(event) <= (self.epsilon if self.attack_success is None else self.attack_success)
+
+    def excess(self, event: PrivacyEvent, accountant: str | None, **options: Any) -> float:
+        """Compute ln of the event's cost over the target."""
+        if self.attack_success is None:
+            value, most = epsilon_of(event, self.delta, accountant, **options), self.epsilon
+        else:
+            value, most = delta_of(event, 0.0, accountant, **options), 2.0 * self.attack_success - 1.0
+        if value == 0.0:
+            return -50.0
+        # 1e-9 keeps the answer feasible if its event is composed in another order.
+        return math.log(value / most) + 1e-9 if math.isfinite(value) else math.inf
+
+
 def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent],
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    accountant: str | None = None,
+    rtol: float = 1e-3,
+    *,
+    target_attack_success: float | None = None,
+    **options: Any,
+) -> float:
+    """Return the smallest noise multiplier whose event meets a target.
+
+    The target is (epsilon, delta), > 0 and in (0, 1), or ``target_attack_success`` in (1/2, 1). An attacker who knows
+    all else, and finds both cases equally likely, guesses right at most this often (`attack_success`).
+
+    ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
+    `accountant` and its options are as in `epsilon`. At the result the accountant's figure is <= target; it exceeds the
+    smallest sufficient value by at most the relative amount `rtol`. Raises ValueError if no noise multiplier up to 1e9
+    is enough, or there is not exactly one target.
+
+    >>> from vips_fast.accounting import GaussianEvent, calibrate_noise_multiplier
+    >>> round(calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6), 3)
+    1.974
+    """
+    if target_attack_success is None:
+        target = Target(positive("epsilon", epsilon), open_probability("delta", delta))
+    elif epsilon is None:
+        target = Target.of_success(target_attack_success, 1e-6 if delta is None else open_probability("delta", delta))
+    else:
+        raise ValueError(f"epsilon={epsilon!r}: expected None beside target_attack_success={target_attack_success!r}")
+    return noise_for(make_event, target, accountant, rtol, **options)
+
+
+def noise_for(
+    make_event: Callable[[float], PrivacyEvent],
+    target: Target,
     accountant: str | None = None,
     rtol: float = 1e-3,
     **options: Any,
 ) -> float:
-    """Return the smallest noise multiplier whose event meets (epsilon, delta).
-
-    ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The
-    targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. At the result the
-    accountant's epsilon is <= target; it exceeds the smallest sufficient value by at most the relative amount `rtol`.
-    Raises ValueError if no noise multiplier up to 1e9 is enough.
-    """
-    epsilon = positive("epsilon", epsilon)
-    delta = open_probability("delta", delta)
+    """Return the smallest noise multiplier for a `Target`; see `calibrate_noise_multiplier`."""
     if not 1e-8 <= rtol <= 0.1:
         raise ValueError(f"rtol must be in [1e-8, 0.1], got {rtol!r}")
     steered = accountant in (None, "pld")
@@ -51,11 +138,7 @@ def calibrate_noise_multiplier(
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
 
     def excess(t: float, **other: Any) -> float:
-        value = epsilon_of(make_event(math.exp(t)), delta, accountant, **options | other)
-        if value == 0.0:
-            return -50.0
-        # 1e-9 keeps the answer feasible if its event is composed in another order.
-        return math.log(value / epsilon) + 1e-9 if math.isfinite(value) else math.inf
+        return target.excess(make_event(math.exp(t)), accountant, **options | other)
 
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
@@ -67,7 +150,7 @@ def calibrate_noise_multiplier(
     if math.isnan(found.lo):
         return math.exp(found.hi)
     if math.isnan(found.hi):
-        raise ValueError(f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {epsilon!r} at delta = {delta!r}")
+        raise ValueError(f"no noise multiplier up to {_Z_MAX:g} reaches {target} at delta = {target.delta!r}")
     lo, hi, f_lo, f_hi = found
     line = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol if math.isfinite(f_lo) else math.nan
     if hi - lo > rtol and lo < line < hi:

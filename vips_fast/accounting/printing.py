@@ -1,7 +1,7 @@
 """Figures in statements: a printed bound must still be a bound."""
 
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
@@ -23,3 +23,10 @@ def rounded_up(value: float, digits: int = 4) -> str:
 def rounded_down(value: float, digits: int = 4) -> str:
     """Round down to `digits` significant digits, for lower bounds."""
     return _rounded(value, digits, "ROUND_FLOOR")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Print a share in percent, rounded up to ``digits`` decimals."""
+    # The decimal that Python prints for a double reads back as that double, so rounding up makes it no smaller.
+    shown = Decimal(repr(float(share))).scaleb(2).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
+    return f"{shown:f} %"

@@ -1,4 +1,4 @@
-"""Bound the power of any test for one unit, and the odds after."""
+"""Bound tests, guesses and odds about one unit."""
 
 import math
 
@@ -40,6 +40,74 @@ def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float
         d = delta(event, eps)
         best = min(best, math.exp(eps) * a + d, 1.0 - math.exp(-eps) * max(0.0, 1.0 - a - d))
     return max(a, best)
+
+
+def attack_success(event: PrivacyEvent, prior: float = 0.5) -> float:
+    """Bound the right guesses whether a unit is in the data.
+
+    The attacker knows everything else, sees all releases of `event`, and holds the case "in" for as likely as `prior`.
+    The bound is for the better of both neighbors, and holds for replacing as for adding and removing.
+
+    *Proof.* Let E be the outputs with the guess "in", p = `prior` <= 1/2 and e^eps = (1 - p) / p. The guess is right
+    with probability
+
+        p P(E | in) + (1 - p) (1 - P(E | out)) = 1 - p + p (P(E | in) - e^eps P(E | out)) <= 1 - p + p delta(eps),
+
+    with equality for the best E if the accountant is exact. For p > 1/2 exchange the two cases; delta(eps) covers
+    both. At p = 1/2 this is (1 + delta(0)) / 2, delta(0) the distance in total variation. A composition of whole-data
+    Gaussian mechanisms has delta(0) = 2 Phi(mu / 2) - 1, so its success is Phi(mu / 2).
+
+    Raises ValueError if the prior is not in (0, 1), or no accountant bounds the event.
+
+    >>> from vips_fast.accounting import GaussianEvent, attack_success, gaussian_noise_multiplier
+    >>> round(attack_success(GaussianEvent(gaussian_noise_multiplier(2.2872, 1e-6))), 4)
+    0.6
+    """
+    p = open_probability("prior", prior)
+    p = min(p, 1.0 - p)
+    return 1.0 - p + p * min(1.0, delta(event, math.log((1.0 - p) / p)))
+
+
+def inference_success(event: PrivacyEvent, baseline: float) -> float:
+    """Bound the share of right guesses of a secret of one unit.
+
+    The secret is any function of the unit's records: an attribute, the identity among candidates, or a reconstruction
+    that is near enough. `baseline` b in (0, 1] is the share of right guesses of the best attacker without the releases.
+    It is the probability of the likeliest value, or 1 / n for n equally likely candidates.
+
+    *Proof* (Kulynych et al. 2025 have such bounds for f-differential privacy; this one is direct). Let the secret be a
+    with probability w_a. Let P_a be the law of the outputs then, and Q their law without the unit, or with a fixed
+    other unit in its place. Each P_a and Q are neighbors, under adding and removing as under replacing. Let F_a be the
+    outputs with a guess that is right for a. Let T be a concave, rising bound of P_a(F) by Q(F), such as the least of
+    the lines of `true_positive_rate`. The guess is right with probability
+
+        sum_a w_a P_a(F_a) <= sum_a w_a T(Q(F_a)) <= T(sum_a w_a Q(F_a)) <= T(b).
+
+    The last sum is the share of right guesses if the outputs are drawn from Q. These know nothing of the secret, so it
+    is at most b. The attacker may know anything else, which is in w.
+
+    The bound takes the lines of `true_positive_rate` near the slope at b of a Gaussian mechanism of the same total
+    variation; every line bounds. It is exact for whole-data Gaussian mechanisms: Phi(Phi^-1(b) + mu).
+
+    Raises ValueError if the baseline is not in (0, 1], or no accountant bounds the event.
+    """
+    b = probability("baseline", baseline)
+    if b == 0.0:
+        raise ValueError("baseline must be in (0, 1], got 0")
+    if b == 1.0 or any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
+        return 1.0
+    if gaussian_mu(event) is not None:
+        return true_positive_rate(event, b)
+    from scipy.special import ndtri
+
+    variation = min(1.0 - 1e-9, delta(event, 0.0))
+    mu = 2.0 * float(ndtri(0.5 * (1.0 + variation)))
+    best, slope = min(1.0, b + variation), -mu * float(ndtri(b)) - 0.5 * mu * mu
+    for factor in (0.75, 1.0, 1.35):
+        eps = factor * abs(slope)
+        d = delta(event, eps)
+        best = min(best, math.exp(eps) * b + d if slope > 0.0 else 1.0 - math.exp(-eps) * max(0.0, 1.0 - b - d))
+    return max(b, best)
 
 
 def largest_loss(event: PrivacyEvent, failure: float) -> float:

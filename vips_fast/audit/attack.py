@@ -5,6 +5,7 @@ neither the minibatches nor the noise.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 MULTIPLIERS = (1.0, 2.0, 5.0)
 _STEPS, _RATE, _GRID = 20, 0.1, 9
+#: Steps of the fits by risk of layer D.
+_FEW = 2
 
 
 def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
@@ -38,6 +41,60 @@ def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) ->
     prepared = bench.prepare(estimator, records)
     bench.adapter.sharp(prepared)
     return prepared
+
+
+def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Check:
+    """Compare the share of right guesses with the claimed one.
+
+    The threshold is chosen on one half of the scores and tried on the other. Half of the difference of the rates of
+    "in", plus one half, is the share of right guesses.
+    """
+    one, other = len(with_record) // 2, len(without) // 2
+    tried = np.quantile(np.concatenate((with_record[:one], without[:other])), np.linspace(0.01, 0.99, 99)).tolist()
+    sides = {sign: _signed(sign, with_record, without) for sign in (1, -1)}
+    _, sign, t = max(
+        (delta_lower_bound(sides[s][0][:one], sides[s][1][:other], 0.0, s * t, CONFIDENCE_ERROR), s, s * t)
+        for s in (1, -1)
+        for t in tried
+    )
+    first, second = (scores[len(scores) // 2 :] for scores in sides[sign])
+    low = 0.5 + 0.5 * delta_lower_bound(first, second, 0.0, t, CONFIDENCE_ERROR)
+    right = 0.5 + 0.5 * (float((first > t).mean()) - float((second > t).mean()))
+    assert bench.attack_success is not None
+    return Check(
+        "attack success",
+        low <= bench.attack_success,
+        right,
+        bench.attack_success,
+        f"at least {low:.4f}: Clopper-Pearson lower bound on {len(first)} a side, threshold chosen on the others",
+        CONFIDENCE_ERROR,
+    )
+
+
+def _by_risk(bench: Bench, sizes: Sizes) -> Check:
+    """Guess from short fits, calibrated for the claimed success."""
+    sides = _sides(bench)
+    by_risk = {"noise_multiplier": None, "target_attack_success": bench.attack_success}
+    calibrated = bench.whole(**by_risk, n_records=N_RECORDS, n_steps=_FEW)
+    z = bench.prepare(calibrated, sides[0]).plan.mechanism.noise_multiplier
+    direction = _direction(bench, sides, z, sizes)
+    n = sizes.releases // _FEW
+    seen = (_projections(bench, records, z, n * _FEW, direction).reshape(n, _FEW) for records in sides)
+    return _success(bench, *(scores.sum(1) for scores in seen))
+
+
+def _direction(bench: Bench, sides: Sequence[list[Any]], multiplier: float, sizes: Sizes) -> np.ndarray:
+    """Find the direction of the exact sums' difference, as an attacker would."""
+    words = np.zeros(N_RECORDS, dtype=np.uint64)
+    # The kind of the first releases can depend on the noise.
+    runs = [_whole(bench, records, multiplier, sizes.releases) for records in sides]
+    exact = [
+        bench.sums(run, np.arange(len(records)), words[: len(records)]).astype(np.float64)
+        for run, records in zip(runs, sides, strict=True)
+    ]
+    direction = exact[0] - exact[1]
+    length = float(np.linalg.norm(direction))
+    return direction / length if length > 0 else direction
 
 
 def _projections(
@@ -57,20 +114,9 @@ def _projections(
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Estimate Gaussian-DP mu of one whole-data release from two samples."""
     sides = _sides(bench)
-    # All but the noise is known: the direction follows from the exact sums.
-    words = np.zeros(N_RECORDS, dtype=np.uint64)
     checks, table = [], []
     for z in MULTIPLIERS:
-        # The kind of the first releases can depend on the noise.
-        runs = [_whole(bench, records, z, sizes.releases) for records in sides]
-        exact = [
-            bench.sums(run, np.arange(len(records)), words[: len(records)]).astype(np.float64)
-            for run, records in zip(runs, sides, strict=True)
-        ]
-        direction = exact[0] - exact[1]
-        length = float(np.linalg.norm(direction))
-        if length > 0:
-            direction = direction / length
+        direction = _direction(bench, sides, z, sizes)
         one, other = (_projections(bench, records, z, sizes.releases, direction) for records in sides)
         mu, low, high = mu_interval(one, other, CONFIDENCE_ERROR)
         free = mu_lower_bound(one, other, CONFIDENCE_ERROR)
@@ -87,6 +133,8 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
                 2 * CONFIDENCE_ERROR,
             )
         )
+    if bench.attack_success is not None:
+        checks.append(_by_risk(bench, sizes))
     title = f"mu of one release, {sizes.releases} releases a side"
     return LayerResult("D", title, tuple(checks), figures={"mu": table})
 
@@ -159,7 +207,7 @@ class _Attack:
         return float(np.logaddexp(fresh.sum(), np.logaddexp.reduce(epochs.sum(0)) - math.log(length)))
 
 
-def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:
+def _run_settings(bench: Bench, n_rows: int, multiplier: float | None = 1.0) -> dict[str, Any]:
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.relation == Relation.REPLACE_ONE
     n_records = n_rows if replaces else N_RECORDS
@@ -173,11 +221,12 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
         n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)),
         noise_multiplier=multiplier,
+        target_attack_success=bench.attack_success if multiplier is None else None,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
 
 
-def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
+def _scores(bench: Bench, holds: bool, multiplier: float | None, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
     """Score whole runs with and without the audited record; return their event."""
     sides = _sides(bench)
     records = sides[0 if holds else 1]
@@ -190,12 +239,12 @@ def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[
         attack.follow(prepared)
         bench.run(prepared, attack)
         out[run] = attack.score
-    return out, run_event(prepared.plan.sampler, multiplier, _STEPS)
+    return out, run_event(prepared.plan.sampler, prepared.plan.mechanism.noise_multiplier, _STEPS)
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Compare delta(epsilon) of whole runs: the accountant's claim and an attack."""
-    multiplier = float(bench.adapter.settings.get("noise_multiplier") or 1.0)
+    multiplier = None if bench.attack_success else float(bench.adapter.settings.get("noise_multiplier") or 1.0)
     with_record, event = _scores(bench, True, multiplier, sizes.runs)
     without, _ = _scores(bench, False, multiplier, sizes.runs)
     grid = np.linspace(0.0, 0.8 * epsilon(event, 1e-3), _GRID).tolist()
@@ -225,11 +274,12 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         "epsilon": grid,
         "delta": claims,
         "measured": measured,
-        "noise_multiplier": multiplier,
+        "noise_multiplier": multiplier or "calibrated by risk",
         "steps": _STEPS,
         "sampling_probability": _RATE,
     }
-    return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", (check,), figures={"claimed": at})
+    checks = (check,) if bench.attack_success is None else (check, _success(bench, with_record, without))
+    return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", checks, figures={"claimed": at})
 
 
 def _signed(sign: int, with_record: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

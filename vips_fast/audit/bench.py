@@ -79,6 +79,8 @@ class Bench:
 
     def __init__(self, adapter: "Adapter", relation: Relation, seams: Seams | None = None):
         self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()
+        #: Attack success that the settings claim, if they choose the noise by it.
+        self.attack_success: float | None = None
 
     def estimator(self, **overrides: Any) -> Any:
         """Return an unfitted estimator, through its seam."""

@@ -61,7 +61,8 @@ def audit(
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
-        the settings where there is one.
+        the settings where there is one. With a ``target_attack_success`` it calibrates the noise by that, layer D adds
+        fits of two steps that do, and both measure the share of right guesses.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
         None is all; H only if the adapter has `Adapter.canaries`, as for topic models and logistic
         regression do.
@@ -103,11 +104,13 @@ def audit(
     if by_rows and (rows_per_unit is None or not set(chosen) <= {"E", "G"}):
         raise ValueError("sampling='rows': expected rows_per_unit and the layers E and G; the others audit rows alone")
     given = dict(adapter.settings)
-    adapter.settings.update(callback=None, n_records=None, private=True, epsilon=None)
+    success = adapter.settings.get("target_attack_success")
+    adapter.settings.update(callback=None, n_records=None, private=True, epsilon=None, target_attack_success=None)
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
     bench = Bench(adapter, relation_of(adapter), seams)
+    bench.attack_success = success
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
     make_sampler(adapter.estimator().sampling, adapter.estimator().relation, N_RECORDS, None, 1)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))

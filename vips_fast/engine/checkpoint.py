@@ -33,7 +33,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict, rounded_up
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict
+from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
@@ -279,7 +280,7 @@ class RunFolder:
         """Noise multiplier of the plan here; None if no run has begun, or it adds no noise."""
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
-    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+    def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
         """Return the steps that the run here has kept, and the events left that ``target`` can pay for.
 
         By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
@@ -292,7 +293,7 @@ class RunFolder:
             end = kept if kept == checkpoint.n_steps else end
         spent = _count(*ledger_in(self.path, strict=True), event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
-        return kept, affordable(spent, event, planned, wanted, plan["delta"], target, plan.get("prior"))
+        return kept, affordable(spent, event, planned, wanted, target, plan.get("prior"))
 
     def begin(
         self,
@@ -301,15 +302,15 @@ class RunFolder:
         public: Public,
         model: Model,
         plan: RunPlan,
-        target: float | None,
+        target: Target | None,
         paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or restore the model from the checkpoint.
 
-        ``kind`` to ``plan`` describe this fit, as without a folder; ``target`` is the epsilon that bounds the plan, and
-        ``paid`` the number of events that a budget pays for, after which the run ends. Returns the ledger with all
-        releases so far, which writes ahead into the folder; the steps left that the target can pay for; and the
-        settings of the run, for its result.
+        ``kind`` to ``plan`` describe this fit, as without a folder; ``target`` bounds the plan, and ``paid`` is the
+        number of events that a budget pays for, after which the run ends. Returns the ledger with all releases so far,
+        which writes ahead into the folder; the steps left that the target can pay for; and the settings of the run, for
+        its result.
 
         Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
         checkpoint; or if lost releases have used up the target before the first checkpoint.
@@ -342,13 +343,13 @@ class RunFolder:
             return ledger, range(step, step), settings
         spent = _count(ledger, False, plan.event)
         planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
-        left = affordable(spent, plan.event, planned, wanted, plan.delta, target, plan.prior)
+        left = affordable(spent, plan.event, planned, wanted, target, plan.prior)
         left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
         self._n_steps = n_steps = min(plan.n_steps, (step // length + left) * length) if left else step
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
-                f"expected room for one more below epsilon={rounded_up(target or 0.0)}"
+                f"expected room for one more below {target}"
             )
         if ledger.plan is None:
             ledger.open(plan.public())
@@ -495,8 +496,7 @@ def affordable(
     event: PrivacyEvent | None,
     planned: int,
     wanted: int,
-    delta: float,
-    target: float | None,
+    target: Target | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
     """Return how many of the wanted times of an event a target can still pay for, after the spent ones.
@@ -510,7 +510,7 @@ def affordable(
     purchase = () if prior is None else (event_from_dict(prior["event"]),)
 
     def fits(more: int) -> bool:
-        return epsilon(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))), delta) <= target
+        return target.met_by(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))))
 
     return find_integer(fits, max(0, planned - spent), wanted)
 

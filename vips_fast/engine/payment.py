@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import Self
 
+from ..accounting.calibration import Target
 from .budget import Budget, BudgetExceededError, Reservation
 from .ledger import Ledger
 from .plan import RunPlan
@@ -22,7 +23,7 @@ class Payment:
         self.budget, self._what = budget, what
         self._reservation: Reservation | None = None
 
-    def reserve(self, plan: RunPlan, run: KeptRun | None = None, target: float | None = None) -> None:
+    def reserve(self, plan: RunPlan, run: KeptRun | None = None, target: Target | None = None) -> None:
         """Reserve a plan's releases, or the rest of a resumed run.
 
         A resumed ``run`` reserves the releases that are left below ``target``. Raises BudgetExceededError if they do

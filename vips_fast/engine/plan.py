@@ -39,6 +39,8 @@ class RunPlan:
     stated: bool = False
     #: Epsilon that a call keeps within, and all calls before and after it.
     limit: float | None = None
+    #: Success of an attacker that the noise was calibrated for.
+    attack_success: float | None = None
 
     @property
     def relation(self) -> Relation:
@@ -76,7 +78,8 @@ class RunPlan:
         rows = getattr(self.sampler, "rows_per_unit", None)
         more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
         more["nights"] = getattr(self.sampler, "facts", None)
-        more |= {"call": self.call or None, "stated": self.stated or None, "limit": self.limit}
+        more |= {"call": self.call or None, "stated": self.stated or None}
+        more |= {"limit": self.limit, "attack_success": self.attack_success}
         return public | {name: value for name, value in more.items() if value is not None}
 
 
@@ -96,6 +99,7 @@ def make_plan(
     call: bool = False,
     stated: bool = False,
     limit: float | None = None,
+    attack_success: float | None = None,
 ) -> RunPlan:
     """Plan a run with this noise, and tell the model its lattice.
 
@@ -116,4 +120,4 @@ def make_plan(
     mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip, finer)
     model.prepare(mechanism, sampler)
     about: dict[str, Any] = {"unit": unit, "part": part, "prior": prior, "call": call, "stated": stated, "limit": limit}
-    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), **about)
+    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), attack_success=attack_success, **about)

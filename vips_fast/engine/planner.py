@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
-from ..accounting.accountants import epsilon as epsilon_of
-from ..accounting.calibration import calibrate_noise_multiplier
+from ..accounting.calibration import Target, noise_for
 from .budget import Budget
 from .filters import LARGEST_NOISE
 from .ledger import Ledger
@@ -59,39 +58,39 @@ class Planned:
     forecast: RunForecast | None
 
     @property
-    def target(self) -> float | None:
-        """Epsilon that the noise was calibrated for or checked against, or None."""
-        target: float | None = self.settings["epsilon"]
-        return 1.0 if target is None and self.settings["noise_multiplier"] is None else target
+    def target(self) -> Target | None:
+        """Target that the noise was calibrated for or checked against, or None."""
+        terms = Terms(
+            epsilon=self.settings["epsilon"], target_attack_success=self.settings.get("target_attack_success")
+        )
+        free = self.settings["noise_multiplier"] is None
+        return terms.target(self.plan.delta) if free else terms.limit(self.plan.delta)
 
 
 class Planner:
     """Planner of one job's runs; it calibrates each noise multiplier once."""
 
     def __init__(self) -> None:
-        self._calibrated: dict[tuple[PrivacyEvent, int, float, float, PrivacyEvent | None], float] = {}
+        self._calibrated: dict[tuple[PrivacyEvent, int, Target, PrivacyEvent | None], float] = {}
 
     # ------------------------------------------------------------ the noise
 
-    def noise(
-        self, sampler: Sampler, count: int, epsilon: float, delta: float, purchase: PrivacyEvent | None = None
-    ) -> float:
+    def noise(self, sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
         """Calibrate the noise multiplier to meet a target.
 
         With it, ``count`` events of the sampler and the purchase meet the target. Raises ValueError if no multiplier
         does.
         """
-        key = sampler.event(1.0), count, epsilon, delta, purchase
+        key = sampler.event(1.0), count, target, purchase
         if key not in self._calibrated:
-            before = 0.0 if purchase is None else epsilon_of(purchase, delta)
-            if before >= epsilon:
-                raise ValueError(
-                    f"epsilon={rounded_up(epsilon)}: expected more than epsilon = {rounded_up(before)}, "
-                    "which the vocabulary purchase has spent"
-                )
             events = () if purchase is None else (purchase,)
-            self._calibrated[key] = calibrate_noise_multiplier(
-                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), epsilon, delta
+            if purchase is not None and target.excess(purchase, None) >= 0.0:
+                raise ValueError(
+                    f"{target}: expected more than {rounded_up(target.spent(purchase))}, which the vocabulary purchase "
+                    "has spent"
+                )
+            self._calibrated[key] = noise_for(
+                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
             )
         return self._calibrated[key]
 
@@ -99,19 +98,18 @@ class Planner:
         self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
     ) -> float:
         """Find the noise multiplier of a private run."""
-        given, target = terms.noise_multiplier, terms.epsilon
         if request.earlier is not None and request.public.night is not None:
             # One mechanism for all nights.
             return float(request.earlier.ledger.plans[0]["noise_multiplier"])
-        if given is not None:
-            return float(given)
-        if target is None and budget is not None:
+        if terms.noise_multiplier is not None:
+            return float(terms.noise_multiplier)
+        if not terms.targeted and budget is not None:
             if request.resumed_noise is not None:
                 return request.resumed_noise
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return self.noise(sampler, count, terms.target, delta, request.purchase_event)
+        return self.noise(sampler, count, terms.target(delta), request.purchase_event)
 
     # ------------------------------------------------------------- the plan
 
@@ -154,6 +152,7 @@ class Planner:
             prior=None if request.purchase is None else dict(request.purchase),
             call=request.adaptive,
             limit=terms.epsilon if request.adaptive and terms.noised else None,
+            attack_success=terms.target_attack_success if terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
         _check_follows(request, plan)
@@ -167,7 +166,7 @@ class Planner:
             settings["delta"] = terms.delta
             if terms.threshold_delta is not None:
                 settings["threshold_delta"] = terms.threshold_delta
-            if terms.noise_multiplier is None and terms.epsilon is None:
+            if terms.noise_multiplier is None and not terms.targeted:
                 settings["noise_multiplier"] = z
         return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
 
@@ -185,7 +184,7 @@ class Planner:
         event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
         kept, least = 0, count
         if run is not None:
-            kept, count = run.progress(event, terms.epsilon)
+            kept, count = run.progress(event, terms.limit(delta))
             least = min(count, 1)
         if budget is not None and least and not kept and event.leaves():
             budget.check(event, least, request.public.part)
@@ -205,9 +204,9 @@ class Planner:
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
             z = LARGEST_NOISE
-            if terms.epsilon is not None:
+            if terms.targeted:
                 delta = terms.usual_delta(request.public.n_records)
-                z = self.noise(sampler, count, terms.epsilon, delta, purchase)
+                z = self.noise(sampler, count, terms.target(delta), purchase)
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..accounting import PrivacyEvent, event_from_dict
+from ..accounting.calibration import Target
 from .ledger import Ledger
 from .model import Model
 from .result import Public
@@ -27,6 +28,8 @@ class Terms:
     noise_multiplier: float | None = None
     #: Of a vocabulary.
     threshold_delta: float | None = None
+    #: In place of epsilon.
+    target_attack_success: float | None = None
 
     @property
     def noised(self) -> bool:
@@ -34,9 +37,19 @@ class Terms:
         return self.private and self.noise_multiplier != 0
 
     @property
-    def target(self) -> float:
-        """The epsilon to calibrate for; 1 without target and noise."""
-        return 1.0 if self.epsilon is None else float(self.epsilon)
+    def targeted(self) -> bool:
+        """Whether the settings have a target."""
+        return self.epsilon is not None or self.target_attack_success is not None
+
+    def target(self, delta: float) -> Target:
+        """Return the target to calibrate for; epsilon = 1 if the settings have none."""
+        if self.target_attack_success is not None:
+            return Target.of_success(self.target_attack_success, delta)
+        return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)
+
+    def limit(self, delta: float) -> Target | None:
+        """Return the target, or None if the settings have none."""
+        return self.target(delta) if self.targeted else None
 
     def usual_delta(self, n_records: int) -> float:
         """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
@@ -104,7 +117,7 @@ class KeptRun(Protocol):
 
     begun: bool
 
-    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+    def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
         """Steps done, and events that are left and that the target can pay for."""
 
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
-from ..accounting import PrivacyEvent, Relation, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
+from ..accounting import (
+    PrivacyEvent,
+    Relation,
+    RepeatAndSelectEvent,
+    attack_success,
+    epsilon,
+    group_event,
+    pure_epsilon,
+    rounded_up,
+)
+from ..accounting.printing import percent
 from ..store.log import canonical_json
 from .ledger import Ledger, purchase_of
 
@@ -138,6 +148,9 @@ class Privacy:
         Whether a vocabulary purchase from the same records is included.
     earlier_fit : bool
         Whether another fit to the same records is included, which chose no columns.
+    attack_success : float or None
+        Bound of the share of right guesses of an attacker (`vips_fast.accounting.attack_success`), by all releases of
+        the worst part, if the noise of a run was calibrated for such a share; else None.
 
     Examples
     --------
@@ -171,6 +184,7 @@ class Privacy:
     calls: str = ""
     vocabulary: bool = False
     earlier_fit: bool = False
+    attack_success: float | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
@@ -212,7 +226,15 @@ class Privacy:
             calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
             vocabulary=purchases or any("fit" not in purchase for purchase in before),
             earlier_fit=any("fit" in purchase for purchase in before),
+            attack_success=cls._attack_success(ledger, delta),
         )
+
+    @staticmethod
+    def _attack_success(ledger: Ledger, delta: float) -> float | None:
+        if not ledger.private or not any("attack_success" in plan for plan in ledger.plans):
+            return None
+        events = (ledger.bound(delta, part)[0] for part in ledger.parts or (None,))
+        return max((attack_success(event) for event in events if event is not None), default=0.5)
 
     @property
     def noise_multiplier(self) -> float:
@@ -324,6 +346,13 @@ class Privacy:
         )
         if self.earlier_fit:
             included += " The releases of an earlier fit, of another model, are included."
+        if self.attack_success is not None:
+            adds = self.relation == Relation.ADD_REMOVE
+            asked = f"whether one {self.unit} is in the data" if adds else f"which of two {self.unit}s is in the data"
+            included += (
+                f" Calibrated by risk: somebody who knows all else and sees every release guesses {asked}, and is "
+                f"right at most {percent(self.attack_success)} of the time; 50 % is chance."
+            )
         released = f"{self.steps} releases"
         for selection in self.selections:
             runs = sum(selection.event.leaves().values())

@@ -121,8 +121,9 @@ class PrivateClusters:
 
     Parameters
     ----------
-    epsilon, delta : float, float or None
-        The guarantee for a person, or for a record if there are no persons; a delta of None is min(1e-5, 1/(10 n)).
+    epsilon, delta : float or None
+        The guarantee for a person, or for a record if there are no persons. An epsilon of None is 1, or all that is
+        left of a budget; a delta of None is min(1e-5, 1/(10 n)).
     n_clusters : int
         Number of clusters.
     encode : callable(sequence of str) -> array, path or None
@@ -131,7 +132,7 @@ class PrivateClusters:
     public : PublicVectors or None
         Public knowledge of the encoder; None makes it from installed packages
         (`vips_fast.models.clusters.packaged_vectors`).
-    n_records, invalid, budget, progress, n_jobs, random_state
+    target_attack_success, n_records, invalid, budget, progress, n_jobs, random_state
         As for `PrivateTopics`.
 
     Attributes
@@ -159,10 +160,11 @@ class PrivateClusters:
 
     def __init__(
         self,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float | None = None,
         *,
         n_clusters: int = 20,
+        target_attack_success: float | None = None,
         encode: Encode | str | os.PathLike[str] | None = None,
         public: PublicVectors | None = None,
         n_records: int | None = None,
@@ -173,6 +175,7 @@ class PrivateClusters:
         random_state: int | None = None,
     ):
         self.epsilon, self.delta, self.n_clusters, self.encode, self.public = epsilon, delta, n_clusters, encode, public
+        self.target_attack_success = target_attack_success
         self.n_records, self.invalid, self.budget = n_records, invalid, budget
         self.progress, self.n_jobs, self.random_state = progress, n_jobs, random_state
 
@@ -198,6 +201,7 @@ class PrivateClusters:
             public=public,
             epsilon=self.epsilon,
             delta=self.delta,
+            target_attack_success=self.target_attack_success,
             n_records=self.n_records,
             invalid=self.invalid,
             n_jobs=self.n_jobs,

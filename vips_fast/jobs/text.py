@@ -35,6 +35,7 @@ from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
+from ..engine.request import Terms
 from ..engine.result import Public
 from ..models.family import READING, VOCABULARY
 from ..models.forecast import tell
@@ -286,6 +287,8 @@ class _Purchase:
         self._delta = self._model.delta
         if self._delta is None and self._budget is not None:
             self._delta = self._budget.delta
+        success = self._model.target_attack_success
+        self._terms = Terms(epsilon=self._model.epsilon, delta=self._delta, target_attack_success=success)
 
     def words(self, records: Records) -> PrivateVocabulary:
         """Purchase the words, or take those that the run folder keeps.
@@ -322,9 +325,10 @@ class _Purchase:
             raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
         if source.features is not None:
             raise ValueError(f"features={source.features}: expected only with a public vocabulary")
-        if model.epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
+        if not self._terms.targeted and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
-                "vocab='private': expected epsilon= or only budget=, of which it takes a share, or a public vocabulary"
+                "vocab='private': expected epsilon=, target_attack_success=, or only budget=, of which it takes a "
+                "share, or a public vocabulary"
             )
 
     @property
@@ -338,7 +342,7 @@ class _Purchase:
             "delta": self._delta,
         }
 
-    def _plan(self, n_records: int, epsilon: float) -> Plan:
+    def _plan(self, n_records: int, epsilon: float | None) -> Plan:
         """Plan the purchase and the topics."""
         return plan(
             n_records,
@@ -347,12 +351,13 @@ class _Purchase:
             doc_length=self._model.doc_length,
             epsilon=epsilon,
             delta=self._delta,
+            target_attack_success=self._terms.target_attack_success,
             vocab_share=self._source.vocab_share,
             distinct_words=getattr(self._model.options, "distinct_words", None),
             planner=self._reading.planner,
         )
 
-    def _planned(self, n_records: int, epsilon: float) -> dict[str, Any]:
+    def _planned(self, n_records: int, epsilon: float | None) -> dict[str, Any]:
         """Settings of the purchase."""
         found = self._plan(n_records, epsilon).vocabulary
         assert found is not None
@@ -363,7 +368,7 @@ class _Purchase:
         """Compare the settings of a stored purchase; update its free choices."""
         epsilon = self._model.epsilon
         # The budget no longer knows its rest before the purchase.
-        wanted = self._given if epsilon is None else self._planned(n_records, epsilon)
+        wanted = self._planned(n_records, epsilon) if self._terms.targeted else self._given
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
@@ -391,8 +396,7 @@ class _Purchase:
                 epsilon = model.epsilon
                 if budget is not None:
                     _ = budget.purchase_delta  # refuses a purchase that the budget has no delta for
-                    epsilon = budget.left if epsilon is None else epsilon
-                assert epsilon is not None
+                    epsilon = epsilon if self._terms.targeted else budget.left
                 made = PrivateVocabulary(**self._planned(n_records, epsilon))
                 self._check_both(made, n_records, epsilon)
                 if (planned := self._plan(n_records, epsilon)).hopeless:
@@ -405,7 +409,7 @@ class _Purchase:
                 if len(ledger_in(run.path)[0]):
                     reading.on_spent()
 
-    def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
+    def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float | None) -> None:
         """Refuse a purchase beyond the budget, or without a fit."""
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
@@ -419,7 +423,9 @@ class _Purchase:
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:
             less = "less, or only budget=: words and topics then share what is left"
-            why = f"epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
+            success = self._terms.target_attack_success
+            asked = f"target_attack_success={success}" if epsilon is None else f"epsilon={rounded_up(epsilon)}"
+            why = f"{asked}: {refused}, with the words reserved before the topics"
             raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
         if relation != "add_remove":
             raise ValueError(f"vocab='private': about add_remove, the fit {relation}; expected a public vocabulary")

@@ -127,6 +127,7 @@ class PrivateTopics:
         *,
         public_prior: str | os.PathLike[str] | PublicPrior | None = "public:en",
         n_topics: int | None = None,
+        target_attack_success: float | None = None,
         vocab: str | os.PathLike[str] | None = None,
         vocab_size: int | None = None,
         max_share: float = 0.3,
@@ -140,6 +141,7 @@ class PrivateTopics:
         random_state: int | None = None,
     ):
         self.epsilon, self.delta, self.public_prior, self.n_topics = epsilon, delta, public_prior, n_topics
+        self.target_attack_success = target_attack_success
         self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
         self.stop_words, self.doc_length = stop_words, doc_length
         self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
@@ -172,8 +174,11 @@ class PrivateTopics:
         Raises the errors of `Job.run`.
         """
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
-        if self.epsilon is None and self.budget is None:
-            raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
+        if not self._targeted and self.budget is None:
+            raise ValueError(
+                "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
+                "is left"
+            )
         prior, shown = self._prior(), watched() if self.progress is None else self.progress
         columns = (text,) if isinstance(text, str) else tuple(text)
         source = TextFile(
@@ -192,6 +197,7 @@ class PrivateTopics:
             self._topics(prior, source),
             epsilon=self.epsilon,
             delta=self.delta,
+            target_attack_success=self.target_attack_success,
             doc_length=self.doc_length,
             n_records=self.n_records,
             invalid=self.invalid,
@@ -202,6 +208,10 @@ class PrivateTopics:
             model, source, out=out, budget=self.budget, resume=resume, shown=shown
         )
         return self
+
+    @property
+    def _targeted(self) -> bool:
+        return self.epsilon is not None or self.target_attack_success is not None
 
     def _prior(self) -> PublicPrior | None:
         return None if self.public_prior is None else load_prior(self.public_prior)
@@ -220,8 +230,9 @@ class PrivateTopics:
             None if words is None else len(words),
             None,
             doc_length=self.doc_length or DOC_LENGTH,
-            epsilon=Budget.of(str(self.budget)).left if self.epsilon is None else self.epsilon,
+            epsilon=self.epsilon if self._targeted else Budget.of(str(self.budget)).left,
             delta=self.delta,
+            target_attack_success=self.target_attack_success,
             rows_per_group=None,
         )
         return planned.n_components
@@ -317,6 +328,7 @@ class PrivateTopics:
         found = cls(
             model.epsilon,
             model.delta,
+            target_attack_success=model.target_attack_success,
             public_prior=model.public_prior,
             n_topics=int(model.n_components),
             doc_length=model.doc_length,

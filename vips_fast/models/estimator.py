@@ -132,6 +132,16 @@ class PrivateEstimator(Fitted):
         check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("delta", self.delta, 0, 1, low_open=True, high_open=True, optional=True)
         check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
+        check_number(
+            "target_attack_success", self.target_attack_success, 0.5, 1, low_open=True, high_open=True, optional=True
+        )
+        if self.target_attack_success is not None:
+            for name, free in (("epsilon", None), ("noise_multiplier", None), ("private", True)):
+                if getattr(self, name) is not free:
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r}: expected {free} beside "
+                        f"target_attack_success={self.target_attack_success!r}, which decides the noise"
+                    )
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
@@ -145,7 +155,13 @@ class PrivateEstimator(Fitted):
     @property
     def _terms(self) -> Terms:
         """Limits of a fit's cost, by the settings."""
-        return Terms(bool(self.private), self.epsilon, self.delta, self.noise_multiplier)
+        return Terms(
+            bool(self.private),
+            self.epsilon,
+            self.delta,
+            self.noise_multiplier,
+            target_attack_success=self.target_attack_success,
+        )
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Disable privacy for tests, audits and public data.
@@ -285,7 +301,7 @@ class PrivateEstimator(Fitted):
             raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
         payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
         payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
-        payment.reserve(planned.plan, folder, self.epsilon)
+        payment.reserve(planned.plan, folder, self._terms.limit(planned.plan.delta))
         return replace(stage, payment=payment)
 
     def request(

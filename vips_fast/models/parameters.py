@@ -106,6 +106,11 @@ class Parameters:
     epsilon, delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. delta None is
         min(1e-5, 1/(10 n_records)).
+    target_attack_success : float or None
+        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
+        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
+        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
+        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
     noise_multiplier : float or None
         Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
         target is refused. With neither, the target is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
@@ -134,6 +139,7 @@ class Parameters:
     n_records: int | None = None
     epsilon: float | None = None
     delta: float | None = None
+    target_attack_success: float | None = None
     noise_multiplier: float | None = None
     private: bool = True
     invalid: str = "raise"
@@ -192,6 +198,7 @@ class Common(TypedDict, total=False):
     n_records: int | None
     epsilon: float | None
     delta: float | None
+    target_attack_success: float | None
     noise_multiplier: float | None
     private: bool
     invalid: str

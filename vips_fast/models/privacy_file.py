@@ -12,7 +12,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..accounting import ACCOUNTANTS, gaussian_mu, rounded_up, zcdp_rho
+from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success, rounded_up, zcdp_rho
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
 PRIVACY_FILE, FORMAT = "privacy.json", 3
+#: Shares of right guesses of a secret without the model: an attribute, one of a hundred persons.
+_GUESSES = (0.5, 0.1, 0.01)
 
 
 def schema() -> dict[str, Any]:
@@ -69,6 +71,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "mu": mu if known else None,
             "rho": rho if known else None,
         },
+        "risk": _risk(result, [event for _, event, _ in bounds] if known else None),
         "model": {"name": "central", "release": "one fitted model; the noised state of every step"},
         "accounting": {
             "accountant": privacy.accountant,
@@ -100,6 +103,16 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
         ],
         "versions": {"vips_fast": __version__},
         "digests": {"ledger": result.head, "result": ledger.closing},
+    }
+
+
+def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, Any]:
+    """Bound guesses about one unit (`vips_fast.accounting.tradeoff`) for the worst part; null without a guarantee."""
+    known = [] if events is None else [(b, max((inference_success(e, b) for e in events), default=b)) for b in _GUESSES]
+    return {
+        "attack_success": None if events is None else max(map(attack_success, events), default=0.5),
+        "target_attack_success": result.settings.get("target_attack_success"),
+        "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
     }
 
 

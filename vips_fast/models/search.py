@@ -46,11 +46,11 @@ from ..accounting import (
     GaussianEvent,
     PrivacyEvent,
     RepeatAndSelectEvent,
-    calibrate_noise_multiplier,
     epsilon,
     renyi_divergence,
     rounded_up,
 )
+from ..accounting.calibration import noise_for
 from ..checks import check_choice, check_number
 from ..data.groups import group_codes
 from ..data.shards import ShardedCorpus
@@ -81,6 +81,7 @@ SCHEDULE = frozenset(
         "n_steps",
         "n_records",
         "epsilon",
+        "target_attack_success",
         "delta",
         "noise_multiplier",
         "private",
@@ -279,11 +280,11 @@ class PrivateSearch(Generic[E]):
         return sampler, n_steps
 
     def _noise(self, make: Callable[[float], PrivacyEvent], delta: float, budget: Budget | None) -> float:
-        z, target = self.estimator.noise_multiplier, self.estimator.epsilon
+        z, target, terms = self.estimator.noise_multiplier, self.estimator.epsilon, self.estimator._terms
         if z is None:
-            if target is None and budget is not None:
+            if not terms.targeted and budget is not None:
                 return budget.noise_multiplier(make, 1)
-            return calibrate_noise_multiplier(make, 1.0 if target is None else float(target), delta)
+            return noise_for(make, terms.target(delta))
         if target is not None and (would := epsilon(make(float(z)), delta)) > target:
             raise ValueError(
                 f"noise_multiplier={z:g} gives the search epsilon = {rounded_up(would)} at delta = {delta:g}: expected "
@@ -341,7 +342,8 @@ class PrivateSearch(Generic[E]):
             payer.check_plan(sampler.relation, called, float(delta))
         z = self._noise(lambda noise: self.event(sampler, n_steps, noise), float(delta), payer)
         event = self.event(sampler, n_steps, z)
-        common = {"n_steps": n_steps, "noise_multiplier": z, "epsilon": None, "delta": float(delta)}
+        common: dict[str, Any] = {"n_steps": n_steps, "noise_multiplier": z, "delta": float(delta)}
+        common |= {"epsilon": None, "target_attack_success": None}
         whose: dict[str, Any] = {} if groups is None else {"unit": called}
         forecasts: list[RunForecast | None] = []
         for one in tried:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..accounting.calibration import Target
 from ..data.groups import Runs
 from ..data.shards import ShardedCorpus
 from ..engine.backend import Backend
@@ -44,7 +45,7 @@ class Stage:
     #: Head of the ledger that the run continues.
     follows: str | None = None
     #: Epsilon that the noise was calibrated for or checked against, or None.
-    target: float | None = None
+    target: Target | None = None
     forecast: RunForecast | None = None
     payment: Payment = field(default_factory=Payment)
 

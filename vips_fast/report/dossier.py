@@ -23,6 +23,7 @@ from ..models.inputs import column_names
 from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
+from .risk import SecretRisk, secret_risks
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -55,6 +56,8 @@ class Dossier:
     n_releases: int
     lost: int
     target: float | None
+    risks: tuple[SecretRisk, ...]
+    attack_target: float | None
     budget: dict[str, Any] | None
     budget_charged: dict[str, str] | None
     calls: str
@@ -100,7 +103,8 @@ def make_dossier(
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
-    found = [gain(privacy, [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)])]
+    known = [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)]
+    found = [gain(privacy, known)]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
         found += [gain(privacy, [(privacy.event, privacy.share)], size) for size in _SIZES[1:]]
     plans = ledger.plans
@@ -138,6 +142,8 @@ def make_dossier(
         n_releases=len(ledger),
         lost=ledger.lost,
         target=result.settings.get("epsilon"),
+        risks=secret_risks(known) if privacy.private else (),
+        attack_target=result.settings.get("target_attack_success"),
         budget=None if budget is None else dict(budget),
         budget_charged=ledger.budget,
         calls=privacy.calls,

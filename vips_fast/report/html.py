@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import Relation, rounded_down, rounded_up
+from ..accounting.printing import percent
 from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..store.text import printable
 from .dossier import Dossier, make_dossier
-from .words import percent
 
 
 def html_report(

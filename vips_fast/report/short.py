@@ -1,9 +1,10 @@
 """The short form of a report, for a terminal."""
 
+from ..accounting.printing import percent
 from .dossier import Dossier
 from .part import Topic
 from .text import paragraph, table
-from .words import FALSE_POSITIVES, percent
+from .words import FALSE_POSITIVES
 
 
 def short_report(dossier: Dossier, width: int = 100) -> str:

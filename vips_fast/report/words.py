@@ -6,9 +6,8 @@ The attacker knows everything else.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 
-from ..accounting import PrivacyEvent, delta, epsilon, gaussian_mu, gaussian_noise_multiplier, group_event
+from ..accounting import PrivacyEvent, attack_success, epsilon, gaussian_mu, gaussian_noise_multiplier, group_event
 from ..accounting.tradeoff import largest_loss, true_positive_rate
 from ..engine.statement import Privacy
 
@@ -29,8 +28,8 @@ class Gain:
     epsilon, delta : float
         The guarantee for this number.
     guesses : float
-        Share of right guesses of the best attacker, for whom both cases were equally likely: (1 + δ(0)) / 2. The
-        privacy profile δ(ε) bounds the distance in total variation by δ(0).
+        Share of right guesses of the best attacker, if both cases were equally likely
+        (`vips_fast.accounting.attack_success`).
     odds : float
         Bound of the attacker's odds for the truth after the releases, 1 to 1 before. They are at most this, except with
         probability δ over the noise (`vips_fast.accounting.tradeoff.largest_loss`). inf for no bound.
@@ -75,21 +74,13 @@ def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: i
     own = [mu for mu in known if mu is not None]
     exact = len(own) == len(known) and all(share == 1.0 for _, share in bounds)
     mu = max(own) if exact else 0.0 if stated == 0.0 else 1.0 / gaussian_noise_multiplier(stated, privacy.delta)
-    advantage = min(1.0, max(delta(event, 0.0) for event in events))
     return Gain(
         size=size,
         epsilon=stated,
         delta=privacy.delta,
-        guesses=(1.0 + advantage) / 2.0,
+        guesses=max(map(attack_success, events)),
         odds=math.exp(loss) if loss < 700.0 else math.inf,
         hits=max(true_positive_rate(event, FALSE_POSITIVES) for event in events),
         mu=mu,
         exact=exact,
     )
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """Print a share in percent, rounded up to ``digits`` decimals."""
-    # The decimal that Python prints for a double reads back as that double, so rounding up makes it no smaller.
-    shown = Decimal(repr(float(share))).scaleb(2).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
-    return f"{shown:f} %"

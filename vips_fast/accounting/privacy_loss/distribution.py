@@ -31,11 +31,13 @@ from ..solver import find_root, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import check_pairs, composed_pairs
 from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
-from .pairs import TrianglePair
+from .pairs import GaussianPair, PoissonPair, TrianglePair
 
 T = TypeVar("T")
 
 _NODES = 320
+#: Share of delta for the largest losses of many steps on tiny samples.
+_CUT = 0.05
 
 
 def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
@@ -125,19 +127,23 @@ class Direction:
             best = int(np.argmin(np.where(np.isfinite(width), noise, np.inf)))
         return float(th[best]), min(low, high - float(width[best])), high
 
-    def rough_epsilon(self, delta: float, rtol: float) -> float:
-        """Return an upper bound of epsilon by Renyi divergences; prepares `epsilon`."""
+    def rough_epsilon(self, delta: float, rtol: float, cut: float | None = None) -> float:
+        """Return an upper bound of epsilon by Renyi divergences; prepares `epsilon`.
+
+        A share `cut` of delta, None for hardly any of it, is the mass of all steps that may move to an infinite loss.
+        """
         if self.p_infinite >= delta:
             return math.inf
         log_delta = math.log(delta - self.p_infinite)
-        self._tail = math.exp(max(log_delta, -680.0)) * 1e-3 * rtol / self.total
+        share, fine = (1e-3, rtol) if cut is None else (cut, 1.0)
+        self._tail = math.exp(max(log_delta, -680.0)) * share * fine / self.total
         self._steer(self._tail)
         if self.spread == 0.0:
             return 0.0
         th = self.cumulants.orders
         # Tight conversion (Canonne, Kamath & Steinke 2020, proposition 12), at the delta that the truncated tails
         # leave.
-        log_left = log_delta + math.log1p(-1e-2 * rtol)
+        log_left = log_delta + math.log1p(-10.0 * share * fine)
         found = (self.cumulants.values - log_left - np.log1p(th)) / th + np.log(th / (1.0 + th))
         best = int(np.argmin(found))
         self._order = max(float(th[best]), 1.0 / self.spread)
@@ -225,6 +231,42 @@ class Direction:
                 break
             low, focus = 0.7 * found, found
         return max(0.0, best)
+
+    def one_large_step(self, delta: float) -> float:
+        """Return a lower bound of epsilon by outputs with one large loss.
+
+        Steps on tiny samples reach a small delta by one of them. No grid holds its rare large loss together with the
+        many small ones. Let S = prod S_i be dP/dQ, of independent steps under Q, and A_i the outputs where only step i
+        has a loss above epsilon. These are disjoint. With P_i = P(loss of i > epsilon) and M = sum P_j, P(A_i) = P_i
+        prod_{j != i} (1 - P_j) >= P_i (1 - M), and Q(A_i) <= Q_i. So
+
+            delta(epsilon) = E_Q (S - e^epsilon)_+ >= sum_i E_Q (S - e^epsilon) 1{A_i} >= sum_i delta_i(epsilon) - M^2,
+
+        because delta_i(epsilon) = P_i - e^epsilon Q_i. Other mechanisms only add to it. Each epsilon whose value is
+        above `delta` is a proof by itself.
+        """
+        steps = [p for p in self.parts if isinstance(p.pair, PoissonPair) and isinstance(p.pair.base, GaussianPair)]
+
+        def single(epsilon: float) -> float:
+            return math.fsum(part.repeats * part.pair.profile(epsilon) for part in steps)
+
+        def holds(epsilon: float) -> bool:
+            ends = np.array([epsilon, np.inf])
+            beyond = math.fsum(part.repeats * float(part.pair.masses(ends)[0][0]) for part in steps)
+            # The closed forms are good to 1e-11.
+            return (1.0 - 1e-9) * single(epsilon) - (1.0 + 1e-9) * beyond * beyond > delta
+
+        if not single(0.0) > delta:
+            return 0.0
+        top = 1.0
+        while single(top) > delta:
+            top *= 2.0
+        top = before = find_threshold(lambda epsilon: single(epsilon) <= delta, 0.0, top, rtol=1e-9)
+        for share in (0.999, 0.99, 0.97, 0.9, 0.8, 0.6, 0.4, 0.2, 0.1):
+            if holds(share * top):
+                return find_threshold(holds, before, share * top, rtol=1e-6)
+            before = share * top
+        return 0.0
 
     def rough_delta(self, epsilon: float) -> float:
         """Return an upper bound of delta by Renyi divergences; prepares `delta`."""
@@ -333,7 +375,14 @@ class PrivacyLoss:
             return found
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
         # A direction whose Renyi bound is below the other's answer cannot matter.
-        return largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
+        answer = largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
+        if self._rare and answer > 1.01 * max(d.one_large_step(delta) for d in self._directions):
+            # A grid that reaches the rare large losses is too coarse for the many small ones. A part of delta pays for
+            # the largest, which then are infinite, and the grid ends below them. Both answers are bounds.
+            rough = [d.rough_epsilon(delta, self.rtol, _CUT) for d in self._directions]
+            cut = largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
+            answer = min(answer, cut)
+        return answer
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta(epsilon), epsilon >= 0."""
@@ -362,9 +411,10 @@ class PrivacyLoss:
             return (1.0 - 2e-9) * self.epsilon(delta)
         if self._rare and (found := inverted_epsilon_lower(self._rare, delta, self.rtol)) is not None:
             return found
+        best = max((d.one_large_step(delta) for d in self._directions), default=0.0)
         # A cheap upper bound tells which direction can matter.
         upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
-        return largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol))
+        return max(best, largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol)))
 
 
 def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:

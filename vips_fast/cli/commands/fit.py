@@ -31,8 +31,10 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
     if getattr(args, "search", None) is not None:
         return run_search(args, cls, source_of)
     start, source = time.perf_counter(), source_of()
-    if args.budget is None and args.epsilon is None and args.noise_multiplier is None and args.private is None:
-        raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
+    if _untargeted(args) and args.private is None:
+        raise ValueError(
+            "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
+        )
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
     if args.report:
@@ -55,6 +57,11 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")
     return Exit.UNREPORTED
+
+
+def _untargeted(args: argparse.Namespace) -> bool:
+    """Whether nothing says how much noise there is."""
+    return {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier} == {None}
 
 
 def _ran(job: Job) -> Outcome:
@@ -93,8 +100,8 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
     for option in args.command.options:
         if not option.searched and getattr(args, option.dest):
             raise ValueError(f"{option.names[-1]}: expected without it in a search")
-    if args.budget is None and args.epsilon is None and args.noise_multiplier is None:
-        raise ValueError("one of the arguments --epsilon --noise-multiplier is required, or --budget")
+    if _untargeted(args):
+        raise ValueError("one of the arguments --epsilon --attack-success --noise-multiplier is required, or --budget")
     if source_of().purchases:
         raise ValueError("--vocab: expected a public vocabulary in a search")
     tried, out = read_tried(args.command, args.tried), Path(args.out)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ...accounting import SelfComposedEvent, epsilon
-from ...accounting.printing import rounded_down, rounded_up
+from ...accounting import SelfComposedEvent, attack_success, epsilon
+from ...accounting.printing import percent, rounded_down, rounded_up
 from ...engine.budget import Budget
 from ...engine.checkpoint import RUN
 from ...engine.cluster import connected
@@ -143,7 +143,7 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
     """Show the forecast of a checked fit, if its arguments say enough."""
     if family_of(model).name != "lda" or args.paper or not model.private or args.public_prior:
         return []
-    if None in (words, model.n_records) or (model.epsilon is None and not model.noise_multiplier):
+    if None in (words, model.n_records) or not (model.epsilon or model.target_attack_success or model.noise_multiplier):
         return []
     known = None if args.word_vectors is None else True
     planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=known)
@@ -197,6 +197,8 @@ def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
         return [("cost", f"known when the data have been read; with {numbers} given it is known beforehand")]
     event, steps, delta = cost.event, cost.count, cost.delta
     figure = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
+    if model.target_attack_success is not None:
+        figure += f", an attack success of {percent(attack_success(SelfComposedEvent(event, steps)))},"
     return [
         ("plan", f"{steps} releases, each {event}"),
         ("cost", f"epsilon = {figure} at delta = {delta:g} ({event.relation})"),

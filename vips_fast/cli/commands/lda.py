@@ -14,6 +14,7 @@ from typing import Any
 from ...accounting import rounded_up
 from ...data import Corpus, load_vocabulary, save_word_vectors
 from ...demo import docstrings_corpus, language_reference_words
+from ...engine.request import Terms
 from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, Plan, load_prior, word_vectors
 from ...models.lda import plan as make_plan
@@ -97,7 +98,7 @@ def topics(args: Namespace) -> int:
 def plan(args: Namespace) -> int:
     """Print settings of a private topic model."""
 
-    def found(n_records: int, epsilon: float) -> Plan:
+    def found(n_records: int, epsilon: float | None, success: float | None = None) -> Plan:
         return make_plan(
             n_records,
             args.words,
@@ -105,6 +106,7 @@ def plan(args: Namespace) -> int:
             doc_length=args.doc_length,
             epsilon=epsilon,
             delta=args.delta,
+            target_attack_success=success,
             vocab_share=args.vocab_share,
             distinct_words=args.distinct_words,
             sampling=args.sampling,
@@ -112,10 +114,11 @@ def plan(args: Namespace) -> int:
             word_neighbors=args.word_neighbors,
         )
 
-    planned = found(args.records, args.epsilon)
+    planned = found(args.records, args.epsilon, args.attack_success)
     said = "\n".join(paragraph(line, width()) for line in lines(planned))
     if args.table:
-        print(grid(found, args.records, args.epsilon))
+        terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.attack_success)
+        print(grid(found, args.records, terms.target(terms.usual_delta(args.records)).epsilon))
         print(f"\n{said}")
         return 0
     words = planned.vocabulary

@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 from ... import accounting
@@ -29,8 +30,8 @@ def privacy(args: Namespace) -> int:
         raise ValueError("--verify-key, --export json: expected with DIR, the folder of a model")
     if missing := [f"--{name}" for name in ("records", "steps", "delta") if getattr(args, name) is None]:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; or DIR, the folder of a model")
-    if args.noise_multiplier is None and args.epsilon is None:
-        raise ValueError("one of the arguments --noise-multiplier --epsilon is required")
+    if args.noise_multiplier is None and args.epsilon is None and args.attack_success is None:
+        raise ValueError("one of the arguments --noise-multiplier --epsilon --attack-success is required")
     return _of_run(args)
 
 
@@ -63,7 +64,7 @@ def _of_run(args: Namespace) -> int:
 
     noise = args.noise_multiplier
     if noise is None:
-        noise = accounting.calibrate_noise_multiplier(event, args.epsilon, args.delta, accountant=args.accountant)
+        noise = _noise(args, event)
         noise = float(rounded_up(noise, 6))  # epsilon belongs to the printed noise
     if args.export is not None:
         print(_json(export_event(event(noise))))
@@ -77,16 +78,16 @@ def _of_run(args: Namespace) -> int:
         ("noise multiplier", f"{noise:.6g}"),
         ("delta", f"{args.delta:g}"),
         ("epsilon", rounded_up(spent, 6)),
+        ("right guesses at most", rounded_up(accounting.attack_success(event(noise)), 6)),
     ]
     k = args.rows_per_person
     if k is not None:
         target = spent if args.epsilon is None else args.epsilon
         owner = accounting.epsilon(accounting.group_event(event(noise), k), args.delta)
-        enough = accounting.calibrate_noise_multiplier(
-            lambda z: accounting.group_event(event(z), k), target, args.delta
-        )
+        enough = _noise(args, lambda z: accounting.group_event(event(z), k), target)
         rows.append((f"epsilon of {k} records", rounded_up(owner, 6)))
-        rows.append((f"noise multiplier, {k} records at {rounded_up(target, 6)}", rounded_up(enough, 6)))
+        aim = rounded_up(args.attack_success or target, 6)
+        rows.append((f"noise multiplier, {k} records at {aim}", rounded_up(enough, 6)))
     print(table(rows))
     print("\n" + paragraph(accounting.describe(event(noise), args.delta, args.accountant), width()))
     warn_of_delta(args.delta, args.records)
@@ -98,6 +99,18 @@ def _of_run(args: Namespace) -> int:
             accounting.plot_epsilon(lambda steps: event(noise, steps), args.steps, args.delta, part, names)
         print(f"Written to {args.plot}.")
     return 0
+
+
+def _noise(args: Namespace, event: Callable[[float], PrivacyEvent], epsilon: float | None = None) -> float:
+    """Calibrate the noise for the target, or for an epsilon without one."""
+    success = args.attack_success
+    return accounting.calibrate_noise_multiplier(
+        event,
+        epsilon=None if success is not None else args.epsilon or epsilon,
+        delta=args.delta,
+        accountant=args.accountant if epsilon is None else None,
+        target_attack_success=success,
+    )
 
 
 def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:

@@ -70,10 +70,7 @@ def start(args: Namespace) -> int:
     ask, out = Questions(args).ask, Path(args.out)
     path = out.with_name(f"{out.name}.toml") if args.job is None else Path(args.job)
     options = _table(args, ask)
-    print("\nThe guarantee is about one person, or about one row without persons. Somebody knows everything else, and")
-    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, such a guess at most in")
-    print("; ".join(f"{_guesses(epsilon)} at epsilon {rounded_up(epsilon)}" for epsilon in _EPSILONS) + ".")
-    options["epsilon"] = ask("epsilon", "Epsilon", 2.0, POSITIVE.value)
+    options |= (target := _target(args, ask))
     length = ask("note_length", "About how many words has a text? 0: not known", 0, _whole)
     if length:
         # About half of the words of a text are stop words, or not on the list.
@@ -88,7 +85,7 @@ def start(args: Namespace) -> int:
     _write(path, options)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     job = parse(["fit", "lda", "--config", str(path), *["--quiet"] * args.quiet])
-    job.confirm = lambda: _confirm(ask, options["epsilon"], path)
+    job.confirm = lambda: _confirm(ask, target, path)
     code: int = job.command.load()(job)
     page = out / "report.html"
     if page.exists():
@@ -96,6 +93,16 @@ def start(args: Namespace) -> int:
         if args.open and sys.stdout.isatty():
             webbrowser.open(page.resolve().as_uri())
     return code
+
+
+def _target(args: Namespace, ask: Callable[..., Any]) -> dict[str, float]:
+    """Ask for epsilon, if no share of right guesses is given."""
+    if args.attack_success is not None:
+        return {"attack_success": args.attack_success}
+    print("\nThe guarantee is about one person, or about one row without persons. Somebody knows everything else, and")
+    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, such a guess at most in")
+    print("; ".join(f"{_guesses(epsilon)} at epsilon {rounded_up(epsilon)}" for epsilon in _EPSILONS) + ".")
+    return {"epsilon": ask("epsilon", "Epsilon", 2.0, POSITIVE.value)}
 
 
 def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
@@ -177,7 +184,7 @@ def _write(path: Path, options: dict[str, Any]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _confirm(ask: Callable[..., Any], epsilon: float, path: Path) -> None:
+def _confirm(ask: Callable[..., Any], target: dict[str, float], path: Path) -> None:
     """Ask before anything is spent."""
 
     def answer(text: str) -> bool:
@@ -185,5 +192,7 @@ def _confirm(ask: Callable[..., Any], epsilon: float, path: Path) -> None:
             raise ValueError(f"{text!r}: expected yes or no")
         return short == "y"
 
-    if not ask("go", f"Spend epsilon = {rounded_up(epsilon)} of these persons' privacy on that", "yes", answer):
+    [(name, value)] = target.items()
+    cost = f"{name.replace('_', ' ')} = {rounded_up(value)}"
+    if not ask("go", f"Spend {cost} of these persons' privacy on that", "yes", answer):
         raise ValueError(f"nothing was spent; {path} keeps the answers")

@@ -22,6 +22,7 @@ from ..options import (
     switch,
 )
 from .shared import (
+    ATTACK,
     DELTA,
     DISTINCT_WORDS,
     DOC_LENGTH,
@@ -32,6 +33,7 @@ from .shared import (
     QUIET,
     ROWS,
     SEED,
+    SUCCESS,
     TOPIC_WORDS,
     documents,
     model,
@@ -52,6 +54,7 @@ _MODEL = (
 _PRIVACY = (
     OneOf(
         setting("--epsilon", "privacy loss of one person (or record), such as 1 or 2", POSITIVE, dest="epsilon"),
+        setting("--attack-success", ATTACK, SUCCESS, dest="target_attack_success", metavar="SHARE"),
         setting("--noise-multiplier", "instead of epsilon: noise over the most that one unit changes", POSITIVE),
         setting("--non-private", "no noise, no guarantee", dest="private", const=False),
     ),

@@ -19,11 +19,13 @@ from ..options import (
 
 THREADS = Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
 SEED = Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
+SUCCESS = Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")
 SHARE = Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")
 
 RELATIONS = ("add_remove", "replace_one")
 DELTA = "default min(1e-5, 0.1 / records)"
 LABELS = "privacy units of the records: one label a line, or a .npy array"
+ATTACK = "instead of epsilon: how often the best attacker may guess right about one person, such as 0.6"
 QUIET = switch("--quiet", "no progress")
 JSON = switch("--json", "print one JSON object, and nothing else")
 JOBS = setting("--jobs", "threads, -1 for all", THREADS, dest="n_jobs")

@@ -19,6 +19,7 @@ from ..options import (
     switch,
 )
 from .shared import (
+    ATTACK,
     DELTA,
     DISTINCT_WORDS,
     DOC_LENGTH,
@@ -26,6 +27,7 @@ from .shared import (
     QUIET,
     RELATIONS,
     SEED,
+    SUCCESS,
     THREADS,
     TOPIC_WORDS,
     VERIFY_KEY,
@@ -62,7 +64,10 @@ START = command(
     Option("--person", "column that identifies the person, or none", metavar="COLUMN"),
     Option("--unit", "what such a person is called", metavar="NAME"),
     Option("--encoding", "of the file, if it is not UTF-8"),
-    Option("--epsilon", "the privacy loss of one person; default 2", POSITIVE),
+    OneOf(
+        Option("--epsilon", "the privacy loss of one person; default 2", POSITIVE),
+        Option("--attack-success", ATTACK, SUCCESS, metavar="SHARE"),
+    ),
     Option("--note-length", "words of a usual text; 0: not known", INTEGER),
     Option("--language", "of the texts, default en"),
     Option("--words", "public or private", choices=("public", "private")),
@@ -85,7 +90,11 @@ PLAN = command(
     Option("--topics", "default with a public vocabulary: as many as are worthwhile", WHOLE),
     DOC_LENGTH,
     DISTINCT_WORDS,
-    Option("--epsilon", "target epsilon", POSITIVE, required=True),
+    OneOf(
+        Option("--epsilon", "target epsilon", POSITIVE),
+        Option("--attack-success", ATTACK, SUCCESS, metavar="SHARE"),
+        required=True,
+    ),
     switch("--table", "print instead a forecast for other epsilons and numbers of records, and advice"),
     Option("--delta", DELTA, PROBABILITY),
     Option(
@@ -98,7 +107,10 @@ PLAN = command(
     switch("--word-neighbors", "for a fit with --word-vectors"),
     Option("--vocab-share", "share of epsilon for the vocabulary; default: the best by the forecast", PROBABILITY),
     run="lda:plan",
-    examples=("--records 400000 --words 7702 --topics 50 --epsilon 1",),
+    examples=(
+        "--records 400000 --words 7702 --topics 50 --epsilon 1",
+        "--records 15000 --words 5000 --topics 10 --attack-success 0.6",
+    ),
 )
 
 CONFIG = command(
@@ -226,6 +238,7 @@ PRIVACY = command(
     OneOf(
         Option("--noise-multiplier", "to compute epsilon", POSITIVE),
         Option("--epsilon", "to compute the noise multiplier", POSITIVE),
+        Option("--attack-success", "the same, by the best attacker's share of right guesses", SUCCESS, metavar="SHARE"),
     ),
     *sampling("poisson"),
     Option("--rows-per-person", "also for a person with K records", WHOLE, metavar="K"),
@@ -235,6 +248,7 @@ PRIVACY = command(
     examples=(
         "--records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
         "--records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6 --compare",
+        "--records 400000 --batch 20000 --steps 20 --attack-success 0.6 --delta 1e-6",
         "topics --export dp-accounting",
     ),
 )

@@ -347,7 +347,7 @@ class LatentDirichletAllocation(TopicQuality):
         allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
         bins = public.n_bins if allocates else None
         # If a budget decides the noise, minibatches are the same before it has and after.
-        enlarges = size is None and (terms.epsilon is not None or allocates)
+        enlarges = size is None and (terms.targeted or allocates)
         if size is None:
             size = public.n_records / bins if bins else default_batch_size(public.n_records)
         case = self._case(
@@ -372,8 +372,7 @@ class LatentDirichletAllocation(TopicQuality):
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
             distinct_words=usual_distinct_words(length) if distinct is None else distinct,
-            epsilon=terms.target,
-            delta=terms.usual_delta(public.n_records),
+            target=terms.target(terms.usual_delta(public.n_records)),
             **{"clip": clip, "word_neighbors": knows_most(self.word_neighbors), **more},
         )
 

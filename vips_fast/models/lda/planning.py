@@ -39,11 +39,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
 from ...accounting import ComposedEvent, gaussian_noise_multiplier
-from ...accounting import epsilon as epsilon_of
+from ...accounting.calibration import Target
 from ...checks import check_flag, check_number
 from ...engine.averaging import Schedule
 from ...engine.planner import Planner
-from ...engine.request import RunForecast
+from ...engine.request import RunForecast, Terms
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..forecast import HopelessWarning
 from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
@@ -289,8 +289,7 @@ class TopicCase:
     n_components: int
     distinct_words: float
     clip: float
-    epsilon: float
-    delta: float
+    target: Target
     noise_multiplier: float | None = None
     n_steps: int | None = None
     may_enlarge: bool = False
@@ -331,7 +330,7 @@ class TopicCase:
             return False
         topics = run_event(runs.sampler, noise_multiplier, runs.n_steps)
         events = (topics,) if self.vocabulary is None else (self.vocabulary.event, topics)
-        return epsilon_of(ComposedEvent(events), self.delta) <= self.epsilon
+        return self.target.met_by(ComposedEvent(events))
 
     def calibrated(self, runs: Minibatches, planner: Planner) -> float:
         """The noise multiplier of a run."""
@@ -339,7 +338,7 @@ class TopicCase:
             return self.noise_multiplier
         before = None if self.vocabulary is None else self.vocabulary.event
         count = n_events(runs.sampler, range(runs.n_steps))
-        return planner.noise(runs.sampler, count, self.epsilon, self.delta, before)
+        return planner.noise(runs.sampler, count, self.target, before)
 
     def forecast(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Forecast:
         """What a run is expected to be worth."""
@@ -391,8 +390,8 @@ class TopicCase:
         while most <= _MOST_WORDS:
             vocabulary = plan_vocabulary(
                 self.n_records,
-                self.epsilon,
-                self.delta,
+                self.target.epsilon,
+                self.target.delta,
                 tokens=self.distinct_words,
                 share=share,
                 max_features=most,
@@ -420,7 +419,7 @@ class TopicCase:
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
         """The noise multiplier of a run, in closed form if every record is in each step."""
         if self.noise_multiplier is None and runs.share == 1.0:
-            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.epsilon, self.delta)
+            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target.epsilon, self.target.delta)
         return self.calibrated(runs, planner)
 
 
@@ -430,8 +429,9 @@ def plan(
     n_components: int | None,
     *,
     doc_length: int | None = None,
-    epsilon: float = 1.0,
+    epsilon: float | None = None,
     delta: float | None = None,
+    target_attack_success: float | None = None,
     n_steps: int | None = None,
     batch_size: float | None = None,
     clip: float | None = None,
@@ -456,7 +456,9 @@ def plan(
     doc_length : int or None
         N, words of a usual document, about, without stop words; public. None is 40, of which a vocabulary has a part.
     epsilon, delta : float
-        The guarantee under adding or removing a document; a delta of None is min(1e-5, 1/(10 n)).
+        The guarantee under adding or removing a document; an epsilon of None is 1, a delta of None min(1e-5, 1/(10 n)).
+    target_attack_success : float or None
+        Instead of epsilon, as for a fit. A vocabulary has its share of the epsilon of a Gaussian run of this success.
     n_steps, batch_size, clip, noise_multiplier, learning_decay : number or None
         Settings that are fixed already.
     rows_per_group : int or None
@@ -519,14 +521,16 @@ def plan(
         raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
     if n_features is not None and vocab_share is not None:
         raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
+    if epsilon is not None and target_attack_success is not None:
+        raise ValueError(f"epsilon={epsilon!r}: expected None beside target_attack_success={target_attack_success!r}")
+    terms = Terms(epsilon=epsilon, delta=delta, target_attack_success=target_attack_success)
     case = TopicCase(
         n_records,
         n_features or 1,
         n_components or _MOST,
         distinct_words=distinct,
         clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
-        epsilon=epsilon,
-        delta=min(1e-5, 0.1 / n_records) if delta is None else delta,
+        target=terms.target(terms.usual_delta(n_records)),
         noise_multiplier=noise_multiplier,
         n_steps=n_steps,
         may_enlarge=batch_size is None,

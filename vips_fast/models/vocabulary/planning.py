@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...accounting import SelfComposedEvent, gaussian_noise_multiplier, rounded_up
+from ...accounting.calibration import Target
 from ...checks import check_number
 from ...engine.planner import Planner
 from .forecast import forecast
@@ -171,7 +172,7 @@ def plan_vocabulary(
     covered, words, rounds, most = best
     sampler = public.sampler(rounds, most)
 
-    z = (planner or Planner()).noise(sampler, rounds, part * epsilon, delta)
+    z = (planner or Planner()).noise(sampler, rounds, Target(part * epsilon, delta))
     return VocabularyPlan(
         part * epsilon,
         rounds,

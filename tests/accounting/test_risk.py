@@ -1,0 +1,129 @@
+"""Test attack success against closed forms and explicit attackers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from vips_fast.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    GaussianEvent,
+    GroupEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    attack_success,
+    calibrate_noise_multiplier,
+    delta,
+    epsilon,
+    gaussian_noise_multiplier,
+    inference_success,
+)
+from vips_fast.accounting.calibration import Target
+
+RUNS = {
+    "gaussian": lambda z: SelfComposedEvent(GaussianEvent(z, "add_remove"), 7),
+    "poisson": lambda z: SelfComposedEvent(PoissonSampledEvent(0.05, GaussianEvent(z)), 60),
+    "without_replacement": lambda z: SelfComposedEvent(WithoutReplacementEvent(50, 1000, GaussianEvent(z)), 60),
+    "random_allocation": lambda z: RandomAllocationEvent(4, 2, GaussianEvent(z)),
+    "purchase": lambda z: ComposedEvent(
+        (GaussianEvent(6.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove"), GaussianEvent(z, "add_remove"))
+    ),
+    "group": lambda z: SelfComposedEvent(GroupEvent(PoissonSampledEvent(0.05, GaussianEvent(z)), 3), 20),
+}
+
+
+def test_sixty_percent_is_the_epsilon_of_the_issue():
+    z = calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6)
+    # mu-GDP: Phi(mu / 2) = 0.6.
+    assert 0.0 <= z * 2 * norm.ppf(0.6) - 1 <= 1e-3
+    assert epsilon(GaussianEvent(z), 1e-6) == pytest.approx(2.29, abs=0.01)
+    assert Target.of_success(0.6, 1e-6).epsilon == pytest.approx(2.2873, abs=1e-3)
+    assert str(Target.of_success(0.6, 1e-6)) == "target_attack_success=0.6"
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("success", [0.55, 0.7])
+def test_the_noise_is_the_least_that_meets_a_risk(name, success):
+    z = calibrate_noise_multiplier(RUNS[name], target_attack_success=success)
+    assert attack_success(RUNS[name](z)) <= success < attack_success(RUNS[name](z / 1.002))
+
+
+@pytest.mark.parametrize("prior", [0.01, 0.3, 0.5, 0.9])
+def test_success_at_a_prior_is_the_bayes_rule_of_two_gaussians(prior):
+    mu = 0.8
+    # "in" beyond the point where the posterior is one half.
+    t = 0.5 * mu + math.log((1 - prior) / prior) / mu
+    exact = prior * norm.sf(t - mu) + (1 - prior) * norm.cdf(t)
+    assert attack_success(GaussianEvent(1 / mu), prior) == pytest.approx(exact, abs=1e-9)
+
+
+def test_total_variation_of_one_sampled_step():
+    q, z = 0.3, 0.7
+    for event in (PoissonSampledEvent(q, GaussianEvent(z)), WithoutReplacementEvent(3, 10, GaussianEvent(z))):
+        assert attack_success(event) == pytest.approx(0.5 + 0.5 * q * (2 * norm.cdf(0.5 / z) - 1), rel=1e-6)
+
+
+def test_guesses_of_secrets_are_bounded():
+    """Simulate Bayes-optimal guesses of one of n corners of a simplex."""
+    n, mu, draws = 10, 1.0, 40_000
+    rng = np.random.default_rng(0)
+    secrets = rng.integers(n, size=draws)
+    seen = rng.standard_normal((draws, n))
+    seen[np.arange(draws), secrets] += mu  # each value moves its own coordinate by the whole sensitivity
+    right = float((seen.argmax(1) == secrets).mean())
+    bound = inference_success(GaussianEvent(1 / mu), 1 / n)
+    assert bound == pytest.approx(float(norm.cdf(norm.ppf(1 / n) + mu)), abs=1e-9)
+    assert 0.25 < right < bound < 0.5
+    # A line of values, which a yes-or-no secret is: P_a and P_b lie mu on either side of the law without.
+    yes = rng.random(draws) < 0.5
+    sums = rng.standard_normal(draws) + np.where(yes, mu, -mu)
+    assert float(((sums > 0) == yes).mean()) <= inference_success(GaussianEvent(1 / mu), 0.5) + 0.01
+    assert inference_success(GaussianEvent(1 / mu), 0.5) == pytest.approx(float(norm.cdf(mu)), abs=1e-9)
+    # The bound for membership would be too small for it: a mutant of the right one.
+    assert float(((sums > 0) == yes).mean()) > attack_success(GaussianEvent(1 / mu)) + 0.1
+
+
+@pytest.mark.parametrize("name", ["poisson", "without_replacement", "purchase"])
+def test_guesses_under_other_events_take_near_the_best_line(name):
+    event = RUNS[name](calibrate_noise_multiplier(RUNS[name], target_attack_success=0.6))
+    lines = [(e, delta(event, e)) for e in np.linspace(0.0, 4.0, 41).tolist()]
+    last = 0.0
+    for b in (1e-3, 0.01, 0.1, 0.5, 0.9):
+        best = min(min(math.exp(e) * b + d, 1 - math.exp(-e) * max(0.0, 1 - b - d)) for e, d in lines)
+        found = inference_success(event, b)
+        assert max(b, last) < found and 0.99 * best <= found <= 1.05 * best
+        last = found
+
+
+def test_less_noise_than_by_way_of_epsilon():
+    """Compare noise by e^eps / (1 + e^eps) + delta, and by a table."""
+    eps = math.log((0.6 - 1e-6) / 0.4)
+    z = calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6)
+    assert eps == pytest.approx(0.405, abs=1e-3)
+    assert gaussian_noise_multiplier(eps, 1e-6) / z == pytest.approx(4.97, abs=0.02)
+    # By way of the epsilon of a Gaussian run of the same risk, a sampled run has 13 % more noise than it needs.
+    sampled = RUNS["poisson"]
+    by_table = calibrate_noise_multiplier(sampled, Target.of_success(0.6, 1e-6).epsilon, 1e-6)
+    assert calibrate_noise_multiplier(sampled, target_attack_success=0.6) < 0.9 * by_table
+
+
+def test_nothing_private_and_bad_targets():
+    assert attack_success(NonPrivateEvent()) == inference_success(NonPrivateEvent(), 0.01) == 1.0
+    assert attack_success(PoissonSampledEvent(0.0, GaussianEvent(1.0))) == 0.5
+    for bad in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="prior"):
+            attack_success(GaussianEvent(1.0), bad)
+    for bad in (0.0, 1.1):
+        with pytest.raises(ValueError, match="baseline"):
+            inference_success(GaussianEvent(1.0), bad)
+    for bad in (0.5, 0.4, 1.0, math.nan):
+        with pytest.raises(ValueError, match="between 0.5, which is chance, and 1"):
+            calibrate_noise_multiplier(GaussianEvent, target_attack_success=bad)
+    with pytest.raises(ValueError, match="epsilon=1.0: expected None beside target_attack_success=0.6"):
+        calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-6, target_attack_success=0.6)
+    assert delta(GaussianEvent(2.0), 0.0) == pytest.approx(2 * norm.cdf(0.25) - 1)
