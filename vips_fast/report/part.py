@@ -35,10 +35,11 @@ class Topic:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows under one title, such as the coefficients of a class."""
+    """Rows under one title, such as the coefficients of a class, and a sentence about them."""
 
     title: str
     rows: figures.Rows
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ...models import rebuild
 from ...models.estimator import PrivateEstimator
 from ...models.persistence import ARRAYS, META, SIGNATURE
 from ...models.privacy_file import PRIVACY_FILE
+from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...store.atomic import delete, leftovers
 from ...store.folder import Folder
@@ -62,13 +63,14 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
 def report(args: Namespace) -> int:
     """Write a model's report."""
     model, known = load(args)
+    known["tables"] = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.tables]
     if args.audit is not None:
         try:
             known["audit"] = json.loads(Path(args.audit).read_bytes())
         except (ValueError, RecursionError):
             raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
     if args.budget is not None:
-        known["budget"] = _checked(Budget(args.budget).show(), model, args.budget)
+        known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)
     if args.transcript is not None:
         known["verified"] = rebuild.compare(model, args.model, args.transcript)
     text = html_report(model, dataset=args.dataset, date=args.date, **known)

@@ -66,11 +66,14 @@ TRANSFORM = command(
     examples=("topics new.jsonl --text note --out proportions.npy",),
 )
 
+_TABLES = "tables of the model, which page and statement are then about too; again for later ones"
+
 REPORT = command(
     "report",
     "write a report of a model as one HTML page, from releases only; needs no data",
     *_REPORTED,
     file("-o --out", "an .html file", ending(".html"), required=True),
+    folder("--tables", _TABLES, metavar="TABLES", repeated=True, default=()),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that paid, to show its rest"),
     Option("--dataset", "the data set's name, for the page; default: the budget's", metavar="NAME"),
