@@ -109,6 +109,10 @@ def make_dossier(
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
+    if titles is not None and len(titles) != (wanted := len(part.names(model))):
+        raise ValueError(
+            f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"
+        )
     plans = [plan for one in every for plan in one.ledger_.plans]
     more, kept = sections(model, tables, titles), [_kept(one.ledger_) for one in every]
     return Dossier(
@@ -171,7 +175,10 @@ def _released(model: PrivateEstimator, more: Sequence[Section]) -> tuple[str, ..
 
 
 def _gains(ledger: Ledger, privacy: Privacy) -> tuple[Gain, ...]:
-    """Bound an attacker's gain, about owners of several records too if the unit is a record."""
+    """Bound an attacker's gain.
+
+    If the unit is a record, there is a bound for owners of several, too.
+    """
     found = [gain(privacy, [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)])]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
         found += [gain(privacy, [(privacy.event, privacy.share)], size) for size in _SIZES[1:]]
@@ -200,7 +207,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
 
 
 def _curve(every: Sequence[PrivateEstimator]) -> figures.Rows:
-    """Compute epsilon before the releases, after some of them, and after all; or after each of several parts."""
+    """Compute epsilon before, during and after the releases, or after each part."""
     if len(every) > 1:
         return spent_by(every)
     ledger, delta = every[0].ledger_, every[0].privacy_.delta
@@ -216,7 +223,10 @@ def _curve(every: Sequence[PrivateEstimator]) -> figures.Rows:
 
 
 def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, str, bool], ...]:
-    """List the fit's arguments: name, value, whether it is not the default; of tables only such."""
+    """List the fit's arguments: name, value, whether it is not the default.
+
+    Without ``whole`` only those that are not.
+    """
     settings = model._fitted().settings
     defaults = inspect.signature(type(model).__init__).parameters
     rows = []

@@ -103,7 +103,7 @@ def shares(
     highs: Sequence[float],
     readable: Sequence[bool],
 ) -> Rows:
-    """Draw bars from 0 with intervals; a group that is not readable has none."""
+    """Draw bars from 0 with intervals, for the readable groups."""
     unit = 100.0 / max([high for high, seen in zip(highs, readable, strict=True) if seen] + [1e-300])
     rows = []
     for name, value, low, high, seen in zip(names, values, lows, highs, readable, strict=True):

@@ -1,4 +1,4 @@
-"""Parts of a publication on one page: a model, its tables, and the words that were purchased for it.
+"""Parts of one page: a model, its tables, and its purchased words.
 
 A fit names the head of the ledger before it (``after=``), and its statement includes that fit. So the statement of the
 last one is about all of them.
@@ -20,7 +20,7 @@ from .part import Learned, part_of
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page beside the model: anchor, heading, released quantities, and figures."""
+    """A part of the page: anchor, heading, released quantities, and figures."""
 
     name: str
     heading: str
@@ -29,7 +29,10 @@ class Section:
 
 
 def chained(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tuple[PrivateEstimator, ...]:
-    """Put a model and its tables in a row; ValueError unless each includes the one before it."""
+    """Put a model and its tables in a row.
+
+    Raises ValueError unless each includes the one before it.
+    """
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
         if family_of(after).name != "tables":
@@ -72,7 +75,7 @@ def titled(learned: Learned, titles: Sequence[str] | None) -> Learned:
 
 
 def findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
-    """Assess the assumptions of all parts; one is held if it is held in each of them."""
+    """Assess the assumptions of all parts together; each part has to hold them."""
     found = []
     for same in zip(*(assess(one._fitted()) for one in every), strict=True):
         # The columns of tables are the topics of the model.

@@ -29,7 +29,7 @@ class Tables(Part):
         return f"the shares of {model._fitted().public.n_features} topics in the groups of {by}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Draw a chart for each column and for the topics whose groups differ most."""
+        """Draw the topics whose groups differ most, for each column."""
         groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
         for column in model._as_fitted().by:
             table, trends = model.table(column), _trends(model, column)
@@ -80,10 +80,10 @@ def _mean(table: Any) -> Any:
 
 
 def _trends(model: Any, column: str) -> list[tuple[float, str]]:
-    """Say how each share changes from a group to the next, if the groups have an order.
+    """Describe the trend of each topic over groups that have an order.
 
-    Returns how clear each change is, and a sentence. A share grows or falls if its interval says so at a level at which
-    all K intervals hold with a probability of 90 %.
+    Returns how clear each trend is, and a sentence. A share grows or falls if its interval says so. Its level is
+    1 - 0.1 / K, so all K intervals hold with a probability of 90 %.
     """
     values = [*model._as_fitted().by[column]]
     if len(values) < 3 or not all(_ORDERED.fullmatch(str(value)) for value in values):
