@@ -17,7 +17,7 @@ def category_namer(categories: Mapping[str, frozenset[str]]) -> Namer:
 
     >>> name = category_namer({"vehicle": frozenset(["car", "bike", "bus"]), "food": frozenset(["bread", "car"])})
     >>> name([["car", "engine", "bike", "bus"], ["bread", "car", "rent"]])
-    ['vehicle: car, engine, bike', 'bread, car, rent']
+    ['vehicle: car, bike, bus', 'bread, car, rent']
     """
     n_categories = Counter(word for words in categories.values() for word in words)
 
@@ -33,6 +33,8 @@ def category_namer(categories: Mapping[str, frozenset[str]]) -> Namer:
         if not scores:
             return ", ".join(words[:_SHOWN])
         best = max(sorted(scores), key=scores.__getitem__)
-        return f"{best}: {', '.join([word for word in words if word != best][:_SHOWN])}"
+        # Its own words come first, in their order.
+        shown = sorted((word for word in words if word != best), key=lambda word: word not in categories[best])
+        return f"{best}: {', '.join(shown[:_SHOWN])}"
 
     return name

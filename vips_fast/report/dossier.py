@@ -24,7 +24,7 @@ from ..models.inputs import column_names
 from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
-from .whole import Section, chained, findings, sections, spent_by, titled
+from .whole import Section, chained, findings, purchased_words, sections, spent_by, titled
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -114,7 +114,9 @@ def make_dossier(
             f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
-    more, kept = sections(model, tables, titles), [_kept(one.ledger_) for one in every]
+    bought, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
+    more = sections(tables, bought, titles)
+    n_releases = sum(len(one.ledger_) for one in (*every, *([] if bought is None else [bought])))
     return Dossier(
         kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),
         family=family.name if family.adapter else "",
@@ -122,7 +124,7 @@ def make_dossier(
         private=privacy.private,
         taints=privacy.taints,
         statement=privacy.statement(),
-        facts=_facts(every, dataset, date),
+        facts=_facts(every, n_releases, dataset, date),
         released=_released(model, more),
         unit=privacy.unit,
         gains=_gains(ledger, privacy),
@@ -130,10 +132,10 @@ def make_dossier(
         learned=titled(part.learned(model, columns, n_words), titles),
         sections=more,
         findings=findings(every),
-        curve=_curve(every) if privacy.private and len(ledger) else None,
+        curve=_curve(every, bought) if privacy.private and len(ledger) else None,
         runs=tuple(map(dict, plans[-_MOST_RUNS:])),
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
-        n_releases=sum(len(one.ledger_) for one in every),
+        n_releases=n_releases,
         lost=sum(one.ledger_.lost for one in every),
         target=last.settings.get("epsilon"),
         budget=None if budget is None else dict(budget),
@@ -150,7 +152,9 @@ def make_dossier(
     )
 
 
-def _facts(every: Sequence[PrivateEstimator], dataset: str | None, date: str | None) -> tuple[tuple[str, str], ...]:
+def _facts(
+    every: Sequence[PrivateEstimator], n_releases: int, dataset: str | None, date: str | None
+) -> tuple[tuple[str, str], ...]:
     """List the first figures: the guarantee, the data set, and its size."""
     ledger, privacy = every[-1].ledger_, every[-1].privacy_
     name = dataset or (ledger.budget or {}).get("dataset")
@@ -161,7 +165,7 @@ def _facts(every: Sequence[PrivateEstimator], dataset: str | None, date: str | N
         *(("data set", said) for said in (name,) if said),
         *(("date", said) for said in (date,) if said),
         (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
-        ("releases", f"{sum(len(one.ledger_) for one in every)}"),
+        ("releases", f"{n_releases}"),
     )
 
 
@@ -206,10 +210,10 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
         raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
 
-def _curve(every: Sequence[PrivateEstimator]) -> figures.Rows:
+def _curve(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
     """Compute epsilon before, during and after the releases, or after each part."""
     if len(every) > 1:
-        return spent_by(every)
+        return spent_by(every, words)
     ledger, delta = every[0].ledger_, every[0].privacy_.delta
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(min(n, _MOST_POINTS) + 1)}

@@ -47,9 +47,13 @@ def chained(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tupl
     return every
 
 
-def sections(
-    model: PrivateEstimator, tables: Sequence[PrivateEstimator], titles: Sequence[str] | None
-) -> tuple[Section, ...]:
+def purchased_words(model: PrivateEstimator) -> Any:
+    """Make the vocabulary that was purchased for a model, or None."""
+    text = model._fitted().public.inputs.get(PURCHASE)
+    return None if text is None else read_purchase(text)
+
+
+def sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[str] | None) -> tuple[Section, ...]:
     """Make the sections of tables and of purchased words."""
     found = []
     part: Any
@@ -57,8 +61,7 @@ def sections(
         part = part_of(one)
         learned = part.learned(one, titles, 10)
         found.append(Section(f"tables{k}", f"Shares by {_columns(one)}", part.released(one), learned))
-    if (text := model._fitted().public.inputs.get(PURCHASE)) is not None:
-        words: Any = read_purchase(text)
+    if words is not None:
         part = part_of(words)
         found.append(Section("words", "Words", part.released(words), part.learned(words, None, 10)))
     return tuple(found)
@@ -86,12 +89,10 @@ def findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def spent_by(every: Sequence[PrivateEstimator]) -> figures.Rows:
+def spent_by(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
     """Draw epsilon after each part, at the last one's delta."""
     delta = every[-1].privacy_.delta
-    rows = []
-    if (text := every[0]._fitted().public.inputs.get(PURCHASE)) is not None:
-        rows.append(("after the words", read_purchase(text).ledger_.epsilon(delta)))
+    rows = [] if words is None else [("after the words", words.ledger_.epsilon(delta))]
     rows.append((f"after the {family_of(every[0]).title.lower()}", every[0].ledger_.epsilon(delta)))
     for one in every[1:]:
         rows.append((f"after the shares by {_columns(one)}", one.ledger_.epsilon(delta)))

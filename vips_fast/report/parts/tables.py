@@ -13,7 +13,7 @@ from ..part import Group, Learned, Part
 
 #: Charts of a column: the topics whose groups differ most.
 _CHARTS = 12
-_SURE = " With a probability of 90 %, all topics of a column that grow or fall do so in the records."
+_SURE = " All trends of a column lie in their intervals with a probability of 90 %."
 #: Values that have an order: numbers, months and days.
 _ORDERED = re.compile(r"-?\d+(\.\d+)?|\d{4}-\d\d(-\d\d)?")
 
@@ -82,23 +82,22 @@ def _mean(table: Any) -> Any:
 def _trends(model: Any, column: str) -> list[tuple[float, str]]:
     """Describe the trend of each topic over groups that have an order.
 
-    Returns how clear each trend is, and a sentence. A share grows or falls if its interval says so. Its level is
-    1 - 0.1 / K, so all K intervals hold with a probability of 90 %.
+    Returns how clear each trend is, and a sentence with its interval of level 1 - 0.1 / K. So all K sentences are true
+    with a probability of 90 %.
     """
     values = [*model._as_fitted().by[column]]
     if len(values) < 3 or not all(_ORDERED.fullmatch(str(value)) for value in values):
         return []
-    found = model.trend(column)
-    sure = model.trend(column, level=1.0 - 0.1 / len(found.low))
-    said = []
-    for k, points in enumerate(100 * np.array([found.estimate, found.low, found.high]).T):
-        if sure.low[k] <= 0 <= sure.high[k]:
-            text = f"No clear trend: {points[1]:+.2f} to {points[2]:+.2f} points from one {column} to the next."
+    n_topics, said = model._fitted().public.n_features, []
+    found = model.trend(column, level=1.0 - 0.1 / n_topics)
+    for estimate, low, high in 100 * np.array([found.estimate, found.low, found.high]).T:
+        if low <= 0 <= high:
+            text = f"No clear trend: {low:+.2f} to {high:+.2f} points from one {column} to the next."
         else:
-            size, low, high = np.sort(np.abs(points))[[1, 0, 2]]
-            word = "Grows" if points[0] > 0 else "Falls"
-            text = f"{word} by {size:.2f} points from one {column} to the next ({low:.2f} to {high:.2f})."
-        said.append((float(abs(points[0]) / max(points[2] - points[1], 1e-9)), text))
+            size, least, most = np.sort(np.abs([estimate, low, high]))[[1, 0, 2]]
+            word = "Grows" if estimate > 0 else "Falls"
+            text = f"{word} by {size:.2f} points from one {column} to the next ({least:.2f} to {most:.2f})."
+        said.append((float(abs(estimate) / max(high - low, 1e-9)), text))
     return said
 
 
