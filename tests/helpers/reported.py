@@ -8,7 +8,14 @@ import functools
 import numpy as np
 import scipy.sparse as sp
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateVocabulary, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    LatentDirichletAllocation,
+    PrivateCountVectorizer,
+    PrivateVocabulary,
+    SigmoidBeliefNetwork,
+    TopicTables,
+)
 from vips_fast.engine.randomness import KeyedRandomness
 from vips_fast.report import html_report
 
@@ -65,6 +72,34 @@ def vocabulary():
     return known(PrivateVocabulary(epsilon=4.0, delta=1e-6, max_tokens=40)).fit(texts)
 
 
+@functools.cache
+def purchased():
+    """Topics over words that were purchased."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"token{k}" for k in rng.choice(40, 25) // (1 + i % 2)) for i in range(4000)]
+    found = known(PrivateCountVectorizer(epsilon=4.0, delta=5e-6, max_tokens=25, max_share=1.0)).fit(texts)
+    counts, listed = found.transform(texts), "".join(f"{word}\n" for word in found.get_feature_names_out())
+    model = known(LatentDirichletAllocation(14, epsilon=8.0, delta=1e-5, n_steps=4, doc_length=25, random_state=0))
+    return model.fit(counts, inputs={"vocab.txt": listed}, after=found), counts
+
+
+@functools.cache
+def tables(of_month=True):
+    """Tables of these topics by ward and by month."""
+    model, counts = purchased()
+    shares, rng = model.transform(counts), np.random.default_rng(1)
+    month = rng.integers(0, 6, len(shares))
+    shares = np.where((rng.random(len(shares)) < 0.1 * month)[:, None], np.eye(14)[3], shares)
+    by = {"month": [f"2026-{m + 1:02}" for m in range(6)]} if of_month else {"ward": ["north", LONG, "<b>west</b>"]}
+    values = {name: np.array(known_)[month % len(known_)] for name, known_ in by.items()}
+    made = known(TopicTables(by, epsilon=9.0 if of_month else 8.5, delta=1e-5))
+    return made.fit(shares, values, after=tables(False) if of_month else model)
+
+
+def whole():
+    return purchased()[0]
+
+
 #: Name: (function that gives a model, arguments of its report).
 REPORTED = {
     "topics": (topics, {"words": words(60)}),
@@ -74,11 +109,18 @@ REPORTED = {
     "images": (images, {}),
     "bars": (functools.partial(images, 40), {"names": words(40)}),
     "vocabulary": (vocabulary, {}),
+    "whole": (whole, {"titles": words(14)}),
 }
 
 
 @functools.cache
 def page(name):
     """The report of one of these, as text."""
+    return again(name)
+
+
+def again(name):
+    """Make a page anew."""
     make, more = REPORTED[name]
-    return html_report(make(), **more)
+    every = {"tables": [tables(False), tables()]} if name == "whole" else {}
+    return html_report(make(), **every, **more)

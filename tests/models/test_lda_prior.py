@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vips_fast import PublicPrior
+from vips_fast import LatentDirichletAllocation, PublicPrior, verify
 
 WORDS = [f"w{v}" for v in range(40)]
 
@@ -57,6 +57,16 @@ def test_words_that_a_prior_does_not_know_are_ordinary():
     assert few.frequencies[20] == pytest.approx(np.median(few.frequencies[:20]))
     with pytest.raises(ValueError, match="knows 10 of 40 words"):
         prior.restricted_to([*WORDS[:10], *(f"x{v}" for v in range(30))])
+
+
+def test_topics_of_a_part_of_a_priors_words_follow_from_their_releases(tmp_path):
+    """Columns that are chosen by number are in Fortran's order, whose sums have other bits than the saved prior's."""
+    words = [f"w{v}" for v in range(400)]
+    prior = a_prior(n_topics=20, words=words).restricted_to(words[::-2])
+    counts = np.random.default_rng(0).poisson(prior.topics()[np.arange(600) % 20] * 40)
+    model = LatentDirichletAllocation(20, epsilon=2.0, public_prior=prior, n_steps=6, doc_length=40, random_state=0)
+    model.fit(counts, transcript=tmp_path / "releases").save(tmp_path / "model")
+    assert prior.ratios.flags.c_contiguous and verify(tmp_path / "model", tmp_path / "releases").ok
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from vips_fast import LatentDirichletAllocation, TopicTables, verify
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
-from vips_fast.report import html_report
+from vips_fast.report import html_report, part_of
 
 WARDS, MONTHS = ["north", "south", "west"], [1, 2, 3, 4, 5, 6]
 BY = {"ward": WARDS, "month": MONTHS}
@@ -186,6 +186,17 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     assert len(rows) == 1 + 18 * 5
     page = html_report(few)
     assert "What was learned" in page and "by month" not in page and "by ward" not in page
+
+
+def test_noise_alone_seldom_grows_or_falls():
+    """A fixed set of keys. Of 60 tables without a trend, 6 may have one; a binomial passes 16 with probability 1e-4."""
+    X, y, _ = documents(3000)
+    X, wrong = np.full_like(X, 0.2), 0
+    for seed in range(60):
+        model = TopicTables({"month": MONTHS}, noise_multiplier=4.0).set_unsafe(test_key=bytes([seed]) * 32)
+        learned = part_of(model.fit(X, {"month": y["month"]})).learned(model, None, 10)
+        wrong += any(group.note.startswith(("Grows", "Falls")) for group in learned.groups)
+    assert wrong <= 16
 
 
 def test_a_record_with_a_value_that_is_not_public_contributes_nothing():

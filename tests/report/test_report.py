@@ -15,13 +15,14 @@ import pytest
 import reported
 from cases import CASES
 from matplotlib.image import imread
-from reported import REPORTED, page
+from reported import REPORTED, again, page
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting.printing import percent
 from vips_fast.engine.result import FitResult
 from vips_fast.report import html_report, make_dossier, short_report
 from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
+from vips_fast.report.whole import purchased_words
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -77,8 +78,7 @@ def test_a_page_is_whole_and_can_be_read_aloud(name):
     assert {attributes["href"][1:] for tag, attributes in outline.tags if tag == "a"} <= targets
     # What stands in names is text.
     assert "<script>" not in text and ("&lt;script&gt;" in text or name in ("images", "tainted", "vocabulary"))
-    make, more = REPORTED[name]
-    assert html_report(make(), **more) == text
+    assert again(name) == text
 
 
 def test_a_tainted_model_says_so_everywhere():
@@ -125,6 +125,46 @@ def test_reports_hold_nothing_but_the_result(name):
     with_figures, without = html_report(fitted), html_report(other)
     lacking = re.search(r"<li>Diagnostics of the training records.*?</li>\n", with_figures)
     assert lacking and with_figures.replace(lacking[0], "") == without
+
+
+def test_one_page_is_about_a_model_its_words_and_its_tables():
+    model, _ = reported.purchased()
+    tables, n_rounds = [reported.tables(False), reported.tables()], len(purchased_words(model).ledger_)
+    dossier, last = make_dossier(model, tables=tables), tables[-1]
+    assert dossier.statement == last.privacy_.statement() and dossier.gains[0].epsilon == last.privacy_.epsilon
+    assert [one.name for one in dossier.sections] == ["tables1", "tables2", "words"] and len(dossier.released) == 4
+    assert dossier.n_releases == 6 + n_rounds and dict(dossier.facts)["releases"] == f"{6 + n_rounds}"
+    assert dossier.head == last.ledger_.head
+    # Words, topics and each table have a bar, which grows to the statement's epsilon.
+    ends = [row.end for row in dossier.curve.rows]
+    assert ends == sorted(ends) and len(set(ends)) == 4 and ends[-1] == 100.0
+    assert dossier.curve.rows[-1].text == f"after the shares by month: epsilon = {last.privacy_.epsilon:.4g}"
+    text = page("whole")
+    verdict, pictures, assumptions = (text.index(said) for said in ("<h1>", "Shares by month", 'id="assumptions"'))
+    assert verdict < text.index("Released: ") < pictures < assumptions
+    assert f"It covers all {6 + n_rounds} releases that this page shows." in text
+    # A name given for a topic is its name everywhere.
+    script = "&lt;script&gt;alert(1)&lt;/script&gt;"
+    assert f"{script} by month" in text and f"Topic 4: {script}" in text
+    notes = {group.title: group.note for group in dossier.sections[1].learned.groups}
+    assert sum(note.startswith("Grows by ") for note in notes.values()) == 1
+    alone = make_dossier(model)
+    assert [one.name for one in alone.sections] == ["words"] and alone.statement == model.privacy_.statement()
+    # An assumption that is open for one part is open for all.
+    held = [{f.assumption.name: f.held for f in make_dossier(one).findings} for one in (model, *tables)]
+    assert {f.assumption.name: f.held for f in dossier.findings} == {
+        name: held[0][name] if name == "columns" else all(one[name] for one in held) for name in held[0]
+    }
+
+
+def test_tables_that_leave_a_release_out_have_no_page_with_it():
+    model, _ = reported.purchased()
+    wards, months = reported.tables(False), reported.tables()
+    for every in ([months], [months, wards], [wards, wards], [model]):
+        with pytest.raises(ValueError, match="^tables: "):
+            make_dossier(model, tables=every)
+    with pytest.raises(ValueError, match="leaves out the model, so no statement is about all"):
+        make_dossier(reported.topics(), tables=[wards])
 
 
 def test_gains_and_spending_are_the_ledgers():

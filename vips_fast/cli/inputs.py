@@ -226,18 +226,25 @@ def verifier(name: str | None) -> Any:
     return None if name is None else read_key("--verify-key", name)
 
 
-def read_key(option: str, name: str) -> Any:
-    """Read a private key (``--key``) or a public one (``--verify-key``)."""
+def read_key(option: str, name: str, whole: bool = False) -> Any:
+    """Read a private key (``--key``) or a public one (``--verify-key``).
+
+    It is an Ed25519 key of a model, or an elliptic-curve key of a ``whole`` publication.
+    """
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     except ImportError:
         raise missing_package("a signature", "cryptography", "sign") from None
     data, private, key = Path(name).read_bytes(), option == "--key", None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
-    if not isinstance(key, Ed25519PrivateKey if private else Ed25519PublicKey):
+    kinds: tuple[type, type] = ed25519.Ed25519PrivateKey, ed25519.Ed25519PublicKey
+    if whole:
+        kinds = ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey
+    if not isinstance(key, kinds[0 if private else 1]):
         what = "private key without a password" if private else "public key"
-        raise ValueError(f"{option} {name}: expected an Ed25519 {what}, in PEM form")
+        form = "P-256, P-384 or P-521" if whole else "Ed25519"
+        raise ValueError(f"{option} {name}: expected an {form} {what}, in PEM form")
     return key

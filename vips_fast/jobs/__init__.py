@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from .job import Reading as Reading
     from .job import Source as Source
     from .job import Status as Status
+    from .publication import check_publication as check_publication
+    from .publication import publish as publish
     from .text import TextFile as TextFile
     from .topics import PrivateTopics as PrivateTopics
 
 #: Where each name lives; a name is imported when it is first used.
 _HOMES = dict.fromkeys(("Job", "Material", "Outcome", "PurchaseError", "Reading", "Source", "Status"), "job")
 _HOMES |= {"TextFile": "text", "PrivateTopics": "topics", "PrivateClusters": "clusters"}
+_HOMES |= {"publish": "publication", "check_publication": "publication"}
 
 __all__ = [
     "Job",
@@ -47,6 +50,8 @@ __all__ = [
     "Source",
     "Status",
     "TextFile",
+    "check_publication",
+    "publish",
 ]
 
 

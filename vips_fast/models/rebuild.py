@@ -43,6 +43,8 @@ class VerifyReport:
     """All comparisons of one verification."""
 
     checks: tuple[VerifyCheck, ...]
+    #: The last line of `text`, about things that follow or do not.
+    closing: str = "The model {} from its releases."
 
     @property
     def ok(self) -> bool:
@@ -52,7 +54,7 @@ class VerifyReport:
     def text(self) -> str:
         """Lines for a terminal."""
         lines = [f"{'equal  ' if c.ok else 'DIFFERS'} {c.name}: {c.detail}".removesuffix(": ") for c in self.checks]
-        lines.append(f"The model {'follows' if self.ok else 'DOES NOT FOLLOW'} from its releases.")
+        lines.append(self.closing.format("follows" if self.ok else "DOES NOT FOLLOW"))
         return "\n".join(lines)
 
     __str__ = text

@@ -19,6 +19,7 @@ from .text import (
 )
 
 if TYPE_CHECKING:
+    from .categories import category_namer as category_namer
     from .dossier import Dossier as Dossier
     from .dossier import make_dossier as make_dossier
     from .html import html_report as html_report
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 #: Where the names live that need the models, which a table of text shall not wait for.
 _HOMES = {
+    "category_namer": "categories",
     "Dossier": "dossier",
     "Gain": "words",
     "component_rows": "parts.components",
@@ -45,6 +47,7 @@ __all__ = [
     "Gain",
     "MatchedTopics",
     "Namer",
+    "category_namer",
     "compare_topics",
     "component_rows",
     "distinct_names",

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..accounting import rounded_up
+from ..accounting import PrivacyEvent, rounded_up
 from ..checks import check_number
-from ..engine.assumptions import Finding, assess
+from ..engine.assumptions import Finding
 from ..engine.ledger import Ledger
+from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..models.family import family_of
 from ..models.inputs import column_names
@@ -24,6 +25,7 @@ from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
+from .whole import Section, chained, findings, purchased_words, sections, spent_by, titled
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -43,12 +45,14 @@ class Dossier:
     taints: tuple[str, ...]
     statement: str
     facts: tuple[tuple[str, str], ...]
-    #: What the model and the fits that its statement includes published.
-    released: str
+    #: What the model and the fits that the statement includes published.
+    released: tuple[str, ...]
     unit: str
     gains: tuple[Gain, ...]
     verdict: str
     learned: Learned
+    #: Tables of the model, then the words that were purchased for it.
+    sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
     curve: figures.Rows | None
     runs: tuple[dict[str, Any], ...]
@@ -74,8 +78,10 @@ class Dossier:
 def make_dossier(
     model: PrivateEstimator,
     *,
+    tables: Sequence[PrivateEstimator] = (),
     words: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    titles: Sequence[str] | None = None,
     n_words: int = 10,
     audit: Mapping[str, Any] | None = None,
     budget: Mapping[str, Any] | None = None,
@@ -85,18 +91,21 @@ def make_dossier(
     date: str | None = None,
     missing: Sequence[str] = (),
 ) -> Dossier:
-    """Make the dossier of a fitted estimator.
+    """Make the dossier of a fitted estimator, and of its ``tables``.
 
-    ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes the names that the model
-    knows. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
-    `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
-    against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing``
-    are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``; ValueError if the
-    numbers of names and columns differ, or ``audit`` is not the report of an audit.
+    Each of the `TopicTables` has to include the one before it, and the first the model (``after=``). The guarantee is
+    then about all of them. ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes
+    the names that the model knows. ``titles`` name its topics or clusters; None joins their words. A topic shows
+    ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of `Budget.show`,
+    ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked against a key.
+    ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing`` are sentences
+    about files that the model's folder lacks. Raises NotFittedError before ``fit``; ValueError if the numbers of names
+    and columns differ, ``tables`` are not a chain, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
-    result = model._fitted()
-    privacy, ledger, n = result.privacy, result.ledger, result.public.n_features
+    every = chained(model, tables)
+    result, last = model._fitted(), every[-1]._fitted()
+    privacy, ledger, n = last.privacy, last.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
     columns = words if words is not None else names if names is not None else column_names(result.public)
     if columns is not None and part.needs_names and len(columns) != n:
@@ -104,58 +113,92 @@ def make_dossier(
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
     known = [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)]
-    found = [gain(privacy, known)]
-    if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
-        found += [gain(privacy, [(privacy.event, privacy.share)], size) for size in _SIZES[1:]]
-    plans = ledger.plans
-    learned = part.learned(model, columns, n_words)
-    closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
-    kept = len(closing["transcript"]) if closing.get("transcript") else None
-    facts = [
-        ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
-        ("δ (delta)", rounded_up(privacy.delta, 3)),
-        ("protected", f"one {privacy.unit}"),
-        *(("data set", said) for said in (dataset or (ledger.budget or {}).get("dataset"),) if said),
-        *(("date", said) for said in (date,) if said),
-        (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
-        ("releases", f"{len(ledger)}"),
-    ]
+    if titles is not None and len(titles) != (wanted := len(part.names(model))):
+        raise ValueError(
+            f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"
+        )
+    plans = [plan for one in every for plan in one.ledger_.plans]
+    bought, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
+    more = sections(tables, bought, titles)
+    n_releases = sum(len(one.ledger_) for one in (*every, *([] if bought is None else [bought])))
     return Dossier(
-        kind=result.kind,
+        kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),
         family=family.name if family.adapter else "",
-        title=family.title,
+        title=family.title + (" and tables" if tables else ""),
         private=privacy.private,
         taints=privacy.taints,
         statement=privacy.statement(),
-        facts=tuple(facts),
-        released=part.released(model)
-        + (", and before it a vocabulary" if privacy.vocabulary else "")
-        + (", and before it the model that the statement includes" if privacy.earlier_fit else ""),
+        facts=_facts(every, n_releases, dataset, date),
+        released=_released(model, more),
         unit=privacy.unit,
-        gains=tuple(one for one in found if one is not None),
+        gains=_gains(ledger, privacy, known),
         verdict=model.verdict_.text,
-        learned=learned,
-        findings=tuple(assess(result)),
-        curve=_curve(ledger, privacy.delta) if privacy.private and len(ledger) else None,
+        learned=titled(part.learned(model, columns, n_words), titles),
+        sections=more,
+        findings=findings(every),
+        curve=_curve(every, bought) if privacy.private and len(ledger) else None,
         runs=tuple(map(dict, plans[-_MOST_RUNS:])),
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
-        n_releases=len(ledger),
-        lost=ledger.lost,
-        target=result.settings.get("epsilon"),
+        n_releases=n_releases,
+        lost=sum(one.ledger_.lost for one in every),
+        target=last.settings.get("epsilon"),
         risks=secret_risks(known) if privacy.private else (),
-        attack_target=result.settings.get("target_attack_success"),
+        attack_target=last.settings.get("target_attack_success"),
         budget=None if budget is None else dict(budget),
         budget_charged=ledger.budget,
         calls=privacy.calls,
-        settings=_settings(model, result.settings),
+        settings=tuple(row for one in every for row in _settings(one, one is model)),
         audit=None if audit is None else dict(audit),
         verified=verified,
         signed=signed,
-        kept=kept,
+        kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
-        lacks=(*missing, *_lacks(model, columns, kept, audit, budget), *_unnamed(ledger, dataset, date)),
+        lacks=(*missing, *_lacks(every, columns, None in kept, audit, budget), *_unnamed(ledger, dataset, date)),
         version=__version__,
     )
+
+
+def _facts(
+    every: Sequence[PrivateEstimator], n_releases: int, dataset: str | None, date: str | None
+) -> tuple[tuple[str, str], ...]:
+    """List the first figures: the guarantee, the data set, and its size."""
+    ledger, privacy = every[-1].ledger_, every[-1].privacy_
+    name = dataset or (ledger.budget or {}).get("dataset")
+    return (
+        ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
+        ("δ (delta)", rounded_up(privacy.delta, 3)),
+        ("protected", f"one {privacy.unit}"),
+        *(("data set", said) for said in (name,) if said),
+        *(("date", said) for said in (date,) if said),
+        (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
+        ("releases", f"{n_releases}"),
+    )
+
+
+def _released(model: PrivateEstimator, more: Sequence[Section]) -> tuple[str, ...]:
+    """Name the quantities that the model and other parts published."""
+    found = [part_of(model).released(model), *(section.released for section in more)]
+    privacy = model.privacy_
+    if privacy.vocabulary and not any(section.name == "words" for section in more):
+        found.append("before it, a vocabulary")
+    return (*found, *["before it, the model that the statement includes"] * privacy.earlier_fit)
+
+
+def _gains(ledger: Ledger, privacy: Privacy, known: Sequence[tuple[PrivacyEvent, float]]) -> tuple[Gain, ...]:
+    """Bound an attacker's gain from the ledger's bounds.
+
+    If the unit is a record, there is a bound for owners of several, too.
+    """
+    found = [gain(privacy, known)]
+    if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
+        found += [gain(privacy, [(privacy.event, privacy.share)], size) for size in _SIZES[1:]]
+    return tuple(one for one in found if one is not None)
+
+
+def _kept(ledger: Ledger) -> int | None:
+    """Count the releases in the transcript that the ledger names, if any."""
+    closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
+    return len(closing["transcript"]) if closing.get("transcript") else None
 
 
 def _check_audit(audit: Mapping[str, Any] | None) -> None:
@@ -173,8 +216,11 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
         raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
 
-def _curve(ledger: Ledger, delta: float) -> figures.Rows:
-    """Compute epsilon at delta before the releases, after some of them, and after all."""
+def _curve(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
+    """Compute epsilon before, during and after the releases, or after each part."""
+    if len(every) > 1:
+        return spent_by(every, words)
+    ledger, delta = every[0].ledger_, every[0].privacy_.delta
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(min(n, _MOST_POINTS) + 1)}
     points: list[tuple[int, float]] = []
@@ -183,11 +229,15 @@ def _curve(ledger: Ledger, delta: float) -> figures.Rows:
         # Before the first release, a vocabulary purchase is spent.
         if len(known) in at and record["kind"] == ("release" if len(known) else "plan"):
             points.append((len(known), known.epsilon(delta)))
-    return figures.spending([point for point in points if math.isfinite(point[1])])
+    return figures.spending([(f"after {n} releases", spent) for n, spent in points if math.isfinite(spent)])
 
 
-def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:
-    """List the fit's arguments: name, value, whether it is the default."""
+def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, str, bool], ...]:
+    """List the fit's arguments: name, value, whether it is not the default.
+
+    Without ``whole`` only those that are not.
+    """
+    settings = model._fitted().settings
     defaults = inspect.signature(type(model).__init__).parameters
     rows = []
     for name, value in sorted(settings.items()):
@@ -201,8 +251,8 @@ def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tup
             said = repr(value)
         default = defaults[name].default if name in defaults else None
         same = not isinstance(value, np.ndarray) and value == default
-        rows.append((name, said if len(said) <= 200 else said[:199] + "…", not same))
-    return tuple(rows)
+        rows.append((name if whole else f"tables: {name}", said if len(said) <= 200 else said[:199] + "…", not same))
+    return tuple(row for row in rows if whole or row[2])
 
 
 def _unnamed(ledger: Ledger, dataset: str | None, date: str | None) -> tuple[str, ...]:
@@ -213,9 +263,13 @@ def _unnamed(ledger: Ledger, dataset: str | None, date: str | None) -> tuple[str
     return (f"{' and '.join(unknown).capitalize()}: no file holds it ({options}).",) if unknown else ()
 
 
-def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, budget: Any) -> tuple[str, ...]:
-    """List facts that the report lacks, each with the command for it."""
-    found, result = [], model._fitted()
+def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, audit: Any, budget: Any) -> tuple[str, ...]:
+    """List facts that the report lacks, each with the command for it.
+
+    ``lost`` tells that a fit kept no transcript.
+    """
+    found, model = [], every[0]
+    result = model._fitted()
     missing = sorted(set(model.get_params()) - set(result.settings) - {"callback"})
     if missing:
         found.append(
@@ -224,17 +278,17 @@ def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, 
         )
     if columns is None and part_of(model).needs_names:
         found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
-    if kept is None:
+    if lost:
         found.append(
             "The releases: the fit kept none (vips-fast fit --transcript), so that nobody can make the model again "
             "from them."
         )
     if audit is None:
         found.append("An audit: none was given (vips-fast audit --json, then vips-fast report --audit).")
-    if result.ledger.budget is None:
+    if every[-1].ledger_.budget is None:
         found.append("A budget: none paid for the fit, so that other fits to the same records are not counted here.")
     elif budget is None:
         found.append("What is left of the budget: its file was not given (vips-fast report --budget).")
-    if model.diagnostics_ is not None:
+    if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")
     return tuple(found)

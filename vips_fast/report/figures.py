@@ -96,15 +96,23 @@ def bars(
     return Rows(tuple(rows))
 
 
-def shares(names: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Rows:
-    """Draw bars from 0 with intervals."""
-    unit = 100.0 / max([*highs, 1e-300])
-    return Rows(
-        tuple(
-            Row(name, f"{value:.1%} ({low:.1%} to {high:.1%})", 0.0, unit * value, unit * low, unit * high)
-            for name, value, low, high in zip(names, values, lows, highs, strict=True)
-        )
-    )
+def shares(
+    names: Sequence[str],
+    values: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    readable: Sequence[bool],
+) -> Rows:
+    """Draw bars from 0 with intervals, for the readable groups."""
+    unit = 100.0 / max([high for high, seen in zip(highs, readable, strict=True) if seen] + [1e-300])
+    rows = []
+    for name, value, low, high, seen in zip(names, values, lows, highs, readable, strict=True):
+        if seen:
+            said = f"{value:.1%} ({low:.1%} to {high:.1%})"
+            rows.append(Row(name, said, 0.0, unit * value, unit * low, unit * high))
+        else:
+            rows.append(Row(name, "hidden by the noise", 0.0, 0.0, 0.0, 0.0))
+    return Rows(tuple(rows))
 
 
 def intervals(
@@ -128,14 +136,14 @@ def intervals(
     return Rows(tuple(rows), place(0.0))
 
 
-def spending(spent: Sequence[tuple[int, float]]) -> Rows:
-    """Draw epsilon after numbers of releases; the last one is stated."""
+def spending(spent: Sequence[tuple[str, float]]) -> Rows:
+    """Draw epsilon after each of some names; the last one is stated."""
     unit = 100.0 / max(spent[-1][1], 1e-300)
     ends = [unit * min(epsilon, spent[-1][1]) for _, epsilon in spent]
     return Rows(
         tuple(
-            Row(f"after {step} releases:", f"epsilon = {rounded_up(epsilon)}", 0.0, end, end, end)
-            for (step, epsilon), end in zip(spent, ends, strict=True)
+            Row(f"{name}:", f"epsilon = {rounded_up(epsilon)}", 0.0, end, end, end)
+            for (name, epsilon), end in zip(spent, ends, strict=True)
         )
     )
 

@@ -21,8 +21,10 @@ from .dossier import Dossier, make_dossier
 def html_report(
     model: PrivateEstimator,
     *,
+    tables: Sequence[PrivateEstimator] = (),
     words: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    titles: Sequence[str] | None = None,
     n_words: int = 10,
     audit: Mapping[str, Any] | None = None,
     budget: Mapping[str, Any] | None = None,
@@ -39,8 +41,10 @@ def html_report(
     template = environment().get_template("report.html")
     dossier = make_dossier(
         model,
+        tables=tables,
         words=words,
         names=names,
+        titles=titles,
         n_words=n_words,
         audit=audit,
         budget=budget,
@@ -50,7 +54,8 @@ def html_report(
         date=date,
         missing=missing,
     )
-    more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
+    privacy = (model, *tables)[-1].privacy_
+    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
     return printable(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..models.family import family_of, resolve
 from ..models.inputs import column_names
 from . import figures
+from .text import Namer
 
 #: Rows of a table or of a list of bars.
 MOST_ROWS = 40
@@ -35,10 +36,11 @@ class Topic:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows under one title, such as the coefficients of a class."""
+    """Rows under a title, such as the coefficients of a class."""
 
     title: str
     rows: figures.Rows
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Part:
         """Name the published quantities in a phrase."""
         return f"the arrays {', '.join(model._fitted().arrays)}"
 
-    def names(self, model: Any) -> tuple[str, ...]:
+    def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
         """Name topics or clusters by their words; () if they have none."""
         return ()
 

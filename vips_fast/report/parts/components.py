@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..part import MOST_ROWS, Learned, Part, part_of
-from ..text import distinct_names
+from ..text import Namer, distinct_names
 
 
 class Components(Part):
@@ -73,9 +73,11 @@ class VectorComponents(Components):
             return super().marks(model, None, n_words)
         return [", ".join(words) for words in model.keywords(n_words)]
 
-    def names(self, model: Any) -> tuple[str, ...]:
+    def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
         """Name the clusters by their first keywords."""
-        return () if model.vocabulary is None else distinct_names([words[:3] for words in model.keywords(3)])
+        if model.vocabulary is None:
+            return ()
+        return distinct_names([words[: 3 if namer is None else 10] for words in model.keywords(10)], namer)
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy as np
 from .. import figures
 from ..part import Group, Learned, Part
 
-#: Charts of a column: the topics of the largest shares.
+#: Charts of a column: the topics whose groups differ most.
 _CHARTS = 12
+_SURE = " All trends of a column lie in their intervals with a probability of 90 %."
+#: Values that have an order: numbers, months and days.
+_ORDERED = re.compile(r"-?\d+(\.\d+)?|\d{4}-\d\d(-\d\d)?")
 
 
 class Tables(Part):
@@ -25,19 +29,24 @@ class Tables(Part):
         return f"the shares of {model._fitted().public.n_features} topics in the groups of {by}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Draw a chart for each large topic and each column."""
+        """Draw the topics whose groups differ most, for each column."""
         groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
         for column in model._as_fitted().by:
-            table = model.table(column)
-            for k in np.argsort(-(table.weights @ table.shares), kind="stable")[:_CHARTS].tolist():
-                shown = np.flatnonzero(table.readable[:, k]).tolist()
-                values, low, high = (array[shown, k] for array in (table.shares, table.low, table.high))
-                rows = figures.shares([str(table.groups[g][0]) for g in shown], values, low, high)
-                groups += [Group(f"{_title(names[k])} by {column}", rows)] if shown else []
-        most = f" Shown are the {_CHARTS} largest of {total} topics; tables.csv has all." if total > _CHARTS else ""
+            table, trends = model.table(column), _trends(model, column)
+            clear = table.readable * (table.shares - _mean(table)) / np.maximum(table.high - table.low, 1e-9)
+            order = np.argsort(-np.square(clear).sum(axis=0), kind="stable")
+            if trends:
+                order = np.argsort([-clear for clear, _ in trends], kind="stable")
+            for k in order[table.readable[:, order].any(axis=0)][:_CHARTS].tolist():
+                values, low, high = (array[:, k] for array in (table.shares, table.low, table.high))
+                said = [str(group) for (group,) in table.groups]
+                rows = figures.shares(said, values, low, high, table.readable[:, k])
+                groups.append(Group(f"{_title(names[k])} by {column}", rows, trends[k][1] if trends else ""))
+        most = f" Shown are the {_CHARTS} of {total} topics whose groups differ most; tables.csv has all."
         return Learned(
-            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists. "
-            f"Groups that the noise hides are left out.{most}",
+            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists."
+            f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"
+            f"{most if total > _CHARTS else ''}",
             groups=tuple(groups),
         )
 
@@ -62,6 +71,34 @@ class Tables(Part):
                     said = f"{table.shares[g, k]:.1%} ({table.low[g, k]:.1%} to {table.high[g, k]:.1%})"
                     lines += [f"  {name} {group}: {_title(model.topic_names[k])} {said}"] * bool(table.readable[g, k])
         return "\n".join(["Largest shares of topics, with 90 % intervals of the noise:", *lines, ""])
+
+
+def _mean(table: Any) -> Any:
+    """Average the shares over all groups."""
+    weights = np.maximum(table.weights, 0.0)
+    return weights @ table.shares / max(float(weights.sum()), 1e-300)
+
+
+def _trends(model: Any, column: str) -> list[tuple[float, str]]:
+    """Describe the trend of each topic over groups that have an order.
+
+    Returns how clear each trend is, and a sentence with its interval of level 1 - 0.1 / K. So all K sentences are true
+    with a probability of 90 %.
+    """
+    values = [*model._as_fitted().by[column]]
+    if len(values) < 3 or not all(_ORDERED.fullmatch(str(value)) for value in values):
+        return []
+    n_topics, said = model._fitted().public.n_features, []
+    found = model.trend(column, level=1.0 - 0.1 / n_topics)
+    for estimate, low, high in 100 * np.array([found.estimate, found.low, found.high]).T:
+        if low <= 0 <= high:
+            text = f"No clear trend: {low:+.2f} to {high:+.2f} points from one {column} to the next."
+        else:
+            size, least, most = np.sort(np.abs([estimate, low, high]))[[1, 0, 2]]
+            word = "Grows" if estimate > 0 else "Falls"
+            text = f"{word} by {size:.2f} points from one {column} to the next ({least:.2f} to {most:.2f})."
+        said.append((float(abs(estimate) / max(high - low, 1e-9)), text))
+    return said
 
 
 def _title(name: str) -> str:
