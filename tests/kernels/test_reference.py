@@ -75,7 +75,7 @@ def lda_compare(ours, twin, precision):
 
 
 def table_arguments(rng, size):
-    """Words without weight, words near the largest numbers, and strides."""
+    """Yield words without weight, huge weights, and strides."""
     beta = rng.gamma(0.3, 1.0, (size, 23))
     beta[:, 3], beta[:, 4] = 0.0, 1e300
     for array in (beta, np.asfortranarray(beta)):
@@ -95,7 +95,7 @@ def table_compare(ours, twin, precision):
 
 
 def gather_arguments(rng, size):
-    """Rows in any order and repeated, some empty; words without counts; bags of more tokens than the table holds."""
+    """Yield empty and repeated rows, zero counts and one long document."""
     csr = [np.concatenate([[0], np.cumsum([*rng.integers(0, 9, 10), 0, size])]), None, None]
     csr[1] = rng.integers(0, 99, csr[0][-1]).astype(np.int32)
     csr[2] = rng.integers(0, 6, csr[0][-1]).astype(np.int32)
@@ -353,7 +353,7 @@ def logistic_compare(ours, twin, precision):
 
 
 def weight_arguments(rng, size):
-    """Rows beyond and within their bound, with and without a clip that acts; either part or both."""
+    """Yield rows beyond and within their bound, clipped or not."""
     X, A = rng.normal(size=(20, size)) * (rng.random((20, size)) < 0.5), rng.normal(size=(size, size))
     y, trials = rng.integers(0, 2, 20).astype(float), rng.integers(1, 5, 20).astype(float)
     settings = {"row_norm": 1.5, "spacing": 2.0**-20, "grid": 2.0**-18}
@@ -365,7 +365,7 @@ def weight_arguments(rng, size):
 
 
 def rows_of(X, isa, dtype=DOUBLE):
-    """Row pointers, columns and values for the unchecked entries, and workspace."""
+    """Return row pointers, columns and values, and workspace."""
     sparse = sp.issparse(X)
     indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
     work = np.empty(native.logistic_workspace(X.shape[1], not sparse, isa) // 8 + 1).view(np.uint8)
@@ -393,7 +393,7 @@ def accumulate_arguments(rng, size):
 
 
 def logistic_accumulate(X, linear, quadratic, *, isa):
-    """In two ranges of rows of the sums, as threads call it."""
+    """Call it for two ranges of rows, as threads do."""
     (columns, work), d = rows_of(X, isa), X.shape[1]
     sums, triangle = np.zeros(d, np.int64), np.zeros(d * (d + 1) // 2, np.int64)
     for first, last in ((0, d // 3), (d // 3, d)):
@@ -402,7 +402,7 @@ def logistic_accumulate(X, linear, quadratic, *, isa):
 
 
 def dense(twin):
-    """A twin, which takes no sparse rows."""
+    """Give a twin dense rows."""
     return lambda *args, **options: twin(*(x.toarray() if sp.issparse(x) else x for x in args), **options)
 
 
@@ -671,7 +671,7 @@ def words_arguments(rng, size):
 
 
 def exact_arguments(rng, size):
-    """Words of the key's own pairs, both elements, and U near 0 and near 1."""
+    """Yield words of the key's own pairs, and U near 0 and near 1."""
     u, v = reference.chacha20_words(2 * size, KEY).reshape(2, size)
     u[:2] = [2**20, 2**64 - 2**30][: len(u)]
     for scale in (0.3, 2.0**23):
@@ -679,7 +679,7 @@ def exact_arguments(rng, size):
 
 
 def every_pair(exact):
-    """Of a function of one element, the two draws of each pair of words."""
+    """Make a function of one element draw both of each pair."""
     return lambda us, vs, scale, **options: np.array(
         [[exact(u, v, 16 * i + k, scale, **options) for k in (0, 8)] for i, (u, v) in enumerate(zip(us, vs))]
     )
@@ -691,7 +691,7 @@ def gaussian_exact(u, v, index, scale, isa):
 
 
 def flagged_arguments(rng, size):
-    """At 2^38 an eighth of all draws is near enough to a half-integer."""
+    """Choose a scale that flags an eighth of all draws."""
     for first in (0, 777):
         yield (20 * size, KEY, 2.0**38, first), {}
 
@@ -707,7 +707,7 @@ def flagged_compare(ours, twin, precision):
 
 
 def check_arguments(rng, size):
-    """Entries on the limit and one beyond it, at either end of the numbers and at any place."""
+    """Yield entries on the limit and one beyond it."""
     for limit in (0, 5, 2**63 - 2, 2**63 - 1):
         for entry in (limit, -limit, min(limit + 1, 2**63 - 1), max(-limit - 1, -(2**63)), -(2**63)):
             x = np.zeros(size, dtype=np.int64)
@@ -716,7 +716,7 @@ def check_arguments(rng, size):
 
 
 def symmetric_check_arguments(rng, size):
-    """Symmetric matrices and ones that are not; the odd entry in the rows that are checked, and out of them."""
+    """Yield odd and large entries in the checked rows and out of them."""
     first, last = sorted(rng.integers(0, size + 1, 2))
     for change in (0, 1, 2**40):
         matrix = rng.integers(-(2**30), 2**30, (size, size))
@@ -729,7 +729,7 @@ def symmetric_check_arguments(rng, size):
 
 
 def verdict(check):
-    """What a check says, as a number: 1 for the exception, 2 for False."""
+    """Make a check return 1 for its exception and 2 for False."""
 
     def judged(*args, **options):
         try:
@@ -827,7 +827,7 @@ def test_every_twin_is_registered():
 
 
 def without_twin(declared):
-    """Kernels that nothing is held against. Sizes of workspaces and sentences of statuses are no computation."""
+    """List the kernels without a twin; sizes and sentences are no computation."""
     computing = {kernel["name"] for kernel in declared if "returns" not in kernel}
     assert WITHOUT_TWIN <= computing
     return computing - WITHOUT_TWIN - set(reference.__all__)
