@@ -6,7 +6,8 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
 .PHONY: demo test lint types test-slow coverage api-check portable wheels cibuildwheel lock torture bench \
-    bench-compare bench-baseline bench-report front paper leakage docs docs-links lib sanitize clean
+    bench-compare bench-baseline bench-counts bench-counts-store before bench-counts-since bench-since valgrind \
+    bench-report front paper leakage docs docs-links lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -80,22 +81,45 @@ torture: $(VENV)/.test
 	VIPS_FAST_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow tests/torture
 
 # Each kernel beside its peers, in one process: bench/results/latest.json, with the machine's description, and a line of
-# bench/history.jsonl.
-BENCHES = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench
+# bench/history.jsonl. ONLY=pg_mean takes the benches whose names contain it.
+BENCHES = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench $(if $(ONLY),-k $(ONLY))
+BASELINE ?= bench/baseline.json
 bench: $(VENV)/.bench
 	mkdir -p bench/results
 	$(BENCHES) --benchmark-json=bench/results/latest.json
 	$(BIN)/python bench/compare.py record bench/results/latest.json
 
-# Holds the latest ratios against the stored baseline; what fell is measured twice more.
+# Holds the latest ratios against the stored baseline; what is low is measured up to eight times more.
 bench-compare: bench
-	$(BIN)/python bench/compare.py check bench/baseline.json bench/results/latest.json
+	$(BIN)/python bench/compare.py check $(BASELINE) bench/results/latest.json $(if $(ONLY),--only $(ONLY))
 
-# A new baseline, and how much each ratio moves by itself, from five runs on an idle machine.
+# A new baseline, and how much each ratio moves by itself, from runs on an idle machine.
+RUNS ?= 1 2 3 4 5 6 7 8 9
 bench-baseline: $(VENV)/.bench
 	mkdir -p bench/results
-	for run in 1 2 3 4 5; do $(BENCHES) --benchmark-json=bench/results/learn-$$run.json || exit 1; done
-	$(BIN)/python bench/compare.py learn bench/baseline.json bench/results/learn-*.json
+	for run in $(RUNS); do $(BENCHES) --benchmark-json=bench/results/learn-$$run.json || exit 1; done
+	$(BIN)/python bench/compare.py learn $(BASELINE) $(RUNS:%=bench/results/learn-%.json)
+
+# Instructions of each kernel, which no load moves, against the baseline's. Needs valgrind.
+COUNTS = $(BIN)/python bench/instructions.py
+bench-counts: $(VENV)/.test
+	$(COUNTS) check $(BASELINE) $(if $(ONLY),--only $(ONLY))
+bench-counts-store: $(VENV)/.test
+	$(COUNTS) store $(BASELINE)
+
+# The same against BASE, or the commit of a week ago, on one machine and by one compiler: for workflows.
+BEFORE := build/before
+before:
+	git worktree remove --force $(BEFORE) || true
+	git worktree add --detach $(BEFORE) $(or $(BASE),$$(git rev-list -1 --before='7 days ago' HEAD))
+bench-counts-since: before $(VENV)/.test
+	$(COUNTS) store $(BEFORE).json --root $(BEFORE)
+	$(COUNTS) check $(BEFORE).json
+bench-since: before
+	-$(MAKE) -C $(BEFORE) bench-baseline BASELINE=$(CURDIR)/$(BEFORE).json PYTHON=$(PYTHON)
+	$(MAKE) bench-compare BASELINE=$(BEFORE).json PYTHON=$(PYTHON)
+valgrind:
+	command -v valgrind || (sudo apt-get update && sudo apt-get install --yes valgrind)
 
 # The history as a picture: bench/results/history.svg.
 bench-report: $(VENV)/.test

@@ -6,9 +6,12 @@
     python bench/compare.py report                                  # bench/results/history.svg
 
 Absolute times differ from machine to machine; the ratio of a kernel to its peer in one process hardly does. Each ratio
-has a tolerance of its own, `WIDTH` standard deviations of its logarithm between the runs that the baseline was learned
-from. A ratio that fell by more is measured again, and has fallen only if it does so every time. The
-exit status is 1 then, and if a ratio of the baseline is missing; `--only` checks the ratios whose names contain a text.
+has a tolerance of its own, of 5 to 10 %, from `WIDTH` standard errors of the baseline and of `MOST` measurements. If
+some move by more, `learn` fails and names them: then learn from more runs.
+
+A ratio below its tolerance is measured again, up to `MOST` times in all, until the median of its measurements is within
+it or far below. The exit status is 1 if a median stays below or a ratio of the baseline is missing. `--only` checks the
+ratios whose names contain a text. bench/instructions.py has counts that do not move with the machine's load.
 """
 
 import argparse
@@ -24,16 +27,15 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 HISTORY = BENCH / "history.jsonl"
 
-#: Standard deviations that a ratio may fall.
-WIDTH = 4.0
-#: Every ratio may fall by as much.
-LEAST_DROP = 0.05
-#: Standard deviation of a ratio's logarithm where the baseline knows none, and how many runs the typical ratio's counts
-#: for in that of each. With five runs to learn from and two repeats, fewer than 1 run in 50 has a false alarm
-#: (tests/test_bench.py).
+#: Standard errors of a median that a ratio may fall, and the least and the most that it may, whatever they are.
+WIDTH, LEAST_DROP, MOST_DROP = 4.0, 0.05, 0.10
+#: Standard deviation of a ratio's logarithm if the baseline knows none, and how many runs the typical ratio's counts
+#: for. Of runs as precise as `learn` wants them, fewer than 1 in 50 has a false alarm (tests/test_bench.py).
 UNKNOWN, PRIOR_RUNS = 0.04, 3
-#: Measurements after the first, before a ratio counts as fallen.
-REPEATS = 2
+#: Measurements before a ratio counts as fallen.
+MOST = 9
+#: Stands for a ratio that a repeat did not measure.
+ABSENT = 1e-9
 
 
 def ratios(results: dict) -> dict[str, float]:
@@ -71,18 +73,38 @@ def learned(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     }
 
 
-def allowed_drop(sd: float) -> float:
-    """Largest fall of a ratio, relative, that is taken for noise."""
-    return max(LEAST_DROP, 1.0 - math.exp(-WIDTH * sd))
+def noise(sd: float, runs: float) -> float:
+    """Return `WIDTH` standard errors of a logarithm's median over runs."""
+    return WIDTH * sd * math.sqrt(math.pi / 2 / runs if runs > 2 else 1 / runs)
 
 
-def fallen(baseline: dict[str, dict[str, float]], latest: dict[str, float]) -> list[str]:
-    """Return the ratios that fell by more than their tolerance."""
-    return [
-        name
-        for name, known in baseline.items()
-        if name in latest and latest[name] < known["ratio"] * (1 - allowed_drop(known["sd"]))
-    ]
+def own_drop(sd: float, runs: int) -> float:
+    """Return the relative fall that noise does not explain."""
+    return 1.0 - math.exp(-math.hypot(noise(sd, runs), noise(sd, MOST)))
+
+
+def allowed_drop(sd: float, runs: int) -> float:
+    """Return a ratio's tolerance, a relative fall."""
+    return min(MOST_DROP, max(LEAST_DROP, own_drop(sd, runs)))
+
+
+def noisy(known: dict[str, dict[str, float]], runs: int) -> list[str]:
+    """Name the ratios that move by more than a tolerance may be."""
+    return [name for name, ratio in known.items() if own_drop(ratio["sd"], runs) > MOST_DROP]
+
+
+def verdicts(known: dict[str, dict[str, float]], runs: int, measured: dict[str, list[float]]) -> dict[str, str]:
+    """Judge each measured ratio: "well", "low" or "fallen".
+
+    Measure low ones again.
+    """
+    found = {}
+    for name, ratio in known.items():
+        if values := measured.get(name):
+            below = math.log(ratio["ratio"] * (1 - allowed_drop(ratio["sd"], runs)) / statistics.median(values))
+            certain = len(values) >= MOST or below > noise(ratio["sd"], len(values))
+            found[name] = "well" if below <= 0 else "fallen" if certain else "low"
+    return found
 
 
 def measured_again(results: dict, names: list[str]) -> dict[str, float]:
@@ -91,7 +113,7 @@ def measured_again(results: dict, names: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "repeat.json"
         command = [sys.executable, "-m", "pytest", "-q", f"--benchmark-json={path}", *sorted(tests)]
-        subprocess.run(command, cwd=BENCH.parent, check=True)
+        subprocess.run(command, check=True)
         return ratios(json.loads(path.read_text()))
 
 
@@ -101,32 +123,45 @@ def ratios_of(bench: dict) -> list[str]:
 
 
 def check(baseline: dict, results: dict, again=measured_again, only: str = "") -> int:
-    """Print every ratio beside the baseline's; 1 if one is missing, or fell in every measurement."""
+    """Print every ratio beside the baseline's; 1 if one is missing or fell."""
     named = ({name: r for name, r in found.items() if only in name} for found in (baseline["ratios"], ratios(results)))
     known, latest = named
+    runs = baseline.get("runs", 1)
     if not known:
         print(f"--only {only}: no ratio of the baseline has this in its name", file=sys.stderr)
         return 1
     if baseline["machine"] != machine(results):
         print(f"the baseline is from another processor: {baseline['machine']}", file=sys.stderr)
-    low = fallen(known, latest)
-    for _ in range(REPEATS):
-        if low:
-            print(f"measuring again: {', '.join(low)}", flush=True)
-            repeated = again(results, low)
-            latest.update({name: max(latest[name], repeated.get(name, 0.0)) for name in low})
-            low = fallen(known, latest)
+    if uncertain := noisy(known, runs):
+        print(f"{len(uncertain)} ratios of the baseline move by more than {MOST_DROP:.0%}: learn them from more runs")
+    measured = {name: [ratio] for name, ratio in latest.items()}
+    found = verdicts(known, runs, measured)
+    while low := [name for name, verdict in found.items() if verdict == "low"]:
+        print(f"measuring again: {', '.join(low)}", flush=True)
+        repeated = again(results, low)
+        for name in low:
+            measured[name].append(repeated.get(name, ABSENT))
+        found = verdicts(known, runs, measured)
     for name in sorted(known.keys() | latest.keys()):
         if name not in known or name not in latest:
             print(f"  {'new' if name in latest else 'missing':>8}  {name}")
             continue
-        old, new, allowed = known[name]["ratio"], latest[name], allowed_drop(known[name]["sd"])
-        print(f"{old:8.2f} -> {new:8.2f}  {new / old - 1:+7.1%} of -{allowed:.0%} {'FELL' * (name in low):4} {name}")
-    if low:
-        print(f"{len(low)} of {len(known)} ratios fell, {1 + REPEATS} times", file=sys.stderr)
-    if missing := known.keys() - latest.keys():
-        print(f"{len(missing)} of {len(known)} ratios are missing; run all benches, or use --only", file=sys.stderr)
-    return 1 if low or missing else 0
+        old, new, allowed = (
+            known[name]["ratio"],
+            statistics.median(measured[name]),
+            allowed_drop(known[name]["sd"], runs),
+        )
+        mark = "FELL" if found[name] == "fallen" else ""
+        print(f"{old:8.2f} -> {new:8.2f}  {new / old - 1:+7.1%} of -{allowed:.0%} {mark:4} {name}")
+    fell = [name for name, verdict in found.items() if verdict == "fallen"]
+    if fell:
+        print(f"{len(fell)} of {len(known)} ratios fell: {', '.join(sorted(fell))}", file=sys.stderr)
+    if missing := sorted(known.keys() - latest.keys()):
+        print(
+            f"{len(missing)} of {len(known)} ratios are missing; run all benches, or use --only: {', '.join(missing)}",
+            file=sys.stderr,
+        )
+    return 1 if fell or missing else 0
 
 
 def record(results: dict, history: Path = HISTORY) -> None:
@@ -197,11 +232,14 @@ def main(argv=None) -> int:
     if args.command == "check":
         return check(json.loads(args.baseline.read_text()), results[0], only=args.only)
     known = learned([ratios(run) for run in results])
-    args.baseline.write_text(
-        json.dumps({"machine": machine(results[0]), "runs": len(results), "ratios": known}, indent=1) + "\n"
-    )
+    stored = json.loads(args.baseline.read_text()) if args.baseline.exists() else {}
+    stored |= {"machine": machine(results[0]), "runs": len(results), "ratios": known}  # beside the instruction counts
+    args.baseline.write_text(json.dumps(stored, indent=1) + "\n")
     print(f"{args.baseline}: {len(known)} ratios of {len(results)} runs")
-    return 0
+    if uncertain := noisy(known, len(results)):
+        print(f"{len(uncertain)} ratios move by more than {MOST_DROP:.0%}; learn from more runs, on an idle machine:")
+        print("\n".join(f"  {name}: {own_drop(known[name]['sd'], len(results)):.0%}" for name in uncertain))
+    return 1 if uncertain else 0
 
 
 if __name__ == "__main__":

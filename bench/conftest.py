@@ -2,10 +2,10 @@
 
 import statistics
 import sys
-import time
 
 import pytest
 from common import DATA
+from timing import median_ratios, paired_times
 
 
 @pytest.fixture(scope="session")
@@ -18,31 +18,18 @@ def data_dir():
 
 @pytest.fixture
 def paired(benchmark):
-    """Time ``ours`` and its peers in turn, A B C A B C …, and record the ratios peer / ours.
+    """Time ``ours`` and its peers in turn, and record the ratios peer / ours.
 
-    ``paired(ours, peers, work, rounds)``: ``peers`` maps a name to a callable,
-    ``work`` describes each call in words. Machines drift; two neighbors in
-    time do not, so each round gives one ratio and their median is the figure. It
-    goes to ``extra_info["ratios"]``, which bench/compare.py holds against the
-    baseline.
+    ``paired(ours, peers, work, rounds)``: ``peers`` maps a name to a callable, ``work`` describes each call in words,
+    and ``rounds`` is the least number of them (`timing.paired_times`). The ratios go to ``extra_info["ratios"]``, which
+    bench/compare.py holds against the baseline.
     """
 
     def run(ours, peers, work, rounds=5, scale=None):
         """scale: {peer: how many times ours' work the peer's call does}, 1 if absent."""
-        scale = scale or {}
-        times = {name: [] for name in ("ours", *peers)}
-        calls = {"ours": ours, **peers}
-        for call in calls.values():
-            call()  # warm-up: pages, caches, lazy imports
-        for _ in range(rounds):
-            for name, call in calls.items():
-                start = time.perf_counter()
-                call()
-                times[name].append((time.perf_counter() - start) / scale.get(name, 1.0))
+        times = paired_times(ours, peers, rounds=rounds, scale=scale)
         benchmark.pedantic(ours, rounds=max(3, rounds), warmup_rounds=0)
-        ratios = {
-            name: statistics.median(peer / own for peer, own in zip(times[name], times["ours"])) for name in peers
-        }
+        ratios = median_ratios(times)
         benchmark.extra_info.update(
             work=work, ratios=ratios, medians={name: statistics.median(t) for name, t in times.items()}
         )

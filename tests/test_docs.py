@@ -45,6 +45,7 @@ NAMES = (
     "tutorials/nightly",
     "tutorials/notes",
     "tutorials/own",
+    "tutorials/regressions",
     "tutorials/table",
 )
 DOCS = [f"{name}.md" for name in NAMES]
@@ -94,6 +95,8 @@ def test_the_blocks_run(name, tmp_path):
             for tool in ("cc", "c++", "make"):
                 if re.search(rf"^{re.escape(tool)} ", code, re.M) and shutil.which(tool) is None:
                     pytest.skip(f"no {tool}")
+            if "--benchmark-json" in code:
+                pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark (extra bench)")
             # The library is made in the source tree, which other tests make it in.
             with alone(ROOT / "csrc") if "make " in code else nullcontext():
                 call("sh", "-euc", code)

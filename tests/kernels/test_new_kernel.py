@@ -149,6 +149,6 @@ def test_a_kernel_takes_eight_files(tmp_path):
     stated = re.search(r"\* (\w{64}) ", (ROOT / "tests/capi/consumers/digest.c").read_text())[1]
     assert len(own) == 1 and hashlib.sha256(old.encode()).hexdigest() == stated
     tests = ["tests/kernels/test_reference.py", "tests/capi/test_interface.py", "bench/test_bench_sbn.py"]
-    chosen = "sbn_count or registered or wrong_result or test_interface or test_count"
+    chosen = "sbn_count or has_a_twin or registered or wrong_result or test_interface or test_count"
     done = call(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-k", chosen, *tests)
     assert "test_kernel_matches_its_twin[sbn_count] PASSED" in done.stdout and "test_count PASSED" in done.stdout

@@ -5,8 +5,10 @@ import math
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from vips_fast.kernels.lda import scaled_table
 from vips_fast.kernels.reference.logistic import clip_weights
 
 ISAS = native.isas_available()
+KERNELS = tomllib.loads((Path(__file__).resolve().parents[2] / "csrc" / "kernels.toml").read_text())["kernel"]
 KEY = bytes(range(100, 132))
 #: Around the lanes of every instruction set, the kernels' own blocks and the noise's groups of 128.
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 63, 64, 65, 127, 128, 129]
@@ -69,6 +72,45 @@ def lda_compare(ours, twin, precision):
     np.testing.assert_array_equal(ours.n_iter, twin.n_iter)
     # So has its share of the norm: 1e-10 of the heaviest, for each topic.
     np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * tolerance + 1e-9)
+
+
+def table_arguments(rng, size):
+    """Yield words without weight, huge weights, and strides."""
+    beta = rng.gamma(0.3, 1.0, (size, 23))
+    beta[:, 3], beta[:, 4] = 0.0, 1e300
+    for array in (beta, np.asfortranarray(beta)):
+        yield (array,), {}
+
+
+def lda_table(beta, *, dtype, isa):
+    table = np.full((beta.shape[1], native.lda_stride(len(beta))), 7, dtype)
+    native.lda_table(beta, table, isa)
+    assert not table[:, len(beta) :].any()  # the padding
+    return table[:, : len(beta)]
+
+
+def table_compare(ours, twin, precision):
+    # The order of at most 129 additions of positive numbers, and in float32 one rounding more.
+    np.testing.assert_allclose(ours, twin, rtol=2.0**-23 if precision == SINGLE else 129 * 2.0**-53, atol=1e-38)
+
+
+def gather_arguments(rng, size):
+    """Yield empty and repeated rows, zero counts and one long document."""
+    csr = [np.concatenate([[0], np.cumsum([*rng.integers(0, 9, 10), 0, size])]), None, None]
+    csr[1] = rng.integers(0, 99, csr[0][-1]).astype(np.int32)
+    csr[2] = rng.integers(0, 6, csr[0][-1]).astype(np.int32)
+    csr[2][-1] = 70_000
+    seeds = rng.integers(0, 2**64, 20, dtype=np.uint64)
+    for mode in ("as_is", "scale", "resample"):
+        yield (rng.integers(0, 12, 20), *csr), {"mode": mode, "doc_length": 3 * size, "seeds": seeds}
+
+
+def lda_gather(rows, indptr, indices, counts, *, mode, doc_length, seeds, isa):
+    ends, room = np.empty(len(rows) + 1, np.int64), int(np.diff(indptr)[rows].sum())
+    words, values, scratch = np.empty(room, np.int32), np.empty(room), np.empty(native.LDA_RESAMPLE_TOKENS, np.uint32)
+    number = {"as_is": native.LDA_AS_IS, "scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}[mode]
+    native.lda_gather(rows, number, doc_length, indptr, indices, counts, seeds, scratch, ends, words, values, isa)
+    return ends, words[: ends[-1]], values[: ends[-1]]
 
 
 def units_arguments(rng, size):
@@ -310,6 +352,60 @@ def logistic_compare(ours, twin, precision):
         assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
 
 
+def weight_arguments(rng, size):
+    """Yield rows beyond and within their bound, clipped or not."""
+    X, A = rng.normal(size=(20, size)) * (rng.random((20, size)) < 0.5), rng.normal(size=(size, size))
+    y, trials = rng.integers(0, 2, 20).astype(float), rng.integers(1, 5, 20).astype(float)
+    settings = {"row_norm": 1.5, "spacing": 2.0**-20, "grid": 2.0**-18}
+    for scales in ((0.7, 0.3), (1.0, np.inf), (np.inf, 1.0)):
+        for clip_norm, label_free in ((0.8, True), (0.8, False), (32.0, False)):
+            for rows in (X, sp.csr_array(X)):
+                options = {"scales": scales, "clip_norm": clip_norm, "label_free": label_free}
+                yield (rows, y, trials, A @ A.T, rng.normal(size=size)), {**settings, **options}
+
+
+def rows_of(X, isa, dtype=DOUBLE):
+    """Return row pointers, columns and values, and workspace."""
+    sparse = sp.issparse(X)
+    indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
+    work = np.empty(native.logistic_workspace(X.shape[1], not sparse, isa) // 8 + 1).view(np.uint8)
+    return (indptr, indices, (X.data if sparse else X.reshape(-1)).astype(dtype)), work
+
+
+def logistic_weights(X, y, trials, M, center, *, row_norm, scales, clip_norm, spacing, grid, label_free, isa):
+    (columns, work), out = rows_of(X, isa), np.empty((4, len(y)))
+    settings = row_norm, trials.max(), *scales, clip_norm, spacing, grid, label_free
+    native.logistic_weights(X.shape[1], *columns, y, trials, M, center, *settings, work, *out, isa=isa)
+    return tuple(out)
+
+
+def weights_compare(ours, twin, precision):
+    # c differs by the order of d^2 additions, <xi>, the norm and the factors with it; an integer that truncates apart
+    # can cost or spare a step of 2^-20.
+    for a, b, rtol in zip(ours, twin, (1e-5, 1e-5, 1e-12, 1e-11), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
+
+
+def accumulate_arguments(rng, size):
+    X = rng.normal(size=(20, size)) * (rng.random((20, size)) < 0.5)
+    for rows in (X, sp.csr_array(X)):
+        yield (rows, rng.normal(size=20) * 2.0**26, rng.random(20) * 2.0**17), {}
+
+
+def logistic_accumulate(X, linear, quadratic, *, isa):
+    """Call it for two ranges of rows, as threads do."""
+    (columns, work), d = rows_of(X, isa), X.shape[1]
+    sums, triangle = np.zeros(d, np.int64), np.zeros(d * (d + 1) // 2, np.int64)
+    for first, last in ((0, d // 3), (d // 3, d)):
+        native.logistic_accumulate(d, first, last, *columns, linear, quadratic, work, sums, triangle, isa=isa)
+    return sums, triangle
+
+
+def dense(twin):
+    """Give a twin dense rows."""
+    return lambda *args, **options: twin(*(x.toarray() if sp.issparse(x) else x for x in args), **options)
+
+
 def logistic_units_arguments(rng, size):
     """Units of no, one, few and many rows, beside them rows of zeros and rows that contribute nothing; all clips."""
     starts, spacing, grid = np.array([0, 1, 1, 3, 10, 90]), 2.0**-20, 2.0**-18
@@ -335,16 +431,12 @@ def logistic_units_arguments(rng, size):
 
 def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
     """The unchecked entry, which the logistic model calls, with its outputs."""
-    linear, quadratic, norms, sparse, d = linear.copy(), quadratic.copy(), norms.copy(), sp.issparse(X), X.shape[1]
-    indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
-    values = (X.data if sparse else X.reshape(-1)).astype(dtype)
-    work = np.empty(native.logistic_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
+    linear, quadratic, norms = linear.copy(), quadratic.copy(), norms.copy()
+    columns, work = rows_of(X, isa, dtype)
     native.logistic_units(
         starts,
-        d,
-        indptr,
-        indices,
-        values,
+        X.shape[1],
+        *columns,
         None,
         None,
         1.0,
@@ -397,10 +489,6 @@ def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
         np.testing.assert_allclose(few, pairs, rtol=1e-5)
 
 
-def reference_logistic_units(starts, X, *args, **options):
-    return reference.logistic_units(starts, X.toarray() if sp.issparse(X) else X, *args, **options)
-
-
 def logistic_units_compare(ours, twin, precision):
     # An integer that truncates apart can cost or spare a step of 2^-20.
     for a, b in zip(ours, twin, strict=True):
@@ -430,18 +518,13 @@ def logistic_classes(
     starts, X, labels, second_moment, center, *, row_norm, scales, clip_norm, spacing, grid, dtype, isa
 ):
     """The unchecked entry, which the model of several classes calls, with its outputs."""
-    (n, d), sparse = X.shape, sp.issparse(X)
-    indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
-    values = (X.data if sparse else X.reshape(-1)).astype(dtype)
-    work = np.empty(native.logistic_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
+    (n, d), (columns, work) = X.shape, rows_of(X, isa, dtype)
     linear, quadratic, norms = np.empty((len(center), n)), np.empty(n), np.empty(n)
     # The state before the first step, of zeros, is NULL.
     state = (second_moment, center) if center.any() else (None, None)
     native.logistic_classes(
         d,
-        indptr,
-        indices,
-        values,
+        *columns,
         labels,
         starts,
         *state,
@@ -459,10 +542,6 @@ def logistic_classes(
         isa=isa,
     )
     return linear, quadratic, norms
-
-
-def reference_logistic_classes(starts, X, *args, **options):
-    return reference.logistic_classes(starts, X.toarray() if sp.issparse(X) else X, *args, **options)
 
 
 def classes_compare(ours, twin, precision):
@@ -580,8 +659,95 @@ def add_arguments(rng, size):
     yield (rng.integers(-(2**40), 2**40, size), 2.0**23), {"unsafe_test_key": KEY}
 
 
+def chacha20_words(n, key, first, isa=None):
+    out = np.empty(n, dtype=np.uint64)
+    native.chacha20_words(native.Key(key), first, out, isa)
+    return out
+
+
+def words_arguments(rng, size):
+    for first in (0, size, 2**40 - 3):
+        yield (size, KEY, first), {}
+
+
+def exact_arguments(rng, size):
+    """Yield words of the key's own pairs, and U near 0 and near 1."""
+    u, v = reference.chacha20_words(2 * size, KEY).reshape(2, size)
+    u[:2] = [2**20, 2**64 - 2**30][: len(u)]
+    for scale in (0.3, 2.0**23):
+        yield (u.tolist(), v.tolist(), scale), {}
+
+
+def every_pair(exact):
+    """Make a function of one element draw both of each pair."""
+    return lambda us, vs, scale, **options: np.array(
+        [[exact(u, v, 16 * i + k, scale, **options) for k in (0, 8)] for i, (u, v) in enumerate(zip(us, vs))]
+    )
+
+
+@every_pair
+def gaussian_exact(u, v, index, scale, isa):
+    return native.gaussian_exact(u, v, native.Key(KEY), index, scale, isa=isa)
+
+
+def flagged_arguments(rng, size):
+    """Choose a scale that flags an eighth of all draws."""
+    for first in (0, 777):
+        yield (20 * size, KEY, 2.0**38, first), {}
+
+
+def gaussian_flagged(n, key, scale, first, isa):
+    indices = np.empty(n, dtype=np.int64)
+    return indices[: native.gaussian_flagged(native.Key(key), first, n, scale, indices, isa)]
+
+
+def flagged_compare(ours, twin, precision):
+    # The two sum up float64 errors of 2^-49 scales: draws that are as near to the guard, 1 in 300, go either way.
+    assert len(np.setxor1d(ours, twin)) <= 3 + len(twin) // 40
+
+
+def check_arguments(rng, size):
+    """Yield entries on the limit and one beyond it."""
+    for limit in (0, 5, 2**63 - 2, 2**63 - 1):
+        for entry in (limit, -limit, min(limit + 1, 2**63 - 1), max(-limit - 1, -(2**63)), -(2**63)):
+            x = np.zeros(size, dtype=np.int64)
+            x[rng.integers(size)] = entry
+            yield (limit, x), {}
+
+
+def symmetric_check_arguments(rng, size):
+    """Yield odd and large entries in the checked rows and out of them."""
+    first, last = sorted(rng.integers(0, size + 1, 2))
+    for change in (0, 1, 2**40):
+        matrix = rng.integers(-(2**30), 2**30, (size, size))
+        matrix = np.triu(matrix) + np.triu(matrix, 1).T
+        i, j = rng.integers(0, size, 2)
+        matrix[i, j] += change
+        if change > 1:
+            matrix[j, i] = matrix[i, j]
+        yield (int(first), int(last), 2**39, matrix), {}
+
+
+def verdict(check):
+    """Make a check return 1 for its exception and 2 for False."""
+
+    def judged(*args, **options):
+        try:
+            return np.array([2 if check(*args, **options) is False else 0])
+        except OverflowError:
+            return np.array([1])
+
+    return judged
+
+
+def verdict_compare(ours, twin, precision):
+    assert ours[0] == twin[0]
+
+
 BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
+    "lda_table": Case(table_arguments, table_compare, BOTH),
+    "lda_gather": Case(gather_arguments, token_compare),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
     "integers": Case(integer_arguments, token_compare),
@@ -591,6 +757,8 @@ REGISTRY = {
     "topic_moments": Case(moment_arguments, moment_compare, sizes=(1, 2, 7, 8, 9, 16, 17, 33, 50)),
     "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
     "logistic_classes": Case(classes_arguments, classes_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
+    "logistic_weights": Case(weight_arguments, weights_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
+    "logistic_accumulate": Case(accumulate_arguments, token_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_estep": Case(logistic_arguments, logistic_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_units": Case(logistic_units_arguments, logistic_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
@@ -602,13 +770,29 @@ REGISTRY = {
     "sbn_gram": Case(sbn_gram_arguments, equal),
     "sbn_moments": Case(sbn_moments_arguments, equal, sizes=tuple(SIZES[:-3])),
     "chacha20_fill": Case(chacha20_fill_arguments, equal),
+    "chacha20_words": Case(words_arguments, equal),
+    "gaussian_exact": Case(exact_arguments, gaussian_compare, sizes=(1, 7, 129)),
+    "gaussian_flagged": Case(flagged_arguments, flagged_compare),
+    "int64_check": Case(check_arguments, verdict_compare),
+    "symmetric_check": Case(symmetric_check_arguments, verdict_compare),
     "rounded_gaussian": Case(gaussian_arguments, gaussian_compare),
     "add_rounded_gaussian": Case(add_arguments, gaussian_compare),
     "symmetric_gaussian": Case(symmetric_arguments, gaussian_compare),
 }
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
+#: Bits that the operating system draws anew: tests/capi/consumers/errors.c sees the call succeed and fail.
+WITHOUT_TWIN = {"os_random"}
 OURS = {
+    "lda_table": lda_table,
+    "lda_gather": lda_gather,
+    "logistic_weights": logistic_weights,
+    "logistic_accumulate": logistic_accumulate,
+    "chacha20_words": chacha20_words,
+    "gaussian_exact": gaussian_exact,
+    "gaussian_flagged": gaussian_flagged,
+    "int64_check": verdict(native.int64_check),
+    "symmetric_check": verdict(native.symmetric_check),
     "integers": integers,
     "token_numbers": token_numbers,
     "logistic_classes": logistic_classes,
@@ -626,8 +810,13 @@ OURS = {
     "sbn_visible_norms": sbn_visible_norms,
 }
 TWINS = {
-    "logistic_classes": reference_logistic_classes,
-    "logistic_units": reference_logistic_units,
+    "logistic_classes": dense(reference.logistic_classes),
+    "logistic_units": dense(reference.logistic_units),
+    "logistic_weights": dense(reference.logistic_weights),
+    "logistic_accumulate": dense(reference.logistic_accumulate),
+    "gaussian_exact": every_pair(reference.gaussian_exact),
+    "int64_check": verdict(reference.int64_check),
+    "symmetric_check": verdict(reference.symmetric_check),
     "add_rounded_gaussian": reference_add_rounded_gaussian,
 }
 
@@ -635,6 +824,18 @@ TWINS = {
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
     assert set(reference.__all__) - set(OURS) <= set(kernels.__all__)
+
+
+def without_twin(declared):
+    """List the kernels without a twin; sizes and sentences are no computation."""
+    computing = {kernel["name"] for kernel in declared if "returns" not in kernel}
+    assert WITHOUT_TWIN <= computing
+    return computing - WITHOUT_TWIN - set(reference.__all__)
+
+
+def test_every_kernel_has_a_twin():
+    assert without_twin(KERNELS) == set()
+    assert without_twin([*KERNELS, {"name": "new"}, {"name": "new_workspace", "returns": "int64_t"}]) == {"new"}
 
 
 @pytest.mark.parametrize("room", [kernels, reference])

@@ -5,7 +5,7 @@
  * are compared with those of other builds.
  *
  * SHA-256 of the lines of noise and integer sums:
- * c8a86e0e0a68f4d45b963d8d747f1b8932ed8a9216de16178a569fd3fb22437f */
+ * b7b8391005243e4c2dbd7fa7fefa7aae91b149bb51ad7ed7fba615fd94764116 */
 #include <stdio.h>
 #include <string.h>
 #include <vips_fast/vips_fast.h>
@@ -53,6 +53,37 @@ static void noise(const vf_api *api, const uint8_t *key) {
         failed |= api->gaussian_exact(u, v, i, 0x1p50, 3 + i % 5, key, area + i) != VF_OK;
     }
     show("gaussian_exact", VF_OK, 40 * 8, area);
+    memset(area, 0, D * D * 8);
+    failed |= api->symmetric_gaussian(D, 0, D, scales[2], scales[2], key, D, area) != VF_OK;
+    show("symmetric_check", api->symmetric_check(D, 0, D, INT64_MAX, D, area), 0, area);
+    show("int64_check", api->int64_check(D * D, INT64_MAX, area), 0, area);
+}
+
+/* Which draws the fast path hands on follows its roundings, and so the instruction set. */
+static void handed_on(const vf_api *api, const uint8_t *key) {
+    int64_t n = 0;
+    const int32_t status = api->gaussian_flagged(N, 0, 0x1p38, key, N, area, &n);
+    show("gaussian_flagged", status, (size_t)n * 8, area);
+}
+
+static void text(const vf_api *api) {
+    enum { BYTES = 4000, SLOTS = 1 << 13, TEXTS = 8 };
+    static uint8_t bytes[BYTES], known[2 * BYTES], joined[BYTES];
+    static uint64_t slots[SLOTS];
+    static int64_t ends[BYTES], text_ends[TEXTS], lines[BYTES], summary[4];
+    static int32_t numbers[BYTES];
+    memset(slots, 0, sizeof slots);
+    int64_t n = 0;
+    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t)(between(0, 4) ? between('a', 'f') : 0xff);
+    for (int i = 0; i < TEXTS; ++i) bytes[(i + 1) * (BYTES / TEXTS) - 1] = 0xfe;
+    int32_t status = api->token_numbers(bytes, BYTES, 5, slots, SLOTS, known, sizeof known, ends, BYTES, 0, numbers,
+                                        BYTES, text_ends, TEXTS, &n);
+    show("token_numbers, words", status, (size_t)n * 4, numbers);
+    show("token_numbers, texts", status, sizeof text_ends, text_ends);
+    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t)(between(0, 4) ? between('0', '9') : " \t\n:"[between(0, 3)]);
+    status = api->integers(bytes, BYTES, 1, area, lines, joined, BYTES, summary);
+    show("integers, values", status, (size_t)summary[0] * 8, area);
+    show("integers, lines", status, (size_t)summary[0] * 8, lines);
 }
 
 static void integers(const vf_api *api) {
@@ -286,7 +317,9 @@ int main(void) {
         state = 1;
         noise(api, key);
         integers(api);
+        text(api);
         printf("esteps\n");
+        handed_on(api, key);
         topics(api);
         regression(api);
         networks(api);

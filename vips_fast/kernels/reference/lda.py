@@ -1,4 +1,4 @@
-"""LDA E-step in plain numpy."""
+"""LDA's table, blocks of documents and E-step in plain numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.special import digamma
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
-__all__ = ["lda_estep", "lda_units"]
+__all__ = ["lda_estep", "lda_gather", "lda_table", "lda_units"]
 
 #: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
 #: topic keeps in it.
@@ -19,6 +19,58 @@ FARTHEST, LEAST_CHANGE = 4.0, 2.0**-44
 #: When a topic leaves: the share of its words that is left, and the words below which it counts, for alpha = 0, as a
 #: share of the least count and of the heaviest topic's.
 SHRUNK, FEW_WORDS, FEW_SHARE = 0.5, 0.7, 0.02
+#: splitmix64's step and its two factors (Steele, Lea & Flood 2014).
+GOLDEN, MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+def lda_table(exp_elog_beta: np.ndarray) -> np.ndarray:
+    """Divide each word's entries by their sum: (V, K) from (K, V)."""
+    top = exp_elog_beta.max(axis=0)
+    share = exp_elog_beta / np.where(top > 0, top, 1.0)  # their sum overflows for no entries
+    return np.asarray(share / np.maximum(share.sum(axis=0), 1.0)).T
+
+
+def lda_gather(
+    rows: np.ndarray,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    counts: np.ndarray,
+    *,
+    mode: str = "as_is",
+    doc_length: int = 1,
+    seeds: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take rows of a corpus as documents: CSR arrays of the block.
+
+    ``mode`` "as_is" takes the counts themselves. "scale" multiplies them so that they sum to ``doc_length``. "resample"
+    draws that many words from the row's bag, from the document's entry of ``seeds``.
+    """
+    ends, words, values = [0], [], []
+    for d, row in enumerate(rows):
+        part = slice(indptr[row], indptr[row + 1])
+        x = counts[part].astype(np.float64)
+        if mode == "scale" and x.sum() > 0:
+            x *= doc_length / x.sum()
+        elif mode == "resample" and x.sum() > 0:
+            assert seeds is not None
+            tokens = np.repeat(np.arange(len(x)), counts[part])
+            drawn = tokens[_draws(int(seeds[d]), doc_length, len(tokens))]
+            x = np.bincount(drawn, minlength=len(x)).astype(np.float64)
+        words.append(indices[part][x > 0])
+        values.append(x[x > 0])
+        ends.append(ends[-1] + len(values[-1]))
+    return np.array(ends), np.concatenate(words), np.concatenate(values)
+
+
+def _draws(seed: int, n: int, total: int) -> list[int]:
+    """Draw n numbers below total from splitmix64."""
+    drawn = []
+    for i in range(1, n + 1):
+        z = (seed + i * GOLDEN) % 2**64
+        z = (z ^ z >> 30) * MIX[0] % 2**64
+        z = (z ^ z >> 27) * MIX[1] % 2**64
+        drawn.append((z ^ z >> 31) >> 32)
+    return [word * total >> 32 for word in drawn]
 
 
 def lda_estep(
@@ -48,7 +100,7 @@ def lda_estep(
     totals = np.array([counts[indptr[d] : indptr[d + 1]].sum() for d in range(n_docs)])
     if spacing is None:
         spacing = noise_spacing(0.0, clip_norm) if clip_norm else count_spacing(totals.max(initial=0), totals.sum())
-    table = _scaled(beta)
+    table = lda_table(beta).T
     gamma = np.tile(alpha, (n_docs, 1))
     sums = np.zeros((n_topics, n_words), dtype=np.int64)
     n_iter = np.zeros(n_docs, dtype=np.int32)
@@ -87,7 +139,7 @@ def lda_units(
     """
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(beta),))
-    table, sums = _scaled(beta), np.zeros(beta.shape, dtype=np.int64)
+    table, sums = lda_table(beta).T, np.zeros(beta.shape, dtype=np.int64)
     norms = np.zeros(len(starts) - 1)
     for u in range(len(norms)):
         total = np.zeros(beta.shape)
@@ -105,12 +157,6 @@ def lda_units(
         norms[u] = np.linalg.norm(total)
         sums += _truncated(total, clip_norm, spacing)
     return sums.T * spacing, norms
-
-
-def _scaled(beta: np.ndarray) -> np.ndarray:
-    top = beta.max(axis=0)
-    share = beta / np.where(top > 0, top, 1.0)  # their sum overflows for no entries
-    return np.asarray(share / np.maximum(share.sum(axis=0), 1.0))
 
 
 def _document(

@@ -13,7 +13,7 @@ from ..lattice import noise_spacing
 from ..logistic import factor_spacing
 from ..results import LogisticEStep
 
-__all__ = ["logistic_classes", "logistic_estep", "logistic_units", "pg_mean"]
+__all__ = ["logistic_accumulate", "logistic_classes", "logistic_estep", "logistic_units", "logistic_weights", "pg_mean"]
 
 
 def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
@@ -56,6 +56,51 @@ def clip_weights(
     return linear, quadratic, xi, joint
 
 
+def logistic_weights(
+    X: np.ndarray,
+    y: np.ndarray,
+    trials: np.ndarray,
+    second_moment: np.ndarray,
+    center: np.ndarray,
+    *,
+    row_norm: float,
+    scales: tuple[float, float],
+    clip_norm: float,
+    label_free: bool,
+    spacing: float,
+    grid: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compute each record's two factors, <xi> and joint norm, (n,) each.
+
+    The factors are lowered until the record's integers are within the clip: exactly, in Python's integers.
+    """
+    bound = int(clip_norm / spacing) ** 2
+    columns = np.zeros((4, len(X)))
+    for i, x in enumerate(X):
+        w, f, *rest = clip_weights(
+            x, float(y[i]), trials[i], second_moment, center, row_norm, scales, clip_norm, label_free, spacing, grid
+        )
+        if not 1e-140 <= np.linalg.norm(x) <= 1e150:
+            w = f = 0.0
+        while True:
+            # Integers of one record: q of s1, and the factor a of a a^T.
+            q, a = np.trunc(w * x).astype(np.int64), np.trunc(f * x).astype(np.int64)
+            # h^2 sum a^2 in units of the spacing, rounded up; Python integers are exact.
+            frobenius = math.ceil(int(a @ a) * (grid * grid / spacing))
+            if int(q @ q) + frobenius**2 <= bound:
+                break
+            w, f = w * (1 - 2.0**-20), f * (1 - 2.0**-20)
+        columns[:, i] = w, f, *rest
+    return columns[0], columns[1], columns[2], columns[3]
+
+
+def logistic_accumulate(X: np.ndarray, linear: np.ndarray, quadratic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum records' integers: (d,), and a packed upper triangle, int64."""
+    q = np.trunc(linear[:, None] * X).astype(np.int64)
+    a = np.trunc(quadratic[:, None] * X).astype(np.int64)
+    return q.sum(axis=0), (a.T @ a)[np.triu_indices(X.shape[1])]
+
+
 def logistic_estep(
     X: Any,
     y: np.ndarray,
@@ -83,27 +128,23 @@ def logistic_estep(
     if spacing is None:
         spacing = noise_spacing(0.0, clip_norm)
     grid = factor_spacing(clip_norm, n)
-    bound = int(clip_norm / spacing) ** 2
-    linear, quadratic = np.zeros(d, dtype=np.int64), np.zeros((d, d), dtype=np.int64)
-    xi, norms = np.zeros(n), np.zeros(n)
-    for i in range(n):
-        w, f, xi[i], norms[i] = clip_weights(
-            X[i], float(y[i]), b[i], M, m0, row_norm, scales, clip_norm, label_free, spacing, grid
-        )
-        while True:
-            # Integers of one record: q of s1, and the factor a of a a^T.
-            q, a = np.trunc(w * X[i]).astype(np.int64), np.trunc(f * X[i]).astype(np.int64)
-            # h^2 sum a^2 in units of the spacing, rounded up; Python integers are exact.
-            frobenius = math.ceil(int(a @ a) * (grid * grid / spacing))
-            if int(q @ q) + frobenius**2 <= bound:
-                break
-            w, f = w * (1 - 2.0**-20), f * (1 - 2.0**-20)
-        linear += q
-        quadratic += np.outer(a, a)
-    packed = quadratic[np.triu_indices(d)]
+    factors = logistic_weights(
+        X,
+        y,
+        b,
+        M,
+        m0,
+        row_norm=row_norm,
+        scales=scales,
+        clip_norm=clip_norm,
+        label_free=label_free,
+        spacing=spacing,
+        grid=grid,
+    )
+    linear, packed = logistic_accumulate(X, *factors[:2])
     s1 = linear * (spacing * scales[0]) if math.isfinite(scales[0]) else np.zeros(d)
     s2 = packed * (grid * grid * scales[1]) if math.isfinite(scales[1]) else np.zeros(len(packed))
-    return LogisticEStep(s1, s2, xi, norms)
+    return LogisticEStep(s1, s2, *factors[2:])
 
 
 def logistic_units(

@@ -9,7 +9,21 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["add_rounded_gaussian", "chacha20_fill", "rounded_gaussian", "symmetric_gaussian"]
+__all__ = [
+    "add_rounded_gaussian",
+    "chacha20_fill",
+    "chacha20_words",
+    "gaussian_exact",
+    "gaussian_flagged",
+    "int64_check",
+    "rounded_gaussian",
+    "symmetric_check",
+    "symmetric_gaussian",
+]
+
+#: Draws nearer to a half-integer than this many scales go to the exact path. So does a U of few known bits: its word is
+#: below the first number or above the second.
+GUARD, FEW_BITS = 2.0**-42, (2**44, 2**64 - 2**28)
 
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
@@ -64,12 +78,8 @@ def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
     return pairs[first % 128 : first % 128 + n]
 
 
-def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
-    """Compute standard normals x_first .. x_(first + n - 1) of a key, float64."""
-    start = first // 128 * 128
-    count = -(-(first + n) // 128) * 128 - start
-    words = chacha20_words(count, key, start).reshape(-1, 2, 8)
-    u, v = words[:, 0], words[:, 1]
+def box_muller(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the two standard normals of each pair of words, float64."""
     upper = u >> np.uint64(63) == 1
     # 1 - U is exact where U is near 1; the half stands for the bits not drawn.
     gap = (~u).astype(np.float64) + 0.5
@@ -78,7 +88,47 @@ def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
     radius = np.sqrt(2 * minus_log)
     cosine = np.where(v >> np.uint64(63) & np.uint64(1), -radius, radius) * np.cos(angle)
     sine = np.where(v >> np.uint64(62) & np.uint64(1), -radius, radius) * np.sin(angle)
-    return np.stack([cosine, sine], axis=1).reshape(-1)[first - start : first - start + n]
+    return cosine, sine
+
+
+def _pairs(n: int, key: bytes, first: int) -> tuple[np.ndarray, np.ndarray, slice]:
+    """Return whole groups' words, and the elements' place among them.
+
+    The words u and v are (m, 8) each; the slice has elements first .. first + n - 1.
+    """
+    start = first // 128 * 128
+    words = chacha20_words(-(-(first + n) // 128) * 128 - start, key, start).reshape(-1, 2, 8)
+    return words[:, 0], words[:, 1], slice(first - start, first - start + n)
+
+
+def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
+    """Compute n standard normals of a key from element ``first``, float64."""
+    u, v, part = _pairs(n, key, first)
+    return np.stack(box_muller(u, v), axis=1).reshape(-1)[part]
+
+
+def gaussian_exact(u: int, v: int, index: int, scale: float) -> int:
+    """Round one element, from the head words of its pair.
+
+    Within 2^-46 scales of the truth: only the head words count here, and the kernel draws more bits if it must.
+    """
+    normals = box_muller(np.array([u], dtype=np.uint64), np.array([v], dtype=np.uint64))
+    return int(np.rint(scale * normals[index >> 3 & 1][0]))
+
+
+def gaussian_flagged(n: int, key: bytes, scale: float, first: int = 0) -> np.ndarray:
+    """List the elements that the fast path hands on, int64."""
+    u, v, part = _pairs(n, key, first)
+    tail = (u < FEW_BITS[0]) | (u > FEW_BITS[1])
+    x = scale * np.stack(box_muller(u, v), axis=1)
+    flags = tail[:, None] | (np.abs(x - np.rint(x)) > 0.5 - scale * GUARD)
+    return first + np.flatnonzero(flags.reshape(-1)[part])
+
+
+def int64_check(limit: int, x: np.ndarray) -> None:
+    """Raise OverflowError if an entry is beyond +-limit."""
+    if any(abs(int(entry)) > limit for entry in x):
+        raise OverflowError("an entry is beyond the limit")
 
 
 def rounded_gaussian(
@@ -114,3 +164,15 @@ def symmetric_gaussian(
     noise += np.triu(noise, 1).T
     matrix += noise
     return matrix
+
+
+def symmetric_check(row_begin: int, row_end: int, limit: int, matrix: np.ndarray) -> bool:
+    """Tell whether rows of the upper triangle equal their mirror images.
+
+    Raises OverflowError if an entry of these is beyond +-limit.
+    """
+    upper, lower = np.triu(matrix)[row_begin:row_end], np.tril(matrix).T[row_begin:row_end]
+    if not (upper == lower).all():
+        return False
+    int64_check(limit, upper.reshape(-1))
+    return True
