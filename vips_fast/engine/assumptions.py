@@ -1,4 +1,4 @@
-"""What a stated guarantee rests on, in one list, and which of it a fitted model itself shows to hold.
+"""List the assumptions of a guarantee, and those that a fit shows.
 
 The assumptions of ``docs/privacy.md`` are these, word for word (a test holds the page to them). An assumption is *held*
 where the ledger, the settings and the public facts of a fit show that the program made sure of it, or that the fit did
@@ -16,7 +16,7 @@ from .result import FitResult
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption: a name for files, a title and a sentence or two."""
+    """An assumption: its name in files, its title, and its text."""
 
     name: str
     title: str
@@ -25,7 +25,10 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Finding:
-    """An assumption, whether a model's own record shows that it holds, and why or what is left to vouch for."""
+    """An assumption, whether the record shows it, and the reason.
+
+    If it is not shown, the reason says what is left to vouch for.
+    """
 
     assumption: Assumption
     held: bool

@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run, for a callback: steps done, steps planned, seconds since the start.
+    """A run's progress, for a callback: steps done and planned, seconds.
 
-    Show the seconds only to the operator: the guarantee does not cover time.
+    Seconds count from the start. Show the seconds only to the operator: the guarantee does not cover time.
     """
 
     step: int
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon spent so far at the plan's delta, computed when it is read; inf if not private."""
+        """Epsilon spent so far at the plan's delta; inf if not private."""
         return self._ledger.epsilon(self._delta) if self._ledger.private else float("inf")
 
 
@@ -59,7 +59,7 @@ def run(
     steps: range | None = None,
     after: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a plan, updating model and ledger; returns the total number of steps done.
+    """Run a plan, updating model and ledger; return total steps done.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Privacy:
-    """The spent privacy of a fit and its guarantee; always computed from a ledger.
+    """A fit's spent privacy and guarantee, always computed from a ledger.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class Privacy:
 
     @property
     def rows_per_unit(self) -> int | None:
-        """Most rows of a unit in the last run; None if it drew units."""
+        """Most rows of a unit in the last run; None without units."""
         return self.runs[-1].rows_per_unit
 
     @property
@@ -261,7 +261,7 @@ class Privacy:
         return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
 
     def _owners(self) -> str:
-        """Say the guarantee for several records of a person; empty if that is not useful."""
+        """State the guarantee for several records of a person, if useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
         if self.selections and self.relation == Relation.REPLACE_ONE:
