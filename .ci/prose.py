@@ -1,4 +1,6 @@
-"""Measure how plainly the project writes: `make lint` holds each folder to its stored numbers, which may only fall.
+"""Measure how plainly the project writes.
+
+`make lint` holds each folder to its stored numbers, which may only fall, and to the limits of all places.
 
     python .ci/prose.py                  compare all places with prose.toml; exit code 1 where one differs
     python .ci/prose.py --lower          store the numbers that fell
@@ -104,7 +106,10 @@ def passages(path: Path) -> Iterator[Passage]:
 
 
 def _markdown(source: str) -> str:
-    """Text outside code and tables, on its own lines; a link keeps its words only."""
+    """Return the text outside code and tables, on its own lines.
+
+    A link keeps its words only.
+    """
     blank = re.sub(r"^(```|~~~).*?^\1", lambda code: "\n" * code[0].count("\n"), source, flags=re.S | re.M)
     lines = ("" if line.startswith(("    ", "|")) else line for line in blank.splitlines())
     return re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", " ", "\n".join(lines))
@@ -167,14 +172,17 @@ def measure(path: Path, into: Measure) -> None:
 
 
 def _is_action(node: ast.AST) -> bool:
-    """Tell whether its docstring opens with a verb: no property, test or special method."""
+    """Tell whether its docstring has to open with a verb.
+
+    Properties, tests and special methods need none.
+    """
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith(("test_", "__")):
         return False
     return not any(re.search("property|fixture|setter", ast.unparse(one)) for one in node.decorator_list)
 
 
 def places(files: Sequence[str]) -> dict[str, list[Path]]:
-    """Sort files by place: a folder of the package, or one beside it."""
+    """Sort files by place: a folder of the package or beside it."""
     out: dict[str, list[Path]] = {}
     for name in files:
         path = Path(name)
@@ -204,7 +212,7 @@ def rates(files: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> list[str]:
-    """List numbers that rose, and those that fell and are to be stored."""
+    """List numbers that rose, and those that are to be lowered."""
     out = []
     for place, numbers in now.items():
         for name, number in numbers.items():
@@ -219,7 +227,10 @@ def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, fl
 
 
 def lowered(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Choose the smaller of both numbers, at most the goal for new places."""
+    """Choose the smaller of both numbers; new places get the goal.
+
+    A new place's number is at most the goal.
+    """
     return {
         place: {name: min(number, stored.get(place, GOAL)[name]) for name, number in numbers.items()}
         for place, numbers in now.items()

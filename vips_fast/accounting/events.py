@@ -178,9 +178,10 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release known only by its statement (epsilon >= 0, delta in [0, 1]).
+    """A release known only by its (epsilon, delta) statement.
 
-    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `relation` is the statement's.
+    Epsilon is >= 0, and delta in [0, 1]. It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4);
+    `relation` is the statement's.
     """
 
     kind: ClassVar[str] = "approximate_dp"
@@ -260,7 +261,9 @@ class WithoutReplacementEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RandomAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one.
+    """Gaussian mechanisms on an epoch's minibatches, one for each unit.
+
+    There are `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one minibatch.
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
     `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
@@ -290,7 +293,9 @@ class RandomAllocationEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class GroupEvent(PrivacyEvent):
-    """A sampled Gaussian mechanism, seen by a person with up to `size` >= 1 of the records.
+    """A sampled Gaussian mechanism, seen by a person with several records.
+
+    The person has up to `size` >= 1 of the records.
 
     Its relation is the one of `event` with "all records of one person" for "one record": they are added or removed, or
     replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the

@@ -68,9 +68,9 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """Find the smallest noise multiplier for epsilon >= 0, delta in (0, 1).
+    """Find the smallest noise multiplier for epsilon and delta.
 
-    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
+    Epsilon is >= 0, and delta in (0, 1). Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """
     epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
     high = 1.0

@@ -1,4 +1,4 @@
-"""Audits that would catch a false privacy claim of a model and settings.
+"""Audit a model and settings for false privacy claims.
 
 `audit` runs the layers
 

@@ -134,7 +134,10 @@ def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
 
 
 class Canaries:
-    """The canaries before the run: their contributions, each in its own entries of the statistic."""
+    """The canaries before the run: each moves its own entries.
+
+    The object has their contributions to the statistic.
+    """
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data

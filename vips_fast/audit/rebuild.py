@@ -112,9 +112,10 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 
 
 class Fitted:
-    """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
+    """A saved model with its transcript, to be rebuilt elsewhere.
 
-    ``folder`` is empty, and takes model and transcript; ``rng`` draws the invented records.
+    It was fitted on the bench, with further calls about parts. ``folder`` is empty, and takes model and transcript;
+    ``rng`` draws the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):

@@ -25,10 +25,10 @@ def declared_square(sensitivity: float, spacing: float) -> Fraction:
 
 
 class _Replay:
-    """Sums of whole raw data sets under one state and frozen random words.
+    """Sums of whole raw data sets, with frozen random words.
 
-    Each data set is read anew, by an estimator of its own: whatever a reader makes of
-    the other records, or keeps, shows as a distance.
+    All are under one state. Each data set is read anew, by an estimator of its own: whatever a reader makes of the
+    other records, or keeps, shows as a distance.
     """
 
     def __init__(self, bench: Bench, rng: np.random.Generator, number: int):

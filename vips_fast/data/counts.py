@@ -15,7 +15,7 @@ from .arrays import CHUNK, INT32_MAX, Parts, aligned, check_invalid, check_shape
 
 
 class _Limits(NamedTuple):
-    """Bounds of a count and of a row's sum, as exponents of two."""
+    """Bounds of a count and a row's sum, as exponents of two."""
 
     entry: int
     row: int

@@ -74,7 +74,7 @@ class ColumnEncoder:
 
     @property
     def row_norm(self) -> float:
-        """The largest L2 norm that an encoded row can have, a public number."""
+        """The largest L2 norm of an encoded row, a public number."""
         return self.schema_.row_norm
 
     def fit(self, X: object, y: object = None) -> Self:

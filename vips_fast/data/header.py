@@ -34,7 +34,7 @@ def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
 
 
 def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
-    """Find the places of columns; ValueError, with their names, if one is missing."""
+    """Find the places of columns; ValueError names missing ones."""
     listed = list(names)
     for name in columns:
         if listed.count(name) > 1:

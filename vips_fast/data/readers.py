@@ -220,7 +220,10 @@ def _docword_entries(
 
 
 def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np.ndarray, int]:
-    """Yield entries of blocks of lines, (n, 3), from 1, with numbers of lines."""
+    """Yield entries of blocks of lines, with numbers of lines.
+
+    Entries have shape (n, 3) and count from 1.
+    """
     numbers = parse(block, first_line)
     values, lines = numbers.values, numbers.lines + first_line
     while len(header) < 3 and len(values):

@@ -30,8 +30,10 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and if there are some n labels,
-    numbers or strings, and n labels of persons (`vips_fast.data.groups.canonical_label`).
+    """Some rows on their way into shards.
+
+    They are a sparse matrix or array (n, n_features). There may be n labels, numbers or strings, and n labels of
+    persons (`vips_fast.data.groups.canonical_label`).
     """
 
     rows: Any
@@ -135,7 +137,10 @@ def _folder(path: Path) -> Iterator[Path]:
 
 
 class _Persons:
-    """Numbers of persons by their first appearance; 0 is nobody, if ``invalid="drop"`` met a row without a person."""
+    """Persons' numbers by first appearance; 0 is nobody.
+
+    Nobody is there if ``invalid="drop"`` met a row without a person.
+    """
 
     def __init__(self, invalid: str) -> None:
         self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
@@ -157,7 +162,10 @@ class _Persons:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Checked rows: CSR (values, indices, indptr) or a dense array, and columns of one entry a row."""
+    """Checked rows: CSR or dense, and columns beside them.
+
+    CSR is (values, indices, indptr). A column has one entry a row.
+    """
 
     body: Parts | np.ndarray
     columns: dict[str, np.ndarray]

@@ -48,7 +48,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 
 
 def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1) -> np.ndarray:
-    """Make the word-major table (V, padded K), each row divided by its sum.
+    """Make the word-major table (V, padded K), rows divided by sums.
 
     Raises ValueError if an entry of ``exp_elog_beta``, (K, V) float64, is not in [0, 1e300].
     """

@@ -97,7 +97,10 @@ class Rows(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Public bounds of a contribution and grids of its parts, as kernels take them."""
+    """Public bounds of a contribution and grids of its parts.
+
+    Kernels take them in this form.
+    """
 
     row_norm: float  #: Rows are scaled down to this norm.
     n_trials: float

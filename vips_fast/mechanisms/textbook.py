@@ -130,9 +130,9 @@ def gaussian_mechanism(
 
 
 def randomized_response_truth_probability(epsilon: float, n_categories: int = 2) -> float:
-    """Compute the true answer's probability in K-ary response: e^eps / (K - 1 + e^eps).
+    """Compute the true answer's probability in K-ary response.
 
-    Rounded down, so that the response is never less private than `epsilon` says.
+    It is e^eps / (K - 1 + e^eps). Rounded down, so that the response is never less private than `epsilon` says.
     """
     epsilon = non_negative("epsilon", epsilon)
     k = RandomizedResponseEvent(0.5, n_categories).n_categories

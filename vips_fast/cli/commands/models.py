@@ -1,4 +1,7 @@
-"""Commands about any fitted model: its answers for new records, its report, its proof, the end of its run."""
+"""Run commands about any fitted model.
+
+They give answers for new records, its report, its proof, and the end of its run.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def transform(args: Namespace) -> int:
 
 
 def _loaded(args: Namespace) -> PrivateEstimator:
-    """Load the model of a command that also takes classes of your own."""
+    """Load a command's model, or one of your own classes."""
     cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
     return cls.load(args.model, verify=verifier(args.verify_key))
 

@@ -110,7 +110,7 @@ def _fit(
     words: str | None = None,
     **presets: object,
 ) -> Command:
-    """Make the command that fits a model: what all fits share, and its own options."""
+    """Make a model's fit command: shared options and its own."""
     groups = Group("model", *_MODEL, *model), Group("privacy", *_PRIVACY, *privacy), Group("run", *_RUN, *more)
     presets = {"family": name, "backend": None, "check": False, **presets}
     words, summary = words or f"fit {name}", summary if words else f"fit {summary}"
@@ -344,7 +344,10 @@ _SEARCH = Group(
 
 
 def _search(fit: Command, *examples: str) -> Command:
-    """Make the search over a fit's settings: a setting that the fit requires may stand in ``--try``."""
+    """Make the search over a fit's settings.
+
+    A setting that the fit requires may stand in ``--try``.
+    """
 
     def free(entry: Entry) -> Entry:
         if isinstance(entry, Group):

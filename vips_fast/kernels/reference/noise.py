@@ -15,7 +15,10 @@ _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
 
 def chacha20_blocks(key: bytes, tails: ArrayLike) -> np.ndarray:
-    """Compute ChaCha20 blocks as (n, 16) uint32; ``tails`` (n, 4) ends the states."""
+    """Compute ChaCha20 blocks as (n, 16) uint32.
+
+    ``tails`` (n, 4) ends the states.
+    """
     tails = np.asarray(tails, dtype=np.uint32)
     start = np.empty((16, len(tails)), dtype=np.uint32)
     start[:4] = _CONSTANTS[:, None]
@@ -65,7 +68,10 @@ def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
 
 
 def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
-    """Compute standard normals x_first .. x_(first + n - 1) of a key, float64."""
+    """Compute a key's standard normals from number ``first``, float64.
+
+    They are x_first .. x_(first + n - 1).
+    """
     start = first // 128 * 128
     count = -(-(first + n) // 128) * 128 - start
     words = chacha20_words(count, key, start).reshape(-1, 2, 8)
