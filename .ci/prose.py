@@ -111,7 +111,7 @@ def _markdown(source: str) -> str:
     A link keeps its words only, and inline code its backticks, as it may begin a sentence.
     """
     blank = re.sub(r"^(```|~~~).*?^\1", lambda code: "\n" * code[0].count("\n"), source, flags=re.S | re.M)
-    lines = ("" if line.startswith(("    ", "|")) else line for line in blank.splitlines())
+    lines = ("" if line.startswith("    ") or line.lstrip().startswith("|") else line for line in blank.splitlines())
     text = re.sub(r"`[^`\n]*`", "``", "\n".join(lines))
     return re.sub(r"\]\([^)\n]*\)", "]", text)
 
@@ -147,7 +147,7 @@ def _comments(path: Path, source: str) -> Iterator[Passage]:
 def sentences(text: str) -> list[str]:
     """Sentences of a passage: paragraphs and items of lists end one too."""
     text = re.sub(r"(?m)^[\w*, ]+ : .*$|^-{3,}$|^#+ ", "\n\n", text)  # sections of numpydoc, headings
-    parts = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|(?<=[.!?])[\s\"')]+(?=[A-Z`\"'(_*\[α-ω])", text)
+    parts = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|(?<=[.!?])[\s\"')*]+(?=[A-Z`\"'(_*\[α-ω])", text)
     return [joined for part in parts if (joined := " ".join(part.split()))]
 
 

@@ -140,7 +140,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "n_records",
             "The number of records is public",
-            "It is stated (`n_records`), or else that of the rows; in `partial_fit` that of each call.",
+            "It is `n_records`, or else the number of rows; in `partial_fit` the number of each call's rows.",
         ),
         _n_records,
     ),
