@@ -36,7 +36,10 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Required shape (-1: any length), closed range and type of a published array."""
+    """A published array's required shape, range and type.
+
+    A length of -1 stands for any length, and the range is closed.
+    """
 
     shape: tuple[int, ...]
     low: float = -math.inf
@@ -126,7 +129,7 @@ class Fitted(Conventions):
         return self._result
 
     def _as_fitted(self) -> Self:
-        """Make an estimator with the settings of the fit, not with later ones."""
+        """Make an estimator with the fit's settings, not later ones."""
         return self._from_settings(self._fitted().settings)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -188,7 +191,7 @@ class Fitted(Conventions):
         return dict(self._fitted().public.inputs)
 
     def _held(self, X: Any) -> Any:
-        """Check the names and the order of X's columns, if the fit had names."""
+        """Check X's column names and order, if the fit had names."""
         return check_names(type(self).__name__, self._fitted().public.feature_names, X)
 
     @property

@@ -24,13 +24,16 @@ BudgetLike: TypeAlias = str | Path | Budget | None
 
 
 class Purchased(Protocol):
-    """A fit that chose the columns of a later one, such as a `vips_fast.PrivateVocabulary`."""
+    """A fit that chose a later one's columns.
+
+    An example is a `vips_fast.PrivateVocabulary`.
+    """
 
     def purchase(self) -> dict[str, object]:
-        """The facts that the later fit records about it."""
+        """Return the facts that the later fit records about it."""
 
     def purchase_text(self) -> str | None:
-        """The text that the later fit publishes about it."""
+        """Return the text that the later fit publishes about it."""
 
 
 class Words(str):
@@ -146,7 +149,7 @@ class Parameters:
     _options_type: ClassVar[type | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Show the keywords behind ``**`` by name in the signatures of a subclass."""
+        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
         super().__init_subclass__(**options)
         for name, thing in [*vars(cls).items()]:
             function = getattr(thing, "__func__", thing)
@@ -173,7 +176,10 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: object) -> Self:
-        """Set constructor arguments; returns the estimator. Raises ValueError if a name is not a parameter."""
+        """Set constructor arguments; return the estimator.
+
+        Raises ValueError if a name is not a parameter.
+        """
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:
@@ -202,34 +208,24 @@ class Common(TypedDict, total=False):
 
 
 class Rows(TypedDict, total=False):
-    """Whose the rows are, and where their releases go and are paid: keywords of ``fit`` and ``partial_fit``.
+    """Privacy units of rows, and the place and payment of releases.
 
-    Attributes
-    ----------
-    groups : array-like of shape (n_rows,), or None
-        Whose each row is: labels of persons (`vips_fast.data.groups.canonical_label`), private like the rows. The
-        guarantee is then about adding or removing a person with all rows: persons are sampled, and the sum of a
-        person's rows is clipped once, jointly, so that a person with many rows has no more influence than the clip
-        allows. ``n_records`` is the public number of persons. None: each row is a record of its own.
-    unit : str or None
-        What the statement calls them, such as "patient"; None is "person".
-    transcript : path or None
-        New folder that keeps the releases: they make the model again without the data
-        (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
-    budget : str, path, Budget or None
-        The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-    after : fitted PrivateVocabulary, another fitted model, or None
-        The purchase of the columns, or clusters beside these topics, from the same persons. It is a part of this
-        model's ledger and statement, and a target is for both together.
-    inputs : mapping of str to str, or None
-        Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
-        They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes those
-        of the calls before.
-    backend : Backend or None
-        Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
-        process. The result is the same bits.
-    planner : Planner or None
-        The planner of the job that this fit is a part of, whose calibrations are not repeated.
+    These are keywords of ``fit`` and ``partial_fit``. Attributes ---------- groups : array-like of shape (n_rows,), or
+    None Whose each row is: labels of persons (`vips_fast.data.groups.canonical_label`), private like the rows. The
+    guarantee is then about adding or removing a person with all rows: persons are sampled, and the sum of a person's
+    rows is clipped once, jointly, so that a person with many rows has no more influence than the clip allows.
+    ``n_records`` is the public number of persons. None: each row is a record of its own. unit : str or None What the
+    statement calls them, such as "patient"; None is "person". transcript : path or None New folder that keeps the
+    releases: they make the model again without the data (`vips_fast.verify`); further calls of ``partial_fit`` go to
+    the folder of the first. budget : str, path, Budget or None The budget of the data set, which pays for the run
+    (`vips_fast.engine.budget`). after : fitted PrivateVocabulary, another fitted model, or None The purchase of the
+    columns, or clusters beside these topics, from the same persons. It is a part of this model's ledger and statement,
+    and a target is for both together. inputs : mapping of str to str, or None Public texts that give the numbers their
+    meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``. They are part of the model and of its
+    signature; `save` writes them, and ``inputs_`` has them. None takes those of the calls before. backend : Backend or
+    None Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
+    process. The result is the same bits. planner : Planner or None The planner of the job that this fit is a part of,
+    whose calibrations are not repeated.
     """
 
     groups: Column | None

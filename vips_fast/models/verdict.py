@@ -1,4 +1,6 @@
-"""Judge a fitted model in words, from releases only: useful, weak or noise.
+"""Judge a fitted model from releases: useful, weak or noise.
+
+The judgment is in words.
 
 Two numbers decide. The found gain says how much the model tells about a record. The clear features say how far the
 model stands above the noise: words of topics, for example. A model with clear features and a small gain is good for

@@ -15,7 +15,9 @@ from .probabilistic_pca import ProbabilisticPCA
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class FactorAnalysis(ProbabilisticPCA):
-    """Factor analysis around a public center: x - c = W z + noise (Rubin & Thayer 1982, by its EM).
+    """Factor analysis around a public center.
+
+    The model is x - c = W z + noise (Rubin & Thayer 1982, by its EM).
 
     z ~ N(0, I), noise ~ N(0, diag(psi)): unlike in probabilistic PCA, each column has a variance of its own. The
     parameters are the same as of `ProbabilisticPCA`.

@@ -19,7 +19,9 @@ _ROUNDS = 30
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class LinearRegression(ConjugateEstimator):
-    """Bayesian linear regression y ~ N(x^T w + c, s^2) from one release of the second moments of (x, 1, y).
+    """Bayesian linear regression from one release of second moments.
+
+    The model is y ~ N(x^T w + c, s^2), and the moments are of (x, 1, y).
 
     Parameters
     ----------
@@ -148,7 +150,10 @@ class LinearRegression(ConjugateEstimator):
     covariance_ = parameter(2, "Posterior covariance of coefficients and intercept, shape (d + 1, d + 1).")
 
     def credible_interval(self, level: float = 0.9) -> Matrix:
-        """Compute central posterior intervals of the coefficients at a level in (0, 1), shape (d, 2)."""
+        """Compute central posterior intervals of the coefficients.
+
+        ``level`` is in (0, 1), and the shape (d, 2).
+        """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[:-1])
         return np.stack([self.coef_ - half, self.coef_ + half], axis=1)

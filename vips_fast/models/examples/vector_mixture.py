@@ -24,7 +24,9 @@ _WORD_SHARE = 0.5
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class VectorMixture(ConjugateEstimator):
-    """Clusters of documents by their sentence vectors: a mixture of round Gaussians that share one variance.
+    """Clusters of documents by their sentence vectors.
+
+    It is a mixture of round Gaussians that share one variance.
 
     Vectors are scaled down to an L2 norm of at most 1, after they were projected; who has longer ones divides them by a
     public number. With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases
@@ -160,7 +162,10 @@ class VectorMixture(ConjugateEstimator):
         return np.concatenate([vectors, words.astype(np.float32)], axis=1)
 
     def _projected(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors of d numbers. Each step but the product acts on single rows, and the product is exact."""
+        """Project vectors to d numbers.
+
+        Each step but the product acts on single rows, and the product is exact.
+        """
         with np.errstate(all="ignore"):  # a warning would tell of a value
             if self.projection is None:
                 return vectors.astype(np.float32)
@@ -226,7 +231,10 @@ class VectorMixture(ConjugateEstimator):
     def _parameters(
         self, weights: np.ndarray, means: np.ndarray, variance: float, words: np.ndarray, words_sd: float
     ) -> tuple[Any, ...]:
-        """What the E-step needs, then weights, means, variance, and the words with the noise in them."""
+        """Make the E-step's parameters, then the readable ones.
+
+        The latter are weights, means, variance, and the words with the noise in them.
+        """
         constant = np.log(weights) - (means**2).sum(axis=1) / (2 * variance)
         share = _WORD_SHARE if self._n_words else 0.0
         scales = [self._count_weight(means.shape[1] + self._n_words), share, float(self.max_words)]
@@ -237,11 +245,17 @@ class VectorMixture(ConjugateEstimator):
         return parameters[3]
 
     def scored_columns(self, records: Matrix) -> Matrix:
-        """Scale vectors down to a norm of 1, row by row, and leave words out."""
+        """Scale vectors down to norm 1, and leave words out.
+
+        Each row is scaled by itself.
+        """
         return within(records[:, : records.shape[1] - self._n_words], 1.0)
 
     def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
-        """Compute log-densities of a coordinate by component, (n, K), up to a constant."""
+        """Compute a coordinate's log-densities by component, (n, K).
+
+        They hold up to a constant.
+        """
         return cast(Matrix, -((values[:, None] - parameters[4][:, column]) ** 2) / (2.0 * parameters[5]))
 
     weights_ = parameter(3, "(K,) weights.")
@@ -257,7 +271,9 @@ class VectorMixture(ConjugateEstimator):
         return cast(Matrix, r / r.sum(axis=1, keepdims=True))
 
     def word_shares(self, words: Sequence[str]) -> Matrix:
-        """(K, m) estimated shares of the documents of each component that hold each of m words, in [0, 1].
+        """Estimate the shares of documents with each word, by component.
+
+        The result is (K, m) for m words, in [0, 1].
 
         Raises ValueError for a word that is not in the vocabulary.
         """

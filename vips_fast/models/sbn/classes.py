@@ -76,7 +76,10 @@ class ClassConditionalModel(PerClassModel):
         self._retained, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see notes."""
+        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace.
+
+        See the notes.
+        """
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -151,5 +154,5 @@ class ClassConditionalModel(PerClassModel):
             one.n_records = self._records_of(share)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Stack the arrays of each class, and add the shares of the classes."""
+        """Stack the arrays of each class, with the classes' shares."""
         return {"class_prior": self.prior, **super().result()}

@@ -112,9 +112,10 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: Column, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of Y, with the first call's labels.
+        """Do one more step, from all rows of Y.
 
-        Each call is one release; give a ``noise_multiplier``. Other parameters and errors are those of `fit`.
+        The labels are the first call's. Each call is one release; give a ``noise_multiplier``. Other parameters and
+        errors are those of `fit`.
         """
         return self._fit(Y, y, partial=True, **call)
 
@@ -202,9 +203,10 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
 
     @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:
-        """Lower bounds of log p(y, c) for records Y, (n, J) of 0 and 1, and each class, in nats: float64, (n, C).
+        """Compute lower bounds of log p(y, c) for records and classes.
 
-        That of log p(y | c) is the bound of `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
+        Y is (n, J) of 0 and 1, and the result float64, (n, C), in nats. That of log p(y | c) is the bound of
+        `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
         """
         bounds = self._record_bounds(Y, self._networks())
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))

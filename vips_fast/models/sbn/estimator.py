@@ -186,9 +186,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     @classmethod
     def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:
-        """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
+        """Make the Polya-Gamma bound of Algorithm 6, with its variants.
 
-        Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
+        The paper is Park et al. (2020). Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
         """
         from .paper import PaperSigmoidBeliefNetwork
 
@@ -205,7 +205,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of Y; parameters as in `fit`."""
+        """Do one more step, from all rows of Y, as in `fit`.
+
+        The parameters are as there.
+        """
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
@@ -245,9 +248,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     mean_image_ = Published[Vector]("mean_image", "Mean of the records by the first releases, shape (J,).")
 
     def transform(self, Y: Data) -> Matrix:
-        """q(z_k = 1) under the bound the model was fitted with, float64, shape (n, K), of records Y, (n, J) of 0 and 1.
+        """Compute q(z_k = 1) of records, float64, shape (n, K).
 
-        They describe Y: publish them only if Y may be published.
+        The bound is the one that the model was fitted with. Y is (n, J) of 0 and 1. They describe Y: publish them only
+        if Y may be published.
         """
         self._fitted()
         return cast(Matrix, framed(self, self._hidden(self._held(Y)), Y))
@@ -267,7 +271,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return sbn_quadratic(Y, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs))
 
     def reconstruct(self, Y: Data) -> Matrix:
-        """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
+        """Compute probabilities of the visible units: (n, J).
+
+        They are given each record's own E[z]: sigmoid(E[w_j] . E[z] + E[c_j]).
+        """
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Data) -> float:
@@ -276,7 +283,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     @by_pieces(sum)
     def score(self, Y: Data, y: object = None) -> float:
-        """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
+        """Compute the variational lower bound of log p(Y), in nats.
+
+        It is a sum over public records, where nothing is noised.
 
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
         E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.

@@ -95,7 +95,7 @@ class Settings:
 
 
 class NetworkModel(Model):
-    """A statistic of several blocks, each divided by a bound of its norm.
+    """A statistic of several blocks, each over its norm's bound.
 
     Notes
     -----
@@ -152,7 +152,10 @@ class NetworkModel(Model):
 
     @abstractmethod
     def unit(self, name: str) -> float:
-        """Value of one fine integer of a block in natural units, a power of two."""
+        """Return a fine integer's value in natural units.
+
+        It is a power of two, for each block.
+        """
 
     @abstractmethod
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,7 +241,10 @@ def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:
-    """Weigh each row of a unit of m rows by 1/m; None if m is always 1."""
+    """Weigh each row of a unit of m rows by 1/m.
+
+    None if m is always 1.
+    """
     sizes = np.diff([0] if starts is None else starts)
     if sizes.max(initial=0) <= 1:
         return None

@@ -98,12 +98,18 @@ class PolyaGammaModel(NetworkModel):
         self._terms = w, w2, c, c_variance, b, start, int(self.options.n_sweeps)
 
     def sensitivity(self, relation: str) -> float:
-        """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""
+        """Return a sqrt(6) to add or remove a record.
+
+        Replacing one has min(sqrt(2) a, 1) sqrt(6).
+        """
         return self.clip if relation == "add_remove" else min(math.sqrt(2.0) * self.clip, math.sqrt(6.0))
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
-        """z, xi, y x (z, 1) and all pairs k <= l for each visible unit."""
+        """Shape of z, xi, y x (z, 1) and pairs.
+
+        The pairs are all k <= l for each visible unit.
+        """
         return (sum(self._fine.values()),)
 
     def unit(self, name: str) -> float:
@@ -155,7 +161,10 @@ class PolyaGammaModel(NetworkModel):
     def _factors_of(
         self, y: np.ndarray, share: OfRows, z: np.ndarray, x: np.ndarray, sums: Sums, scratch: Scratch
     ) -> None:
-        """q(z) of some records, and their <xi> in units; their other sums are added."""
+        """Compute q(z) and <xi> of some records; add other sums.
+
+        <xi> is in units.
+        """
         J, K, n = self.n_visible, self.n_hidden, len(y)
         kind = "pg_f32" if self.options.dtype == "float32" else "pg_f64"
         area = room(scratch, "pg", lambda: workspaces(kind, J, K, 1)[0])
@@ -176,9 +185,9 @@ class PolyaGammaModel(NetworkModel):
         sums["xi"] += x.sum(axis=0).astype(np.int64)
 
     def _shrinkage(self, y: np.ndarray, z: np.ndarray, xi: np.ndarray) -> np.ndarray | None:
-        """Scale of each record's whole contribution, so that its joint norm is at most ``clip``.
+        """Scale each record's whole contribution to a norm of ``clip``.
 
-        Every block is a product of a record's own factors, so the joint norm needs
+        Its joint norm is then at most that. Every block is a product of a record's own factors, so the joint norm needs
         only sums of squares. None if nothing can be longer.
         """
         if self.clip >= math.sqrt(6.0) or not self.settings.private:
@@ -247,7 +256,10 @@ class PolyaGammaModel(NetworkModel):
         self.prior.update(w * w + variances)
 
     def _moments(self, upper: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """K x K matrices of some visible units, on and right of their diagonals."""
+        """Build K x K matrices of some visible units.
+
+        They are given on and right of their diagonals.
+        """
         K, first = self.n_hidden, 0
         moments = np.zeros((len(upper), K, K))
         skip = 0 if self.paper else 1
@@ -260,7 +272,10 @@ class PolyaGammaModel(NetworkModel):
         return moments
 
     def _hidden_bias(self, z: np.ndarray) -> np.ndarray:
-        """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
+        """Compute the hidden bias by Eqs. 85 and 86.
+
+        The paper's construction adds noise to the public xi^(1).
+        """
         n, variance = self.n_records, self.options.bias_variance
         if not self.paper:
             return hidden_bias(z, n, variance)

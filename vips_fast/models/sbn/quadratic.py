@@ -45,7 +45,9 @@ _LEAST_CURVATURE = 0.05
 
 
 class QuadraticModel(NetworkModel):
-    """The bounds "jaakkola" and "bohning": the mean image first, then statistics about the released means.
+    """The bounds "jaakkola" and "bohning".
+
+    The mean image comes first, then statistics about the released means.
 
     Notes
     -----
@@ -133,7 +135,10 @@ class QuadraticModel(NetworkModel):
         self._z_start = expit(self.b)
 
     def terms(self, w: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the E-step's tables for weights that may leave out visible units; ``share`` is the part kept."""
+        """Compute the E-step's tables for weights of some visible units.
+
+        Units may be left out; ``share`` is the part kept.
+        """
         return quadratic_terms(w, self.covariance * share, self.c, self.expansion, self.curvature, self.b)
 
     @property
@@ -172,12 +177,18 @@ class QuadraticModel(NetworkModel):
         return out
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
-        """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
+        """Add 2 y - 1, or sums of products.
+
+        The products are of y and the clipped z - zeta.
+        """
         rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
     def add_rows(self, rows: np.ndarray, starts: OfRows, weights: OfRows, out: np.ndarray, scratch: Scratch) -> None:
-        """Contribute rows, each times its weight or, if units of several rows are clipped jointly, its unit's share."""
+        """Contribute rows, each times its weight or its unit's share.
+
+        The unit's share holds if units of several rows are clipped jointly.
+        """
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -285,7 +296,10 @@ class QuadraticModel(NetworkModel):
         self._begin(self._shares(sd), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
 
     def _shares(self, sd: float) -> np.ndarray:
-        """Estimate the mean image, (J,), from a release with noise: shares that it hides are alike."""
+        """Estimate the mean image, (J,), from a noised release.
+
+        Shares that the noise hides are alike.
+        """
         middle, apart = float(self._image.mean()), max(float(self._image.var()) - sd * sd, 0.0)
         trusted = apart / (apart + sd * sd) if sd > 0 else 1.0
         shares = middle + trusted * (self._image - middle)
@@ -333,9 +347,10 @@ class QuadraticModel(NetworkModel):
         self.c = self._mean_log_odds() - self.w @ mean
 
     def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray | None) -> None:
-        """q(W): with the centre of z at its mean, c drops out of the equations of W.
+        """Solve for q(W), without c.
 
-        ``shorten`` is None or the factor of each unit's weights.
+        With the centre of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
+        unit's weights.
         """
         n, curvature = self.n_records, self.curvature
         if self.settings.weight_prior == "gaussian":
@@ -401,8 +416,11 @@ def quadratic_terms(
 
 
 def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """a_j' S^-1 a_j of each row less what noise of ``variance`` in its entries adds on average, and the
-    factor that brings S^-1 a_j to the length that is left."""
+    """Compute a_j' S^-1 a_j of each row without its noise.
+
+    Taken off is the part that noise of ``variance`` in its entries adds on average. The second result is the factor
+    that brings S^-1 a_j to the length that is left.
+    """
     inverse = np.linalg.inv(covariance)
     raw = np.einsum("jk,jk->j", cross @ inverse, cross)
     energy = np.maximum(raw - variance * np.trace(inverse), 0.0)
@@ -410,9 +428,10 @@ def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) 
 
 
 def common_curvature(energy: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """kappa_j of Jaakkola's bound at its best common t_j, see the notes of `SigmoidBeliefNetwork`.
+    """Compute kappa_j of Jaakkola's bound at its best common t_j.
 
-    ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at most 1/2.
+    See the notes of `SigmoidBeliefNetwork`. ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at
+    most 1/2.
     """
     root = np.sqrt(energy + (mean - 0.5) ** 2)
     t = 2.0 * np.arctanh(np.minimum(2.0 * root, 0.99999))

@@ -1,4 +1,4 @@
-"""A score of networks: how well half of a record's columns predict the other half."""
+"""Score networks: half of a record's columns predict the rest."""
 
 import math
 from collections.abc import Sequence

@@ -143,9 +143,9 @@ class PrivateVocabulary(PrivateEstimator):
         return self
 
     def needed(self, name: str, share: float = 1.0) -> str:
-        """Estimate the needs of a few words in usual texts, from public numbers.
+        """Estimate the needs of a few words, from public numbers.
 
-        ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
+        The texts are usual ones. ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(
@@ -280,7 +280,10 @@ class PrivateVocabulary(PrivateEstimator):
         return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
 
     def plot(self, most: int = 40) -> Figure:
-        """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
+        """Draw the ``most`` largest noised shares as a matplotlib figure.
+
+        Raises ImportError without matplotlib.
+        """
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
     def __sklearn_tags__(self) -> Any:
@@ -339,7 +342,10 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
 
 def _batches(texts: Iterable[str | None], invalid: str) -> Iterator[list[str | None]]:
-    """Yield some texts at a time; with ``invalid="drop"``, anything else is an empty text."""
+    """Yield some texts at a time.
+
+    With ``invalid="drop"``, anything else is an empty text.
+    """
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)

@@ -29,8 +29,11 @@ _RANKS, _CROWD, _DRAWS = 128, 8, 24
 
 @lru_cache(maxsize=16)
 def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
-    """Words of each class of ranks, frequency of one of them, tokens held by each class of persons, and the probability
-    that one of that class holds one of these words, (classes of persons, classes of ranks)."""
+    """Describe the usual crowd of words and persons.
+
+    The results are words of each class of ranks, frequency of one of them, and tokens held by each class of persons.
+    The last is the probability that one of that class holds one of these words, (classes of persons, classes of ranks).
+    """
     ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
     frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1)) * (1 + _HEAD / (rank + 10))
@@ -50,7 +53,9 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
 def forecast(
     sampler: ThresholdSampler, noise_multiplier: float, tokens: float, n_words: int, size: int
 ) -> tuple[float, float]:
-    """Expected number of released tokens, and their share of all tokens that are used.
+    """Forecast the number of released tokens, and their share.
+
+    The share is of all tokens that are used.
 
     Parameters
     ----------
@@ -94,7 +99,10 @@ def forecast(
 
 
 def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarray:
-    """Expected weight of a token from one person of each class, summed: `VocabularyModel.contribute` in the mean."""
+    """Compute a token's expected weight, one person of each class.
+
+    The weights are summed: `VocabularyModel.contribute` in the mean.
+    """
     order = np.argsort(wanted)
     order = order[wanted[order] > 0]
     weights, holds = np.minimum(wanted[order], LARGEST_LATER), holds[:, order]

@@ -23,17 +23,18 @@ _MOST_WANTED = float(1 << 31)
 
 
 class VocabularyModel(Model):
-    """Weighted set union, in R rounds that put weight where it is missing.
+    """Weighted set union, in R rounds that favor missing weight.
 
-    A person keeps a set of at most D0 tokens, chosen once by the person's own random word. In each round every person
-    adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and each kept token's sum gets N(0, sigma^2).
-    What rounds find stays inside; after the last one the tokens whose sums over all rounds pass the threshold are
-    released, with these sums. In round 1 the k tokens of a person, and one more that everybody holds and that is no
-    word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a function of that token's own noised
-    sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
-    persons who seem to hold it. A person serves the tokens by wanted weight, least first, with at most 1/4 each, as far
-    as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
-    So common words, which need little from each, leave norm for rare ones, and hopeless ones take nothing from those.
+    The rounds put weight where it is missing. A person keeps a set of at most D0 tokens, chosen once by the person's
+    own random word. In each round every person adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and
+    each kept token's sum gets N(0, sigma^2). What rounds find stays inside; after the last one the tokens whose sums
+    over all rounds pass the threshold are released, with these sums. In round 1 the k tokens of a person, and one more
+    that everybody holds and that is no word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a
+    function of that token's own noised sums, of that of the one that everybody holds and of public numbers: what it
+    lacks, over the rounds left and the persons who seem to hold it. A person serves the tokens by wanted weight, least
+    first, with at most 1/4 each, as far as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm
+    within 1, and gives the rest nothing. So common words, which need little from each, leave norm for rare ones, and
+    hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
     mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with

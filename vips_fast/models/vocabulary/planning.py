@@ -1,4 +1,6 @@
-"""What to spend on a vocabulary, and what to expect of it, from public numbers alone.
+"""Plan a vocabulary's share of epsilon, from public numbers only.
+
+The plan also says what to expect.
 
 Topics say about half a nat of each token that they know, beyond how common it is: what a token loses that is not in
 the vocabulary. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise
@@ -73,7 +75,7 @@ class VocabularyPlan:
         return {name: getattr(self, name) for name in ("epsilon", "n_rounds", "max_tokens", "max_features")}
 
     def text(self) -> str:
-        """One line."""
+        """Return the plan in one line."""
         return (
             f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {self.n_rounds} rounds; "
             f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
@@ -92,7 +94,10 @@ class _Public:
     size: int
 
     def expected(self, epsilon: float, n_rounds: int, max_tokens: int) -> tuple[float, float, float]:
-        """Predict share of tokens, words, and noise of a round; 0 if out of range."""
+        """Predict share of tokens, words, and noise of a round.
+
+        It is 0 if out of range.
+        """
         # In R rounds the noise is sqrt(R) times the noise of one.
         z = math.sqrt(n_rounds) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         if not 1 <= z <= 2.0**17:
@@ -105,7 +110,7 @@ class _Public:
         return ThresholdSampler(self.n_records, n_rounds, max_tokens, THRESHOLD_SHARE * self.delta)
 
     def extra_noise(self, epsilon: float, n_rounds: int, z: float) -> float:
-        """Compare the noise of the topics with their noise at the whole epsilon."""
+        """Compare the topics' noise with their noise at whole epsilon."""
         alone = gaussian_noise_multiplier(epsilon, self.delta)
         both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         left = both**-2 - n_rounds * z**-2
@@ -125,7 +130,9 @@ def plan_vocabulary(
     max_tokens: int | None = None,
     planner: Planner | None = None,
 ) -> VocabularyPlan:
-    """Split epsilon between a vocabulary and the topics that are fitted to it.
+    """Split epsilon between a vocabulary and its topics.
+
+    The topics are fitted to it.
 
     Parameters
     ----------
