@@ -80,7 +80,8 @@ def exp(x: float) -> float:
 def affine(out: np.ndarray, constant: np.ndarray, slope: np.ndarray, records: np.ndarray) -> None:
     """Write affine functions of the records to columns of out.
 
-    Column k gets constant[k] + sum_j slope[k, j] records[:, j], for each of the constants. For compiled statistics, as `exp`. Terms are added from the first to the last.
+    Column k gets constant[k] + sum_j slope[k, j] records[:, j], for each of the constants. For compiled statistics, as
+    `exp`. Terms are added from the first to the last.
     """
     n, d = len(out), slope.shape[1]
     whole = d // 4 * 4
