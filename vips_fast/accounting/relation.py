@@ -6,8 +6,12 @@ from enum import StrEnum
 class Relation(StrEnum):
     """A neighboring relation; members equal their names.
 
-    The names are accepted in their place. >>> Relation("replace_one") == "replace_one" True >>>
-    Relation.ADD_REMOVE.describe("patient") 'adding or removing one patient'
+    The names are accepted in their place.
+
+    >>> Relation("replace_one") == "replace_one"
+    True
+    >>> Relation.ADD_REMOVE.describe("patient")
+    'adding or removing one patient'
     """
 
     #: One data set has one unit more than the other.

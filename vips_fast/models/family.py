@@ -7,7 +7,7 @@ files lie beside it, its part of the report, its adapter in the audit. Parts are
 the package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
-imported: a file cannot choose what code runs. The caller passes a class of your own; no file names it.
+imported: a file cannot choose the code that runs. The caller passes a class of your own; no file names it.
 """
 
 from importlib import import_module

@@ -205,10 +205,9 @@ class Fitted(Conventions):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder, without pickle.
 
-        The files are ``model.npz``, ``model.json``, ``privacy.json`` and those of ``inputs_``. Only released quantities
-        and the arguments of the constructor and of ``fit`` that are public are written. The folder appears whole or not
-        at all. An existing model is exchanged
-        for the new one, in one step if the system can.
+        The files are ``model.npz``, ``model.json``, ``privacy.json`` and the files of ``inputs_``. Only released
+        quantities and the arguments of the constructor and of ``fit`` that are public are written. The folder appears
+        whole or not at all. An existing model is exchanged for the new one, in one step if the system can.
 
         Raises NotFittedError before ``fit``, and ValueError if an argument of the constructor cannot be written as
         JSON. Raises FileExistsError if the path is a file, or a folder that holds anything but a saved model.

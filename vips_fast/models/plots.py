@@ -79,7 +79,7 @@ def plot_coefficients(
 ) -> "Figure":
     """Draw a panel for each row of means, with their limits.
 
-    Means are (K, d), of which the ``most`` largest are drawn, and limits (K, d, 2).
+    Means are (K, d), and limits (K, d, 2). The ``most`` largest means are drawn.
     """
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])

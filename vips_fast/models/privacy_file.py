@@ -106,9 +106,9 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
 def _terms(result: FitResult) -> dict[str, dict[str, str]]:
     """State the guarantee in other terms: NIST's and the EDPB's.
 
-    NIST's are SP 800-226, and the EDPB's are criteria of anonymity. The criteria are those of the Article 29 Working
-    Party's opinion 05/2014: singling out, linkability, inference. The one bound of differential privacy is for all
-    three. Whether it is small enough is for a person to decide.
+    NIST's are SP 800-226, and the EDPB's are criteria of anonymity. The Article 29 Working Party's opinion 05/2014 has
+    the criteria: singling out, linkability, inference. The one bound of differential privacy is for all three. Whether
+    it is small enough is for a person to decide.
     """
     privacy = result.privacy
     bound = "none: the result is not private"

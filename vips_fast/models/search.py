@@ -350,7 +350,7 @@ class PrivateSearch(Generic[E]):
             prospective = self._unfitted({**one, **common, **own})
             stage = prospective.prepare(X, y, groups=groups, inputs=inputs, **whose)
             seen, drawn = stage.public, RunSchedule(stage.plan.sampler, n_steps, n_steps, noise_multiplier=z)
-            fewer = replace(seen, n_records=n_fitted)  # what a run is fitted to
+            fewer = replace(seen, n_records=n_fitted)  # the data of a run's fit
             forecasts.append(prospective._forecast(fewer, drawn, stage.model))
         if (forecast := _best_forecast(tried, forecasts)) is not None:
             tell(forecast, on_forecast, 2)

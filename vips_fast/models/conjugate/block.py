@@ -56,7 +56,7 @@ def exp(x: float) -> float:
     held = min(max(x, -800.0), 800.0)
     # Adding and subtracting 1.5 * 2^52 rounds to an integer, ties to even.
     n = (held * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0
-    # log 2 in two parts, of which the first has 21 zero bits at its end: n times it is exact.
+    # log 2 in two parts. The first has 21 zero bits at its end, so n times it is exact.
     r = (held - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
     p = r * (1 / 6227020800) + 1 / 479001600
     p = p * r + 1 / 39916800
@@ -69,7 +69,7 @@ def exp(x: float) -> float:
     p = p * r + 1 / 24
     p = p * r + 1 / 6
     p = p * r + 0.5
-    # 2^n in two factors, by the bits of a float64: 2^n itself may be beyond what a double holds, on either side.
+    # 2^n in two factors, by the bits of a float64: 2^n itself may be beyond the range of a double, on either side.
     half = (n * 0.5 + 6755399441055744.0) - 6755399441055744.0
     first = np.int64((np.int64(half) + 1023) << 52).view(np.float64)
     second = np.int64((np.int64(n - half) + 1023) << 52).view(np.float64)

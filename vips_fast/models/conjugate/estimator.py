@@ -185,7 +185,7 @@ class ConjugateEstimator(PrivateEstimator):
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Join X and y to records: one row each.
 
-        A row has the columns of X, then those of y if it is given.
+        A row has the columns of X, then the columns of y if it is given.
         """
         rows: Cells = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] == 0:
@@ -202,7 +202,7 @@ class ConjugateEstimator(PrivateEstimator):
 
         X has numbers of shape (n, d), or is a ShardedCorpus. ``y``, numbers of shape (n,) or (n, m), or None, are
         further columns of the records, if the model has them. A record whose statistics are not finite contributes
-        zero. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
+        zero. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
         that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,

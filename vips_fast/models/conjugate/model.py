@@ -99,9 +99,9 @@ class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
     ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
-    nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
-    released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the L2
-    bound of a contribution, is at most this.
+    nothing is read from the estimator itself. ``parameters`` belong to the next step, and ``average`` is the mean of
+    the released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the
+    L2 bound of a contribution, is at most this.
 
     Notes
     -----
@@ -182,7 +182,7 @@ class ConjugateModel(Model):
         try:
             loop(records, rows[:-1], rows, self.parameters, bounds, self._room(), counts, values, sums)
         except Exception as error:
-            # Types are at fault here: the loop catches what the function raises.
+            # Types are at fault here: the loop catches the function's errors.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
         return np.where(values < 0.0, 0.0, values) if self._nonnegative else values
 

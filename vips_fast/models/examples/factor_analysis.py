@@ -49,7 +49,7 @@ class FactorAnalysis(ProbabilisticPCA):
         ridge = self._options.ridge * float(parameters[5].mean()) / self.n_records_
         loadings = np.linalg.solve(latent + np.eye(k) * ridge, cross.T).T
         square = mean[-d:] * self.radius**2
-        # A variance cannot be told from 0 below the noise of the squares.
+        # Below the noise of the squares a variance looks like 0.
         rest = square - 2 * (loadings * cross).sum(1) + ((loadings @ latent) * loadings).sum(1)
         return self._factors(loadings, np.maximum(rest, noise_sd * self.radius**2))
 

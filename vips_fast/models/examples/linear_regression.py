@@ -42,11 +42,11 @@ class LinearRegression(ConjugateEstimator):
     without an intercept. Its statistics are the upper triangle of z z^T with the off-diagonal times sqrt(2), of norm
     |z|^2. It is reached by |x| = R, |y| = B.
 
-    *Intervals.* (Bernstein & Sheldon 2019, who sample where this iterates.) The release is S = sum of u u^T and r =
-    sum of t u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m
-    r - S m = sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T),
-    since Var (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is
-    S N^-1 S + ``precision``, with m and s^2 iterated; eigenvalues of S that the noise can hide are raised to it.
+    *Intervals.* (Bernstein & Sheldon 2019, who sample; this iterates.) The release is S = sum of u u^T and r = sum of t
+    u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m r - S m =
+    sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T), since Var
+    (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S N^-1 S +
+    ``precision``, with m and s^2 iterated; eigenvalues of S that the noise can hide are raised to it.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
-#: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
+#: at most 40 bits. Sums of up to `_MOST_COLUMNS` of them are exact in doubles, in any order.
 _GRID = 2.0**20
 _MOST_COLUMNS = 2**13
 #: Norm of the block of words, if the block of vectors has norm 1.
@@ -28,9 +28,9 @@ class VectorMixture(ConjugateEstimator):
 
     It is a mixture of round Gaussians that share one variance.
 
-    Vectors are scaled down to an L2 norm of at most 1, after they were projected; who has longer ones divides them by a
-    public number. With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases
-    that fit the clusters tell how many documents of each cluster hold each word: `keywords`.
+    Vectors are scaled down to an L2 norm of at most 1, after the projection. Divide longer ones by a public number.
+    With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases that fit the
+    clusters tell how many documents of each cluster hold each word: `keywords`.
 
     Parameters
     ----------
@@ -50,18 +50,17 @@ class VectorMixture(ConjugateEstimator):
     Notes
     -----
     Statistics of a projected vector x with ||x|| <= 1, responsibilities r and, of V words, those t in {0, 1}^V that the
-    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and
-    (b r_k t_v / sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1,
-    the squared norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component.
-    So the bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so
-    replacing one costs twice that. The w is where the noise of a count and that of a center do equal harm to a center
-    half way to 1.
+    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and (b r_k t_v /
+    sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1, the squared
+    norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component. So the
+    bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so replacing one
+    costs twice that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
 
     Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53:
     so a document's projected vector is the same bits in any company, and multiplying matrices is no door around the
     bound. Counts of words above 1 are taken as 1.
 
-    The noise of a release is known, and taken out: what it adds to the length of a center is subtracted (James & Stein
+    The noise of a release is known, and taken out. The length that it adds to a center is subtracted (James & Stein
     1961), each center moving towards the mean of all records by the share of its squared distance that is noise.
 
     Examples
@@ -286,9 +285,9 @@ class VectorMixture(ConjugateEstimator):
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List at most ``n_words`` words that a component's documents hold more often.
 
-        Words are ordered by how many standard deviations of the noise, and of the count itself, lie between what a
-        component has of them and its share of what all have. Fewer than two are not taken: a component that is short of
-        keywords is small, or the budget is.
+        Words are ordered by the difference between a component's count of them and its share of all counts. It is in
+        standard deviations of the noise and of the count itself. Fewer than two are not taken: a component that is
+        short of keywords is small, or the budget is.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         if self.vocabulary is None:

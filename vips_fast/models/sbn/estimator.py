@@ -115,9 +115,9 @@ class NetworkEstimator(PrivateEstimator):
 class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
-    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes in which each record's
-    expected sufficient statistics are clipped, summed exactly and released with Gaussian noise in one draw a step;
-    everything after that is post-processing (Park et al. 2020, section 7). Their own Algorithm 6 is what `paper` makes.
+    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes. Each record's expected
+    sufficient statistics are clipped, summed exactly and released with Gaussian noise, in one draw a step. Everything
+    after that is post-processing (Park et al. 2020, section 7). `paper` makes their own Algorithm 6.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     bound : {"jaakkola", "bohning"}
         Lower bound of the logistic likelihood, with one curvature for each visible unit, common to all records, so that
         the K x K matrices of all visible units are one. "jaakkola" is the bound of Jaakkola & Jordan (2000), which is
-        also the paper's Polya-Gamma bound, at the curvature that is best given what was released. "bohning" expands
-        log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
+        also the paper's Polya-Gamma bound, at the curvature that is best given the releases. "bohning" expands log(1 +
+        e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the mean image only.
     options : NetworkOptions or None
@@ -142,14 +142,14 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     -----
     A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of v_n v_n') with v_n the clipped z_n
     - zeta; m and zeta are the released means of y and z, so their use costs nothing. The diagonal of E[z z'] is E[z]
-    and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, what rounding adds to it
-    in `vips_fast.models.sbn.network`.
+    and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, and the part that rounding
+    adds in `vips_fast.models.sbn.network`.
 
-    With S the released covariance of z, a_j that of y_j and z, and m_j the mean of y_j, Jaakkola's bound is largest at
-    w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j / 2) / (2
-    t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root. The
-    noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that is
-    left.
+    With S the released covariance of z, a_j the covariance of y_j and z, and m_j the mean of y_j, Jaakkola's bound is
+    largest at w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j /
+    2) / (2 t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root.
+    The noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that
+    is left.
 
     Columns that never vary are ordinary data. ``components_`` are the posterior means of the weights, (K, J).
 
@@ -166,7 +166,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     >>> bool(model.score(images) < 0), 0 <= model.pixel_accuracy(images) <= 1
     (True, True)
 
-    One step at a time, for which the noise is given; and the paper's Algorithm 6.
+    One step at a time, with the given noise; and the paper's Algorithm 6.
 
     >>> SigmoidBeliefNetwork(2, noise_multiplier=9.0).partial_fit(images).n_steps_
     1
@@ -198,9 +198,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         """Fit to binary records.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
-        ignored; the keywords are those of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
-        MemoryError if a parameter or the data are out of range, the run would pass ``epsilon``, or the
-        statistics would not fit the memory. Nothing is spent then.
+        ignored; `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError or MemoryError if a
+        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
+        memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 
@@ -285,7 +285,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def score(self, Y: Data, y: object = None) -> float:
         """Compute the variational lower bound of log p(Y), in nats.
 
-        It is a sum over public records, where nothing is noised.
+        It is a sum over public records, without noise.
 
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
         E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.

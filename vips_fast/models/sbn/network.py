@@ -99,26 +99,26 @@ class NetworkModel(Model):
 
     Notes
     -----
-    *Rounding.* A block of the statistic is a multiplier times what its fine integers stand for. The multipliers hold
-    the factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
+    *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
+    factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
     spacing g. Let D be the distance that neighbours could reach without that factor: `sensitivity`, at least ``clip``.
     Sums of neighbours are then at most retained D apart, whatever the records, since the factor shrinks every
     contribution and not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate
     the distance grows by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack
-    + sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g (g is at least 2^-31 of the clip) is far more
-    than the error of computing the multipliers in double precision. As the multipliers are rounded *down* to fractions
-    p / 2^k, the statistics read back are divided by those fractions themselves.
+    + sqrt(d) g <= D apart. Slack passes sqrt(d) g by a thousandth, which (g is at least 2^-31 of the clip) is far more
+    than the error of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k,
+    the statistics read back are divided by those fractions themselves.
 
     *Units of several rows.* Sums are read as means per unit, and nothing in them tells how many rows they hold. So,
-    where a model does not say otherwise, each of a unit's m rows weighs 1/m, and the unit contributes the mean of what
-    its rows would contribute as records: a point of the convex hull of records' contributions, in which no norm and no
-    distance of two points is larger than among records. All that is proven of records then holds of units, whatever m.
-    The weight enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the
-    thousandth of slack.
+    unless a model says otherwise, each of a unit's m rows weighs 1/m. The unit contributes the mean of its rows'
+    contributions as records: a point of the convex hull of records' contributions. No norm and no distance of two
+    points is larger there than among records. All that is proven of records then holds of units, whatever m. The weight
+    enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the thousandth of
+    slack.
     """
 
     clip = 1.0
-    #: Released probabilities are kept this far from 0 and 1.
+    #: Released probabilities stay this far from 0 and 1.
     least_pixel, least_hidden = 1e-3, 0.02
     at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.

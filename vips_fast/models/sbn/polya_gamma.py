@@ -17,7 +17,7 @@ from ...kernels.threads import run_blocks
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
-#: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
+#: Records of a block of the second moments: the number that their kernel sums before it goes to main memory.
 MOMENTS_BLOCK = 1024
 
 #: Grids of q(z = 1) and of <xi>, which is at most 1/4.
@@ -38,9 +38,9 @@ class PolyaGammaModel(NetworkModel):
     *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their largest norms: sqrt(K), sqrt(J),
     sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is
     s_5. All entries lie between 0 and their largest value, and all blocks are largest at once, so adding, removing or
-    replacing a record moves the sum by at most, and by as much as, sqrt(6). With ``clip`` a replacing one moves it by
-    at most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
-    parameters and gets no noise, but in the paper's construction, where it is a block without contributions.
+    replacing a record moves the sum by at most sqrt(6), which is reached. With ``clip`` a replacing one moves it by at
+    most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
+    parameters and gets no noise, but for the paper's construction: there it is a block without contributions.
 
     *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and
     2^-23, their products with y, and xi times pair products of z truncated to multiples
@@ -243,9 +243,9 @@ class PolyaGammaModel(NetworkModel):
             run_blocks(len(blocks), self.settings.n_threads, work)
         variances /= n
         first, second = lines[:, :, 0], lines[:, :, 1]
-        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the
-        # last term, which does not follow from the bound). ``own`` is what is left of xi when
-        # z is known, >= 0 but for noise and close to 0 where some z hardly varies.
+        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the last term, which does
+        # not follow from the bound). ``own`` is the rest of xi when z is known, >= 0 but for noise and close to 0 where
+        # some z hardly varies.
         own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
         c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self.options.bias_variance + n * own)
         c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)

@@ -73,8 +73,8 @@ class WeightPrior:
 def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarray:
     """Compute q(b) of Eqs. 85 and 86, at their fixed point.
 
-    There q(xi^(1)) is at its own optimum. ``mean``, (K,) in (0, 1), is that of the hidden units, ``variance`` the
-    prior's of b. The iteration is that of the Jaakkola-Jordan bound, which rises each time; from the log odds, the
+    There q(xi^(1)) is at its own optimum. ``mean``, (K,) in (0, 1), belongs to the hidden units, and ``variance`` to
+    the prior of b. The iteration is the one of the Jaakkola-Jordan bound, which rises each time; from the log odds, the
     limit for a broad prior, it needs few rounds.
     """
     b = logit(mean)

@@ -24,23 +24,24 @@ _CENTER_BITS = 12
 #: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
 IMAGE_BITS = 30
 
-#: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
+#: Fine integers of z - E[z] are below 2^20, as `sbn_gram` needs.
 _LATENT_BITS = 20
 
 #: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and its covariance have K and K (K
-#: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
+#: - 1) / 2 entries against J K, and are averaged over all of them, so they get little of the norm.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
 #: One of this many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
 _COUNTED = 64
 
-#: Standard deviations above 0 from which that number counts: of units of one row it is noise alone, and is not heard.
+#: That number counts if it is this many standard deviations above 0: of units of one row it is only noise, and is
+#: ignored.
 _CLEAR = 5.0
 
-#: Variances of z are kept above this.
+#: Variances of z stay above this.
 _LEAST_VARIANCE = 0.01
 
-#: Least curvature of Jaakkola's bound, that of |psi| = 10.
+#: Least curvature of Jaakkola's bound: its value at |psi| = 10.
 _LEAST_CURVATURE = 0.05
 
 
@@ -65,12 +66,12 @@ class QuadraticModel(NetworkModel):
     = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r
     v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of
     2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are
-    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H, of which
-    2^-30 is added, and for the squares the factor 1 + 2^-20 is more than enough.
+    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H; 2^-30 of
+    it is added, and for the squares the factor 1 + 2^-20 is more than enough.
 
-    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
-    v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62. A unit of
-    several rows may put all its norm in one block, 1 / 0.15 times what a record can there: 2^19 of them.
+    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in the `parts`
+    of y_n x v_n: 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, 1 / 0.15
+    times the part of a record there: 2^19 of them.
 
     *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards ||v_n|| <= C_z min(1, C_y /
     ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2 sqrt((1 - 1/K) / 2), the last because the strict upper
@@ -103,7 +104,7 @@ class QuadraticModel(NetworkModel):
         if self._counting:
             self.capacity = 2**19
         self._image = np.zeros(J)
-        # Bounds that no record passes set the grid where nothing is clipped.
+        # If nothing is clipped, bounds that no record passes set the grid.
         self.latent_bound, self.visible_bound = math.sqrt(K), math.sqrt(J)
         if settings.private:
             self.latent_bound = float(self.options.latent_clip) * math.sqrt(K) / 2
@@ -306,7 +307,7 @@ class QuadraticModel(NetworkModel):
         return np.clip(shares, self.least_pixel, 1 - self.least_pixel)
 
     def _mean_log_odds(self) -> np.ndarray:
-        """E[psi_j] at which the bound's slope in c_j is zero."""
+        """E[psi_j] where the bound's slope in c_j is zero."""
         return np.asarray(self.expansion + (self.mean_image - expit(self.expansion)) / self.curvature)
 
     def _update_joint(self, release: Release) -> None:
@@ -325,7 +326,7 @@ class QuadraticModel(NetworkModel):
         np.fill_diagonal(covariance, mean * (1 - mean))
         fresh = np.concatenate([mean, self.read(release, "cross") / held, covariance.reshape(-1)])
         rate = self._schedule.rate(self.step - self.mean_steps) if self._average.initial_weight < 1 else 1.0
-        # Its noise is that of an entry of the covariance.
+        # Its noise is the one of an entry of the covariance.
         noise_sd = release.noise_sd / self.exact_multiplier("covariance") / held
         self._average.add_values(fresh, Release(release.step, release.units, release.scale, noise_sd), rate)
         mean, cross, covariance = np.split(self._average.values, [K, K + J * K])
@@ -339,7 +340,7 @@ class QuadraticModel(NetworkModel):
             energy, shorten = denoised_energy(cross, repaired, variance * ratio**2)
             self.curvature = common_curvature(energy, self.mean_image)
         self._solve(cross, repaired, shorten)
-        # The repair adds to the diagonal what it takes from the correlations; the variances of z are known.
+        # The repair takes from the correlations and adds to the diagonal; the variances of z are known.
         scale = np.sqrt(mean * (1 - mean) / np.diag(repaired))
         self.hidden_covariance = np.clip(repaired * np.outer(scale, scale), -0.25, 0.25)
         self.zeta = mean.copy()
@@ -354,8 +355,8 @@ class QuadraticModel(NetworkModel):
         """
         n, curvature = self.n_records, self.curvature
         if self.settings.weight_prior == "gaussian":
-            # One decomposition serves all visible units: their matrices differ in
-            # kappa_j alone and the prior is isotropic.
+            # One decomposition serves all visible units: their matrices differ only in kappa_j, and the prior is
+            # isotropic.
             values, vectors = np.linalg.eigh(covariance)
             spread = 1.0 / (n * curvature[:, None] * values + self.prior.precision[0, 0])
             w = n * (cross @ vectors * spread) @ vectors.T

@@ -23,7 +23,7 @@ READ_SWEEPS = 12
 #: Records whose Polya-Gamma means are in memory at a time.
 _SCORED = 4096
 
-#: Correlations of the normals are kept within the sine of this, and their matrix' eigenvalues above the second.
+#: Correlations of the normals stay within the sine of this, and their matrix' eigenvalues above the second.
 _WIDEST, _LEAST_EIGENVALUE = math.asin(0.99), 1e-3
 
 #: Rounds of halving: angles to 10^-9.
@@ -44,8 +44,7 @@ def _visible_variance(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 def polya_gamma_means(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n_threads: int) -> np.ndarray:
     """Compute q(z = 1) of binary records under the Polya-Gamma bound.
 
-    Y is (n, J), and the result float64, (n, K). ``arrays`` are those of
-    `vips_fast.models.sbn.network.NetworkModel.specs`.
+    Y is (n, J), and the result float64, (n, K). `vips_fast.models.sbn.network.NetworkModel.specs` has the ``arrays``.
     """
     w, b, c = arrays["components"].T, arrays["hidden_bias"], arrays["visible_bias"]
     parameters = w, w**2 + arrays["weight_variances"].T, c, _visible_variance(arrays), b, expit(b)

@@ -66,7 +66,7 @@ class PrivateVocabulary(PrivateEstimator):
     Parameters
     ----------
     n_rounds : int
-        Rounds of the mechanism, in each of which every person takes part. ``n_steps`` stays None.
+        Rounds of the mechanism. Every person takes part in each. ``n_steps`` stays None.
     analyzer : "unicode", "paper", Analyzer or callable
         How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
     max_tokens : int

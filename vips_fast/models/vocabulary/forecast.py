@@ -1,12 +1,11 @@
-"""What a vocabulary's release will find, from public numbers alone.
+"""Forecast a vocabulary's release from public numbers only.
 
 Tokens are taken to be used as the law of Zipf and Mandelbrot says, with a heavier head. Stop words left out, the r-th
 commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)). The root is
-for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of
-different tokens of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` says on
-which corpora the constants were fitted, and on which others the forecast was held against what was released. The rounds
-are those of `VocabularyModel` itself, which is given expected sums: of some classes of ranks, each with some draws of
-the noise.
+for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of different tokens of
+a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` names the corpora that the
+constants were fitted on, and others with forecast and release side by side. `VocabularyModel` itself makes the rounds,
+from expected sums: of some classes of ranks, each with some draws of the noise.
 """
 
 from functools import lru_cache
@@ -60,7 +59,7 @@ def forecast(
     Parameters
     ----------
     sampler : ThresholdSampler
-        The plan: persons, rounds, most tokens of a person, what the threshold lets through.
+        The plan: persons, rounds, most tokens of a person, and the threshold's tokens.
     noise_multiplier : float
     tokens : float
         Different tokens that a person holds, in the median.
