@@ -45,7 +45,8 @@ class Words(str):
 def spell(function: FunctionType, parent: Callable[..., object] | None) -> None:
     """Name in a function's signature each keyword that it takes as ``**``.
 
-    They are the fields of the TypedDict in ``Unpack``, or the parameters of ``parent`` without one. Type checkers read the source, which stays the same.
+    They are the fields of the TypedDict in ``Unpack``, or without one the parameters of ``parent``. Type checkers read
+    the source, which stays the same.
     """
     signature = inspect.signature(function)
     *own, rest = signature.parameters.values()

@@ -86,7 +86,7 @@ class CountRegression(Regression):
         """Fit to rows and their counts.
 
         X is as in `vips_fast.BayesianLogisticRegression.fit`; ``y``, shape (n,), holds whole numbers from 0, and None
-        stands for the labels of shards. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
+        stands for the labels of shards. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.

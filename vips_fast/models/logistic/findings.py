@@ -14,7 +14,8 @@ import numpy as np
 from ..family import SCHEMA
 from .effects import names
 
-#: How much longer than the bound rows are told of; the logit of a rare class; the spread of logits of separated ones.
+#: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
+#: separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0

@@ -25,7 +25,7 @@ from scipy.special import expit
 from ...data.types import Vector
 from ...kernels.logistic import pg_mean
 
-#: Standard deviations of the noise from which a positive value is taken as it is seen.
+#: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
 #: Nodes of a standard normal, and the weights that give the means of f, f z and f z^2: (nodes, 3).
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
@@ -43,11 +43,11 @@ def second_moment(
 
     S is (d, d) and positive definite; the uncertainty is variances of its entries in their own units, (d, d).
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
-    column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
-    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
-    noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r
-    + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing.
-    The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
+    column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal; S_ij is
+    sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a noise
+    that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r + r_ic
+    r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing. The
+    second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
@@ -122,7 +122,7 @@ class Path:
     """Centers of the steps, and how much each step counts in the averages.
 
     ``points`` is (t, d); ``gradient`` and ``matrix``, (t,), are the shares of the steps in the two averages. The
-    scales, (t,), and ``kept`` are those of `LogisticStatistics`, ``kept`` infinite if no record is scaled down.
+    scales, (t,), and ``kept`` come from `LogisticStatistics`; ``kept`` is infinite if no record is scaled down.
     """
 
     points: np.ndarray
@@ -325,8 +325,8 @@ class Observed:
 def posterior_given(observed: Observed, prior: tuple[float, float], start: Vector) -> tuple[Vector, np.ndarray]:
     """Compute the mean and covariance of m, alpha having a Gamma ``prior`` of this shape and rate.
 
-    The evidence weighs the values of alpha by which a logit has a standard deviation of 1/2 to 16 under the prior of m.
-    A gradient that says nothing so leaves wide intervals.
+    The evidence weighs values of alpha. They give a logit a standard deviation of 1/2 to 16 under the prior of m. A
+    gradient that says nothing so leaves wide intervals.
     """
     alphas = observed.records.length**2 / _PRIOR_LOGITS**2
     means, inside, evidence = np.empty((len(alphas), len(start))), [], prior[0] * np.log(alphas) - prior[1] * alphas

@@ -18,7 +18,7 @@ from ...kernels.logistic import MAX_FEATURES, Rows
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
-#: A mask of records, and what was expected of them.
+#: A mask of records, and the expectation that they miss.
 Problem = tuple[np.ndarray, str]
 
 
@@ -85,7 +85,7 @@ def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LogisticShards:
-    """`LogisticRecords` of a corpus on disk; ``constant`` is that of `design`."""
+    """`LogisticRecords` of a corpus on disk; ``constant`` is as in `design`."""
 
     corpus: ShardedCorpus
     constant: float
@@ -173,8 +173,8 @@ def read_labels(
 ) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
     """Read the sorted classes, their numbers in y, and its problems.
 
-    Where the classes are ``known``, a record with another label is invalid; else those of y, two and up to ``most``,
-    are taken as public.
+    Where the classes are ``known``, a record with another label is invalid. Else the labels of y, two and up to
+    ``most``, are taken as public.
 
     Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are fewer or more
     of them.

@@ -34,7 +34,7 @@ from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, Problem, design, not_finite, usable_rows
 from .spherical import MAX_COLUMNS
 
-#: Outcomes, numbers of trials, what is invalid in them, and public facts.
+#: Outcomes, numbers of trials, invalid ones of them, and public facts.
 Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
 
 
@@ -154,7 +154,7 @@ class Regression(PrivateEstimator):
             specs["covariance"] = ArraySpec((1,), low=0.0)
         return {**specs, "prior": replace(specs["prior"], low=0.0)}
 
-    # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
+    # With K > 2 classes a read-out has one entry for each of them; with two it is the second's.
 
     @property
     def coef_(self) -> Matrix:
@@ -266,8 +266,8 @@ def n_models(classes: np.ndarray | None) -> int:
 def _check_memory(n_features: int, n_threads: int, models: int) -> None:
     """Refuse statistics that the machine cannot hold, from public numbers."""
     triangle = 8 * triangle_size(n_features)
-    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
-    # values; squares: those of the model with their temporaries, and the copies in the result.
+    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its values;
+    # squares: the model's own with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
     need = (threads + 3) * triangle + 9 * 8 * n_features**2 * models
     check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

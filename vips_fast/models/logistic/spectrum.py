@@ -18,8 +18,8 @@ LARGE = 512
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-#: The curvature of the likelihood over that of its Polya-Gamma bound is never taken to be less than this: a Newton step
-#: is then at most 1/0.55 < 2 of a step that is safe in every direction.
+#: The likelihood's curvature over its Polya-Gamma bound's is never taken to be less than this: a Newton step is then at
+#: most 1/0.55 < 2 of a step that is safe in every direction.
 LEAST_CURVATURE = 0.55
 
 
@@ -38,8 +38,8 @@ class Spectrum:
     as they should be, where twice is unstable. c is the median eigenvalue; above LARGE it is the median of those that
     show if most do, or else the mean of the others.
 
-    ``vectors``, (d, k), are the eigenvectors of what shows; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
-    there could be, along them and elsewhere: what a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
+    ``vectors``, (d, k), are the eigenvectors that show; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
+    there could be, along them and elsewhere, which a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
     estimate of v^T S v along them and elsewhere.
     """
 
@@ -175,7 +175,7 @@ def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curvature_ratio(moment: float, n_trials: float) -> float:
-    """Curvature of the likelihood over that of its Polya-Gamma bound, for logits of a given size.
+    """Compute the likelihood's curvature over its bound's, for a logit's size.
 
     The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for every logit a but 0. The ratio of
     their means is taken over a ~ N(0, c^2), c being the solution of b c tanh(c/2)/2 = moment, where moment = sum_n

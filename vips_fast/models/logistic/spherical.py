@@ -36,9 +36,9 @@ class SphericalModel(Model):
 
     With the Polya-Gamma variable of a record, E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
     (Eq. 50 of Park et al. 2020), the gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
-    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): that of `LogisticStatistics`, without its d x d companion.
-    Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the noise has
-    brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
+    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): the statistic of `LogisticStatistics`, without its d x d
+    companion. Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the
+    noise has brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
 
     Notes
     -----
@@ -56,9 +56,9 @@ class SphericalModel(Model):
     replacing one by at most 2, and opposite rows of one label reach it but for the margin.
 
     *Units of several rows.* The integers of a unit's rows are added, exactly, and the sum Q is multiplied with u =
-    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of the unit alone, with a norm of at most 1 / g by the
-    same count of roundings. So all that is said of a record holds for a unit, whatever the number of its rows. (u
-    depends on the labels of a unit: who has many rows that agree is heard less.)
+    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of only the unit, with a norm of at most 1 / g by the
+    same count of roundings. So every claim about a record holds for a unit, whatever the number of its rows. (u depends
+    on the labels of a unit: a person with many rows that agree has less influence per row.)
 
     *Purity.* Sums over the entries of a row are taken one after the other in their order (`numpy.bincount`), and all
     else is elementwise: a contribution has the same bits in any block.
@@ -164,7 +164,7 @@ class SphericalModel(Model):
         self._point = decay * self._point + rate * gradient
         self._variance = decay**2 * self._variance + (rate * sd) ** 2
         self._shared *= decay
-        # The weights of the average as a recursion, and what they make of the noise.
+        # The weights of the average as a recursion, and their effect on the noise.
         t = self._step + (self._constant == 0)
         new = min(1.0, (DECAY + 1) / (t + DECAY))
         self._mean = self._mean + new * (self._point - self._mean)

@@ -48,10 +48,10 @@ class LogisticStatistics(Model):
     most |x| + 1 in each coordinate afterwards, in units of g, and their distance grows by at most e = sqrt(D) g.
 
     *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
-    every contribution is t times what it would be, the short ones too. Adding or removing a record moves the sum by at
-    most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t B + e
-    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short contributions as
-    they are, and a pair of them would move by up to B + e.)
+    every contribution is t times its size without that, the short ones too. Adding or removing a record moves the sum
+    by at most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t
+    B + e = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short
+    contributions as they are, and a pair of them would move by up to B + e.)
     """
 
     #: The arrays of a state, and the attributes that hold them.

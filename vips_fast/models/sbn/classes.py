@@ -50,8 +50,8 @@ class ClassConditionalModel(PerClassModel):
     *Rounding* is as in `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
 
     *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. The unit contributes the mean of
-    its rows' contributions as records, a point of the convex hull of these. No
-    norm and no distance of two points is larger there than among them. The sizes of the classes are then sums of these weights.
+    its rows' contributions as records, a point of the convex hull of these. No norm and no distance of two points is
+    larger there than among them. The sizes of the classes are then sums of these weights.
 
     *Post-processing.* With p_c the released share of a class, kept above a tenth of 1/C and then divided by their sum,
     network c reads its block as means over p_c n records.

@@ -27,9 +27,9 @@ from .model import TableModel
 from .readout import Contrast, Estimate, Table, groups_of
 from .records import GroupedDocuments
 
-#: Groups of all columns together, of which the estimate has a square matrix.
+#: Groups of all columns together; the estimate has a square matrix of them.
 _MOST_GROUPS = 2048
-#: Width of an interval from which a cell cannot be read; the median error of one so wide at 90 %.
+#: From this width of its interval on a cell cannot be read; the median error of one so wide at 90 %.
 _WIDEST, _MOST_ERROR = 0.2, 0.041
 
 
@@ -85,10 +85,10 @@ class TopicTables(PrivateEstimator):
         """Release the tables of documents.
 
         ``X``, (n, K), are topic proportions: ``model.transform(counts)``, or ``np.eye(K)[model.predict(vectors)]`` for
-        clusters. ``y`` has the values of the columns: a frame, a mapping, or an array (n, columns). The keywords are
-        those of `vips_fast.models.parameters.Bookkeeping`: ``groups`` are the persons, and with ``after=model`` the
-        statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or the
-        run would overspend. Nothing has been spent then.
+        clusters. ``y`` has the values of the columns: a frame, a mapping, or an array (n, columns).
+        `vips_fast.models.parameters.Bookkeeping` has the keywords: ``groups`` are the persons, and with ``after=model``
+        the statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or
+        the run would overspend. Nothing has been spent then.
         """
         return self._fit(X, y, **call)
 
@@ -274,7 +274,7 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
 
     The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
     the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
-    records that is about right, and the tables take what is left. Raises ValueError if nothing is left for the model.
+    records that is about right, and the tables take the rest. Raises ValueError if nothing is left for the model.
 
     >>> from vips_fast.models.tables import model_epsilon
     >>> round(model_epsilon(4.0, 0.5), 2)
