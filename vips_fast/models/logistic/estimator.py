@@ -1,4 +1,7 @@
-"""Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
+"""Fit private Bayesian logistic regression with Polya-Gamma variables.
+
+These are Algorithms 4 and 5 of Park et al. 2020.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,7 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        """The paper's Algorithm 5, and ablations between it and this class.
+        """Make the paper's Algorithm 5, or ablations toward this class.
 
         It takes the parameters of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their
         names.
@@ -176,10 +179,10 @@ class BayesianLogisticRegression(Regression, Classifier):
         return self
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
-        """One more step, made from all rows of X, which hold both labels of the calls before.
+        """Do one more step from all rows of X.
 
-        Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters and
-        errors are as in `fit`.
+        The rows hold both labels of the calls before. Each call (`vips_fast.models.parameters.Call`) is one release;
+        give a ``noise_multiplier``. Other parameters and errors are as in `fit`.
         """
         return self._fit(X, y, trials=trials, partial=True, **call)
 
@@ -268,7 +271,10 @@ class BayesianLogisticRegression(Regression, Classifier):
         return np.asarray(self.classes_[(decision > 0).astype(int)])
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
-        """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
+        """Score public rows, without noise: accuracy, or log probability.
+
+        It is the accuracy of labels. On counts it is the mean log predictive probability of a trial.
+        """
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             return self._accuracy(X, y)
@@ -294,7 +300,9 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @property
     def outcome_(self) -> str | float | None:
-        """The class whose log odds `effects` are about: of two the second as ``classes`` states them, or as they sort.
+        """The class whose log odds `effects` are about.
+
+        Of two it is the second as ``classes`` states them, or as they sort.
 
         ``classes_`` is sorted, as scikit-learn expects, and ``coef_`` is about ``classes_[1]``. The signs of the two
         differ if ``classes`` states the labels in another order. None with more classes: each one has effects.

@@ -26,7 +26,9 @@ _MOST = 5
 
 
 def unknown(model: Any) -> np.ndarray:
-    """Tell the coefficients of which the releases say nothing: a mask, (d,), or (K, d).
+    """Find coefficients that the releases do not inform.
+
+    The result is a mask, (d,), or (K, d).
 
     1/<alpha> is the mean of m_j^2 and its posterior variance over the coefficients: their variance under the prior.
     """
@@ -51,7 +53,7 @@ def _of_unknown(model: Any) -> list[str]:
 
 @np.errstate(all="ignore")
 def findings(model: Any) -> list[str]:
-    """List the problems that releases show, or cannot rule out, each with its remedy."""
+    """List problems that releases show or leave open, with remedies."""
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("matrix"), state.get("law")
     weights = model._fitted().arrays["weights"]

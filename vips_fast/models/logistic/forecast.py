@@ -27,7 +27,9 @@ HOPELESS = 1.0
 
 
 def half_width(n_records: float, noise: float, moment: float) -> float:
-    """Compute the half width of a 90 % interval for one standard deviation of a column.
+    """Compute the half width of a usual coefficient's 90 % interval.
+
+    It is for one standard deviation of a column.
 
     ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
     """

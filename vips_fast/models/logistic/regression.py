@@ -211,7 +211,10 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Compute the posterior mean of x . m for rows X: (n,) or (n, K)."""
+        """Compute the posterior mean of x . m for rows.
+
+        It is (n,) or (n, K).
+        """
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -234,7 +237,10 @@ class Regression(PrivateEstimator):
         return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
 
     def credible_interval(self, level: float = 0.9) -> Array:
-        """Compute central posterior intervals, (d, 2) or (K, d, 2), at a level."""
+        """Compute central posterior intervals, (d, 2) or (K, d, 2).
+
+        ``level`` is their level.
+        """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         if self._spherical:
             variance = np.full(self.n_features_in_, self.covariance_[0])
@@ -245,10 +251,10 @@ class Regression(PrivateEstimator):
         return np.stack([mean - half, mean + half], axis=-1)
 
     def effects(self, level: float = 0.9) -> list[Effect]:
-        """Compute effects in the columns' own units, with intervals at a level in (0, 1).
+        """Compute effects in the columns' own units, with intervals.
 
-        Units and reference values come from the schema, if the fit had it among its ``inputs``; without one a change is
-        +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
+        ``level`` is in (0, 1). Units and reference values come from the schema, if the fit had it among its ``inputs``;
+        without one a change is +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
         """
         return effects(self, level)
 

@@ -18,7 +18,10 @@ _LEAST = 1e-300
 
 
 class Prediction(NamedTuple):
-    """A released posterior N(mean, covariance) with the prior's precision, and the log odds of the base rate."""
+    """A released posterior N(mean, covariance), for predictions.
+
+    The prior's precision and the log odds of the base rate belong to it.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -115,7 +118,10 @@ class OutcomePrediction(GainScore):
 
 
 def _matrix(block: Rows) -> Any:
-    """Make a float64 matrix of a block's rows, dense or CSR, that shares no entries with it."""
+    """Make a float64 matrix of a block's rows, sharing nothing.
+
+    The rows are dense or CSR.
+    """
     if block.indptr is None:
         return block.values.reshape(block.n_rows, block.n_features).astype(np.float64)
     values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)

@@ -1,4 +1,7 @@
-"""Logistic regression of many columns: a first-order statistic of as many numbers as there are columns."""
+"""Fit logistic regression of many columns by first-order statistics.
+
+A statistic has one number for each column.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +35,9 @@ DECAY = 3.0
 
 
 class SphericalModel(Model):
-    """First-order variational inference: q(m) = N(mean, v I) from noised sums of as many entries as m has.
+    """First-order variational inference: q(m) = N(mean, v I).
+
+    The noised sums have one entry for each entry of m.
 
     With the Polya-Gamma variable of a record, E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
     (Eq. 50 of Park et al. 2020), the gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
@@ -89,7 +94,7 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip to add or remove a record, twice that to replace one."""
+        """Return the clip to add or remove, twice that to replace."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -108,7 +113,10 @@ class SphericalModel(Model):
         diagnose(scratch, clipped=clipped)
 
     def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, int]:
-        """Columns and int64 entries of all rows' contributions, and how many rows were weighted down."""
+        """Compute all rows' contributions, and count the shortened ones.
+
+        The results are columns and int64 entries.
+        """
         n, rows = block.n_rows, _starts_of(block, self._d)
         columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
         values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)

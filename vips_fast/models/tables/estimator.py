@@ -35,7 +35,9 @@ _WIDEST, _MOST_ERROR = 0.2, 0.041
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class TopicTables(PrivateEstimator):
-    """Shares of topics by public groups, such as ward and month, in one release.
+    """Shares of topics by public groups, in one release.
+
+    The groups may be ward and month.
 
     Parameters
     ----------
@@ -172,7 +174,10 @@ class TopicTables(PrivateEstimator):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Names of the topics, from the inputs of the fit; numbers from 1 if it had none."""
+        """Names of the topics; numbers from 1 if there are none.
+
+        They come from the inputs of the fit.
+        """
         public = self._fitted().public
         return column_names(public) or tuple(str(k + 1) for k in range(public.n_features))
 
@@ -214,7 +219,9 @@ class TopicTables(PrivateEstimator):
         return Table(columns, groups, weights, shares, low, high, np.asarray(high - low <= widest))
 
     def rows(self) -> list[list[Any]]:
-        """List the cells of the table of all columns, then of each, below a head.
+        """List the cells of all tables, below a head.
+
+        The table of all columns comes first, then one of each column.
 
         Values of other columns are "", and numbers that cannot be read are None.
         """
@@ -254,7 +261,10 @@ class TopicTables(PrivateEstimator):
         return Contrast(*self._estimate().contrast(place, given, level))
 
     def trend(self, column: str, *, level: float = 0.9) -> Contrast:
-        """Find the change of each share from a group to the next, by least squares over the order of ``by``."""
+        """Find each share's change from one group to the next.
+
+        It is by least squares over the order of ``by``.
+        """
         _, n_groups = self._place(column)
         if n_groups < 2:
             raise ValueError(f"column={column!r}: expected one of at least two values")
@@ -289,7 +299,9 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
 
 
 def _mean_weight(spreads: Sequence[float]) -> float:
-    """Expect the total weight of a person's documents, by the mean number of groups of each column that it is in.
+    """Expect the total weight of a person's documents.
+
+    It depends on the mean number of groups of each column that the person is in.
 
     Most persons are in few groups and some are in many: the number in the widest column is taken as geometric, with a
     document in each, and the others at their means.

@@ -1,4 +1,7 @@
-"""Estimate tables from released sums: consistent shares, intervals, and the cells that can be read."""
+"""Estimate tables from released sums: shares, intervals, readable cells.
+
+The shares are consistent.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,9 @@ class Table:
     readable: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
     def csv(self, names: Sequence[str] | None = None) -> str:
-        """Write a line for each group and topic; numbers that cannot be read are left out.
+        """Write a line for each group and topic.
 
-        ``names`` are the names of the topics; None numbers them from 1.
+        Numbers that cannot be read are left out. ``names`` are the names of the topics; None numbers them from 1.
         """
         names = [str(k + 1) for k in range(self.shares.shape[1])] if names is None else list(names)
         if len(names) != self.shares.shape[1]:
@@ -68,7 +71,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of the shares of groups, (K,) of each topic, with ends of its intervals."""
+    """A weighted sum of groups' shares, with intervals.
+
+    It is (K,), for each topic, with the ends of its intervals.
+    """
 
     estimate: Vector
     low: Vector
@@ -105,10 +111,10 @@ class Estimate:
         return np.asarray(self._sd**2 * (matrix @ self.inverse @ matrix.T))
 
     def _consistent(self) -> np.ndarray:
-        """Find the nearest cells >= 0 with these totals, by the covariance (Beck & Teboulle 2009).
+        """Find the nearest cells >= 0 with these totals.
 
-        Bounds at 0 draw large cells down. Sums over cells have less noise, so cells are scaled to the sums of each
-        column (Deming & Stephan 1940).
+        They are nearest by the covariance (Beck & Teboulle 2009). Bounds at 0 draw large cells down. Sums over cells
+        have less noise, so cells are scaled to the sums of each column (Deming & Stephan 1940).
         """
         totals = np.maximum(self.cells.sum(axis=1), 0.0)
         now = last = _on_simplex(self.cells, totals)
@@ -127,10 +133,11 @@ class Estimate:
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to.
+        """Compute weights, shares and intervals of groups.
 
-        An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a cell c_k of noise variance v
-        and its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
+        The rows of a matrix add cells up to the groups. An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2
+        s + K s^2), for a cell c_k of noise variance v and its total N (Fieller 1954). It has the level exactly, for any
+        N; where the noise hides N it is [0, 1].
         """
         found, sums = matrix @ self._shares, matrix @ self.cells
         n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
@@ -148,7 +155,10 @@ class Estimate:
         return weights, shares, low, high
 
     def contrast(self, column: int, factors: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weighted sum of the groups' shares; its noise to first order in that of the sums."""
+        """Compute a weighted sum of the groups' shares.
+
+        Its noise is to first order in the noise of the sums.
+        """
         sums, covariance = self.merged([column]) @ self.cells, self.variances([column])
         totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
         shares = sums / totals[:, None]
@@ -162,9 +172,10 @@ class Estimate:
         return estimate, estimate - half, estimate + half
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
-        """Median error of shares of 1 / K in groups of some columns, by the totals of all cells.
+        """Compute the median error of shares of 1 / K.
 
-        The errors of a group are normal; those of all groups are their mixture, whose median is found by bisection.
+        It is for groups of some columns, by the totals of all cells. The errors of a group are normal; those of all
+        groups are their mixture, whose median is found by bisection.
         """
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
@@ -178,7 +189,10 @@ class Estimate:
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Project rows on nonnegative ones with these totals (Held, Wolfe & Crowder 1974)."""
+    """Project rows on nonnegative ones with these totals.
+
+    The method is by Held, Wolfe & Crowder 1974.
+    """
     ordered = -np.sort(-rows, axis=1)
     over = np.cumsum(ordered, axis=1) - totals[:, None]
     counts = np.arange(1, rows.shape[1] + 1)
