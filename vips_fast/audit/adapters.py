@@ -58,7 +58,7 @@ class LdaAdapter(Adapter):
 
     @property
     def _loudest(self) -> int:
-        """Number of words with which a document reaches the clip.
+        """Number of words that bring a document to the clip.
 
         Each of the words has a bound of its own.
         """

@@ -4,8 +4,8 @@ The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks 
 Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows the
 document x, draws corpora of the same kind, and fits *shadow models* to them, each with a fair coin of its own for every
 document. The statistic of a document and a model is the log-likelihood of the document under the model's topics, its
-proportions fitted to it ("folded in"). Over the shadow models it has one normal law where x was in and another where it
-was out, and the log ratio of the two densities at the target's statistic is the score.
+proportions fitted to it ("folded in"). Over the shadow models it has one normal law if x was in and another if x was
+out, and the log ratio of the two densities at the target's statistic is the score.
 
 Here every shadow model is the target once, with the laws of all others (leave one out), so that S models and D
 documents give S D attacks.

@@ -79,7 +79,7 @@ def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: fl
     n_right : int
         v, how many guesses were right.
     error : float
-        Probability in (0, 1) with which the bound may fail.
+        Probability in (0, 1) that the bound may fail.
 
     Returns mu >= 0, rounded down. Module docstring: the proof. Raises ValueError if the numbers do not fit together.
     """

@@ -14,7 +14,7 @@ from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
 
-#: Released states in which pairs are compared: the sharp one, then one more release each.
+#: Released states for comparing pairs: the sharp one, then one more release each.
 _STATES = 5
 _BASE = 5
 

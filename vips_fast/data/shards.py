@@ -294,7 +294,7 @@ class ShardedCorpus:
         Raises
         ------
         IndexError
-            If a number is not that of a row.
+            If a number is no row's.
         ValueError
             If a shard that was not verified is damaged in a way that shows.
         """

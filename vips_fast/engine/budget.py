@@ -389,7 +389,7 @@ class Budget:
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
     ) -> Reservation:
-        """Reserve ``count`` releases of an event, or as many as fit.
+        """Reserve ``count`` releases of an event, or the most that fit.
 
         With ``least``, the result is the largest number from ``least`` to ``count`` that fits.
 

@@ -15,7 +15,7 @@ import numpy as np
 NATS = 20.0
 #: A unit with more predictions is brought to this number.
 MOST = 60.0
-#: Standard deviations of the noise by which another candidate than the usual one has to be better.
+#: Another candidate has to be better than the usual one by this many standard deviations of the noise.
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449

@@ -92,7 +92,7 @@ class PartialSum:
     moved: int = 0
 
     def __sizeof__(self) -> int:
-        """Tell Dask the size, which decides on which worker sums are added."""
+        """Tell Dask the size, which decides the worker that adds sums."""
         return self.packed.nbytes
 
     @classmethod

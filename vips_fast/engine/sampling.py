@@ -44,7 +44,7 @@ class Sampler(Protocol):
     n_records : int
         Public number of records.
     expected_batch_size : float
-        Public; what sums are divided by, never the size that was drawn.
+        Public; sums are divided by it, never by the drawn size.
     """
 
     name: str

@@ -150,8 +150,8 @@ def randomized_response(
 
     `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
     `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
-    words rounds the probability down, toward privacy. The reports are int64 of the same shape, the event that of one
-    individual's response.
+    words rounds the probability down, toward privacy. The reports are int64 of the same shape, and the event belongs to
+    one individual's response.
     """
     event = RandomizedResponseEvent(truth_probability, n_categories)
     k = event.n_categories

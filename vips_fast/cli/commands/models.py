@@ -149,7 +149,7 @@ def finish(args: Namespace) -> int:
 
 
 def clean(args: Namespace) -> int:
-    """Remove what is left, and say what it was."""
+    """Remove the rest, and name it."""
     path = Path(os.path.abspath(args.folder))
     run = path if is_run(path) else run_folder(path)
     parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]

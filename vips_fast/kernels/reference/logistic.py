@@ -121,7 +121,7 @@ def logistic_units(
     """Scale rows down to a unit's joint bound, from matrices.
 
     The matrices are d x d. Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic``
-    and ``norms`` are those of the rows as `clip_weights` gives them.
+    and ``norms`` of the rows are as `clip_weights` gives them.
     """
     linear, quadratic = linear.copy(), quadratic.copy()
     target, limit = clip_norm - 2 * spacing, math.floor(clip_norm / spacing)

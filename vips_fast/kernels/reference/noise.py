@@ -1,7 +1,7 @@
 """Noise in plain numpy: the same bits, float64 arithmetic.
 
-`rounded_gaussian` here rounds a float64 value, so it can differ by one from the
-kernel where that value is within about 1e-15 scales of a half-integer.
+`rounded_gaussian` here rounds a float64 value, so it can differ by one from the kernel if the value is within about
+1e-15 scales of a half-integer.
 """
 
 import math

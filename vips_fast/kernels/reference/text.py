@@ -21,7 +21,7 @@ def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[byte
 
 
 def integers(text: bytes, colons: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Unsigned numbers between blanks and, where they may stand, colons.
+    """Unsigned numbers between blanks and permitted colons.
 
     Returns values and the line feeds before each, int64; whether only a colon is between it and the number before, or
     the begin; and how many numbers, line feeds and colons there are before the place where a byte, or a number's 19th

@@ -259,7 +259,8 @@ def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
 
     It has rho_t = (1 + t)^-decay.
 
-    With so many topics that the run starts with fewer, the steps after it go on at rho_1, from shares of their average.
+    If there are enough topics that the run starts with fewer, the steps after it continue at rho_1, from shares of
+    their average.
     """
     variance, first = 0.0, start_steps(n_steps, n_topics)
     for t in range(n_steps):

@@ -81,7 +81,7 @@ class EntryScales:
 class ScaledAverage:
     """A running average whose entries have different noise.
 
-    It is what `vips_fast.engine.averaging.RunningAverage` is, for (V, K) releases. ``values`` are in the units of the
+    It is like `vips_fast.engine.averaging.RunningAverage`, for (V, K) releases. ``values`` are in the units of the
     statistics; ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the standard deviation of the noise in
     them, and ``initial_weight`` the weight of the rest of the start.
     """
