@@ -1,8 +1,9 @@
 """Measure how plainly the project writes.
 
-`make lint` holds each folder to its stored numbers, which may only fall, and to the limits of all places.
+`make lint` holds each folder to its stored numbers, which may only fall. No folder but tests, whose names of tests are
+sentences too, may have more than three constructions per 1,000 words.
 
-    python .ci/prose.py                  compare all places with prose.toml; exit code 1 where one differs
+    python .ci/prose.py                  compare all places with prose.toml; exit code 1 if one differs
     python .ci/prose.py --lower          store the numbers that fell
     python .ci/prose.py --show PLACE     list every finding in a folder or file, as file:line
 
@@ -31,7 +32,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STORED = Path(__file__).with_name("prose.toml")
 #: Limits of a place without stored numbers.
-GOAL = {"constructions": 4.0, "long_sentences": 15.0, "first_lines": 15.0}
+GOAL = {"constructions": 3.0, "long_sentences": 15.0, "first_lines": 15.0}
+#: Places with more constructions than the goal; a stored number cannot permit that to others.
+BEYOND = ("tests",)
 #: How far a number may lie below the stored one.
 SLACK = {"constructions": 0.5, "long_sentences": 2.0, "first_lines": 3.0}
 #: How far it may lie above: prose that was taken out moves a rate, too.
@@ -218,8 +221,10 @@ def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, fl
     for place, numbers in now.items():
         for name, number in numbers.items():
             limit, known = stored.get(place, GOAL)[name], place in stored
+            if name == "constructions" and place not in BEYOND:
+                limit = min(limit, GOAL[name])
             if number > limit + TOLERANCE[name]:
-                allowed = "stored" if known else "allowed in a new place"
+                allowed = "allowed" if known else "allowed in a new place"
                 out.append(f"{place}: {name} {number}, {allowed} {limit}; see: python .ci/prose.py --show {place}")
             elif known and number < limit - SLACK[name]:
                 out.append(f"{place}: {name} fell from {limit} to {number}; store that: python .ci/prose.py --lower")
