@@ -46,7 +46,8 @@ CONSTRUCTIONS = {
     "preposition before which or whom": r"\b(?:at|by|for|from|in|of|on|through|to|with) wh(?:ich|om)\b",
     "that of, those of": r"\bth(?:at|ose) of\b",
     "who without a person": (
-        r"\bwhoever\b|\bwhose each\b|\b[Ww]ho (?:begins|decides|has|owns|reads|signs|wants|writes)\b"
+        r"\bwhoever\b|\bwhose each\b|(?<!person )(?<!people )(?<!somebody )(?<!someone )"
+        r"\b[Ww]ho (?:begins|decides|has|owns|reads|signs|wants|writes)\b"
     ),
     "is none": r"\b(?:are|is|was|were) none\b",
     "where for if": r"\bwhere (?:it|no|nobody|nothing|that|there|they|this)\b",

@@ -25,7 +25,7 @@ SENTENCES = [
     ("It names what is missing.", "Choose what to do."),
     ("The file from which it was read.", "The file, which it was read from."),
     ("It equals that of the last run.", "It equals the last one."),
-    ("Ask whoever holds the key.", "A person who holds the key can sign."),
+    ("Who has several rows counts less.", "A person who has several rows counts less."),
     ("A torn end is none.", "There is no torn end."),
     ("It stops where nothing is left.", "It stops where the data end."),
     ("It draws so many rows.", "Five rows are drawn."),

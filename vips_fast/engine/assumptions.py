@@ -50,9 +50,9 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
     if result.privacy.relation == Relation.REPLACE_ONE:
         return True, f"Neighbours differ by a replacement, so that all have the same number, {runs[-1].n_records}."
     if not counted:
-        return True, "Stated for every run; nothing follows the number of rows that were there."
+        return True, "Stated for every run; nothing follows the actual number of rows."
     numbers = " and ".join(map(str, counted))
-    return False, f"The {numbers} that were there were counted, and their number is in the plan: it must be no secret."
+    return False, f"The fit counted {numbers}, and the plan states that number: it must be no secret."
 
 
 def _columns(result: FitResult) -> tuple[bool, str]:
@@ -67,7 +67,7 @@ def _labels(result: FitResult) -> tuple[bool, str]:
         return True, "The model has none."
     if result.settings.get("classes") is not None:
         return True, "Stated as a parameter; a record with another label contributes nothing or is refused."
-    return False, f"The {len(result.public.classes)} labels that were there were taken as public."
+    return False, f"The {len(result.public.classes)} labels of the records were taken as public."
 
 
 def _parameters(result: FitResult) -> tuple[bool, str]:
@@ -75,27 +75,30 @@ def _parameters(result: FitResult) -> tuple[bool, str]:
         return False, f"Public knowledge used: {prior}. Somebody has to vouch that it was made from public text only."
     if isinstance(result.settings.get("word_neighbors"), np.ndarray):
         return False, "`word_neighbors` is an array: somebody has to vouch that it was made from public text only."
-    return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
+    return False, "They stand in the settings. No file can show that none was tuned on the private records."
 
 
 def _unit(result: FitResult) -> tuple[bool, str]:
     unit = result.privacy.unit
     if unit != "record":
-        return True, f"Protected is a {unit} with all records, by the groups that the fit was given."
-    return False, "Protected is one record; who has several has the weaker guarantee that is stated for so many."
+        return True, f"A {unit} with all records is protected, by the groups that the fit was given."
+    return (
+        False,
+        "One record is protected. A person with several has the weaker guarantee that is stated for that number.",
+    )
 
 
 def _parts(result: FitResult) -> tuple[bool, str]:
     parts = result.ledger.parts
     if not parts:
         return True, "All releases are from all records."
-    return False, f"{len(parts)} parts were named; that no {result.privacy.unit} lies in two of them was not checked."
+    return False, f"{len(parts)} parts were named. Nothing checked that no {result.privacy.unit} lies in two of them."
 
 
 def _refusals(result: FitResult) -> tuple[bool, str]:
     if result.settings.get("invalid") == "drop":
-        return True, "Records with invalid values contributed nothing, and nobody was told (invalid='drop')."
-    return False, "invalid='raise': that the fit was not refused tells that no record was invalid."
+        return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
+    return False, "invalid='raise': a fit that was not refused shows that no record was invalid."
 
 
 def _calls(result: FitResult) -> tuple[bool, str]:
@@ -121,7 +124,7 @@ def _time(result: FitResult) -> tuple[bool, str]:
 
 
 def _operator(result: FitResult) -> tuple[bool, str]:
-    return False, "The machine and who runs it have to be trusted with the records."
+    return False, "Trust the machine, and the person who runs the fit, with the records."
 
 
 _Check = Callable[[FitResult], tuple[bool, str]]
@@ -153,7 +156,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         ),
         _columns,
     ),
-    (Assumption("labels", "The labels are public", "Which labels there are is no secret; whose they are is."), _labels),
+    (Assumption("labels", "The labels are public", "The set of labels is no secret; each record's label is."), _labels),
     (
         Assumption(
             "parameters",
@@ -167,8 +170,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "unit",
             "One record is one row",
-            "Unless groups say whose rows are whose; without them, someone with several rows has the guarantee for "
-            "groups of that size.",
+            "Groups can tell which rows belong to one person. Without them, someone with several rows has the "
+            "guarantee for groups of that size.",
         ),
         _unit,
     ),
@@ -176,7 +179,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "parts",
             "Parts do not overlap",
-            "Where calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
+            "If calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
             "its part.",
         ),
         _parts,
@@ -203,8 +206,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "all_runs",
             "All other releases are counted",
-            "Whatever else was released from the same records adds to this: other models, other settings that were "
-            "tried, numbers in a report.",
+            "Every other release from the same records adds to this: other models, other settings that were tried, "
+            "numbers in a report.",
         ),
         _all_runs,
     ),

@@ -270,7 +270,7 @@ class Privacy:
         several = [self.for_group(size) for size in (2, 5, 10)]
         if math.isinf(several[-1]):
             return ""
-        return " Who owns 2, 5 or 10 of the records: epsilon {}, {} or {}.".format(*map(rounded_up, several))
+        return " For someone who owns 2, 5 or 10 records, epsilon is {}, {} or {}.".format(*map(rounded_up, several))
 
     def _runs(self) -> str:
         """Say how all runs drew minibatches, and their noise."""
@@ -295,13 +295,13 @@ class Privacy:
             relation += " in each run" + " by another of the same part" * (self.relation == Relation.REPLACE_ONE)
             assumed = (
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
-                "program. Epsilon is that of the worst part."
+                "program. The worst part decides epsilon."
             )
         if self.calls:
             why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
             assumed += f" Calls may depend on earlier releases: epsilon is {why}, and holds whenever they end."
         if any(getattr(leaf, "reused", False) for leaf in (self.event.leaves() if self.event else ())):
-            how += ", drawn once with the data: what else is released of them is to be accounted for together with this"
+            how += ", drawn once with the data: account for their other releases together with this one"
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:
