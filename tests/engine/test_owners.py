@@ -42,7 +42,7 @@ def test_owners_of_several_records():
     said = "For someone who owns 2, 5 or 10 records, epsilon is 2.215, 6.614 or 16.11. The number"
     assert said in privacy.statement()
     # Never below the figures that they round.
-    shown = privacy.statement().split("epsilon ")[1].split(". ")[0].replace(" or", ",").split(", ")
+    shown = privacy.statement().split("epsilon is ")[1].split(". ")[0].replace(" or", ",").split(", ")
     assert all(float(text) >= privacy.for_group(k) for text, k in zip(shown, (2, 5, 10)))
 
 
