@@ -72,6 +72,7 @@ def write(folder: Path) -> None:
     """Write the pages into ``folder``; remove pages that are no longer written."""
     (folder / CLASSES).mkdir(parents=True, exist_ok=True)
     pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
+    pages["summary.txt"] = summary()
     for path in folder.rglob("*.md"):
         if path.relative_to(folder).as_posix() not in pages:
             path.unlink()
@@ -124,6 +125,15 @@ def packages() -> dict[str, str]:
             lines += ["```{toctree}", ":hidden:", "", *(f"{CLASSES}/{path}" for path in classes), "```", ""]
         pages[package] = "\n".join(lines)
     return pages
+
+
+def summary() -> str:
+    """Write a table of the packages: a link, and the first line of each docstring."""
+    rows = ["| page | content |", "| --- | --- |", f"| [Commands](generated/commands.md) | {_cell(PROGRAM.summary)} |"]
+    for package in public():
+        first = inspect.cleandoc(importlib.import_module(package).__doc__ or "").partition("\n\n")[0]
+        rows.append(f"| [{package}](generated/{package}.md) | {_bars(' '.join(first.split()))} |")
+    return "\n".join([*rows, ""])
 
 
 def _directive(path: str, thing: object) -> list[str]:
