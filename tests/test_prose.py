@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vips_fast.cli.tables import PROGRAM
+
 ROOT = Path(__file__).resolve().parent.parent
 _SPEC = importlib.util.spec_from_file_location("prose", ROOT / ".ci" / "prose.py")
 prose = importlib.util.module_from_spec(_SPEC)
@@ -146,3 +148,10 @@ def test_first_pages_have_short_sentences(page):
     counts = prose.Measure()
     prose.measure(ROOT / page, counts)
     assert counts.sentences > 2 and not counts.found["long_sentences"]
+
+
+@pytest.mark.parametrize("command", PROGRAM.all(), ids=lambda command: command.prog)
+def test_help_is_short_and_plain(command):
+    for text in [command.summary, *(option.help for option in command.options)]:
+        assert all(len(one.split()) <= prose.SENTENCE for one in prose.sentences(text)), text
+        assert not prose._ONE.search(text), text

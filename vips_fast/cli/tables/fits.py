@@ -124,7 +124,7 @@ _TABLES = (
     ),
     source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
     Option(
-        "--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
+        "--table-epsilon", "the tables' epsilon by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
     ),
 )
 
@@ -242,8 +242,8 @@ SBN = _fit(
 _MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
 _RADIUS = (
-    "bound for the scale of rows, public: gaussian, default 1; bernoulli, from the center, default none; "
-    "of N questions with a column a choice, the root of N"
+    "public bound for the scale of rows. gaussian: default 1. bernoulli: from the center, default none; "
+    "for N questions with a column a choice, take the root of N"
 )
 
 MIXTURE = _fit(
@@ -305,7 +305,7 @@ TABULATE = _fit(
     *model("fit lda or fit clusters, whose releases the statement includes"),
     source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
     Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
-    Option("--text", "columns of the text, joined by a line break; default: those of the fit", metavar="C", nargs="+"),
+    Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
     model=(
         Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
