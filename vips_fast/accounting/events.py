@@ -139,10 +139,10 @@ class GaussianEvent(_NoiseEvent):
 class LaplaceEvent(_NoiseEvent):
     """Laplace mechanism on the whole data; one release is (1 / noise_multiplier)-DP.
 
-    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`, else it is as
+    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`. Otherwise it is as in
     `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and its
-    Renyi divergences are never below those of a shift spread over several coordinates (they are convex in the shift and
-    0 at 0); that the same holds for the whole profile is checked numerically.
+    Renyi divergences are never below their values for a shift spread over several coordinates, as they are convex in
+    the shift and 0 at 0. A numerical check shows the same for the whole profile.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -152,9 +152,9 @@ class LaplaceEvent(_NoiseEvent):
 class RandomizedResponseEvent(PrivacyEvent):
     """K-ary randomized response by each individual.
 
-    Of K = `n_categories` >= 2 the true one is reported with `truth_probability` p in [1 / K, 1), each other with
-    (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
-    replaced. epsilon = ln(p (K - 1) / (1 - p)).
+    Of K = `n_categories` >= 2 categories the true one is reported with `truth_probability` p in [1 / K, 1). Each other
+    one is reported with probability (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``:
+    one individual's category is replaced. epsilon = ln(p (K - 1) / (1 - p)).
     """
 
     kind: ClassVar[str] = "randomized_response"

@@ -216,7 +216,7 @@ def refuse(args: Namespace, *options: str) -> None:
 def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
     """Load the fitted model in a folder.
 
-    It is of the expected class or a variant of it, and its command is ``name``. With the file of a public key, a
+    It has the expected class, or a variant of it, and its command is ``name``. With the file of a public key, a
     signature must hold. Raises FileNotFoundError or ValueError if there is no such model or its files differ from the
     saved ones.
     """

@@ -308,7 +308,7 @@ def discounted_tail(p: FloatArray, rate: float) -> FloatArray:
 
 
 def power(spectrum: ComplexArray, count: int) -> ComplexArray:
-    """spectrum ** count by squaring; coefficients that vanish are dropped early.
+    """Compute spectrum ** count by squaring; drop vanishing coefficients early.
 
     Below exp(-80 / count) the power is under 2e-35 of the total mass, far below the rounding that is charged anyway.
     """

@@ -242,8 +242,8 @@ SBN = _fit(
 _MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
 _RADIUS = (
-    "public bound for the scale of rows. gaussian: default 1. bernoulli: from the center, default none; "
-    "for N questions with a column a choice, take the root of N"
+    "public bound of rows' scales; gaussian: default 1; bernoulli: from the center, default none; "
+    "root of N for N questions with a column a choice"
 )
 
 MIXTURE = _fit(

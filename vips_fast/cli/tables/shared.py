@@ -110,7 +110,7 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
         words += (
             "; public:LANGUAGE, its commonest words; or private (default for raw records), purchased from the budget"
         )
-    columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "those of the fit")
+    columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "the fit's columns")
     where = (
         source("input", formats, "INPUT", words=("docstrings", "-")),
         source("--vocab", words, words=("private", "public:") * learns),

@@ -216,9 +216,7 @@ class ClusterModel(Model):
     def _moved(self) -> tuple[np.ndarray, np.ndarray]:
         """Move centers and their shares as far as vectors show.
 
-        The centers move from their start.
-
-        A center is the posterior mean with a normal prior at the start, of a variance that all centers tell.
+        A center is the posterior mean, with a normal prior at the start. The prior's variance comes from all centers.
         """
         start, shares = self._start
         sums, sd = self._vectors.reshape(self.n_clusters, -1), float(self._variances[1]) ** 0.5

@@ -41,8 +41,8 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     """Sigmoid belief network for each class of labeled binary records, to publish.
 
     c ~ Cat(pi), z_k ~ Bern(sigmoid(b_ck)), y_j ~ Bern(sigmoid(w_cj . z + c_cj)): a `SigmoidBeliefNetwork` for each
-    class c, `sample` draws records and labels from it, to train a classifier without the data. It is one by itself,
-    too: `predict` takes the class whose network and share make a record most probable.
+    class c. `sample` draws records and labels, to train a classifier without the data. The model is a classifier
+    itself: `predict` takes the class whose network and share make a record most probable.
 
     Parameters
     ----------

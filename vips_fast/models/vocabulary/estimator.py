@@ -76,12 +76,12 @@ class PrivateVocabulary(PrivateEstimator):
     stop_words : sequence of str or None
         Public words to leave out.
     max_features : int or None
-        Most tokens: those with the largest noised shares.
+        Most tokens; larger noised shares come first.
     threshold_delta : float or None
         Probability that a token of only one person is released, a part of ``delta``. None is a quarter of it,
         or a purchase's share of the budget's.
     order : {"share", "alphabet"}
-        Of the released tokens: noised share, largest first, or alphabet.
+        Order of the released tokens: by noised share, largest first, or by alphabet.
 
     ``max_share``, ``stop_words``, ``max_features`` and ``order`` work on released tokens, and cost nothing.
 
