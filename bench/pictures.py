@@ -1,4 +1,6 @@
-"""Draw pictures of the pages from stored fits and from the accountant: forecast against outcome, epsilon over steps.
+"""Draw pictures of the pages: forecast against outcome, epsilon over steps.
+
+They come from stored fits and from the accountant.
 
     python -m bench.pictures
 
