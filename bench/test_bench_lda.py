@@ -1,6 +1,6 @@
 """Time W1 and W2, the LDA E-step.
 
-W1 has documents of 500 words and K = 50; it stops at a mean |change of gamma| < 10^-3 or after 100 rounds. The same runs
+W1 has documents of 500 words and K = 50; it stops at a mean |change of gamma| < 10^-3 or after 100 rounds. It also runs
 with other priors, short documents and AVX2. W2 has K = 200 and 50,000 words.
 
 With the Wikipedia counts (VIPS_FAST_DATA) the documents are articles resampled to

@@ -206,8 +206,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "all_runs",
             "All other releases are counted",
-            "Every other release from the same records adds to this: other models, other settings that were tried, "
-            "numbers in a report.",
+            "Whatever else was released from the same records adds to this: other models, other settings that were "
+            "tried, numbers in a report.",
         ),
         _all_runs,
     ),

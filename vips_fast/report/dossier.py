@@ -168,10 +168,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
 
 
 def _curve(ledger: Ledger, delta: float) -> figures.Rows:
-    """Compute epsilon at delta before, between and after the releases.
-
-    The points between are some of the releases.
-    """
+    """Compute epsilon at delta before the releases, after some of them, and after all."""
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(min(n, _MOST_POINTS) + 1)}
     points: list[tuple[int, float]] = []

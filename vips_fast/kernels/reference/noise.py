@@ -68,10 +68,7 @@ def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
 
 
 def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
-    """Compute a key's standard normals from number ``first``, float64.
-
-    They are x_first .. x_(first + n - 1).
-    """
+    """Compute standard normals x_first .. x_(first + n - 1) of a key, float64."""
     start = first // 128 * 128
     count = -(-(first + n) // 128) * 128 - start
     words = chacha20_words(count, key, start).reshape(-1, 2, 8)

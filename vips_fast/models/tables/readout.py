@@ -133,11 +133,10 @@ class Estimate:
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Compute weights, shares and intervals of groups.
+        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to.
 
-        The rows of a matrix add cells up to the groups. An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2
-        s + K s^2), for a cell c_k of noise variance v and its total N (Fieller 1954). It has the level exactly, for any
-        N; where the noise hides N it is [0, 1].
+        An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a cell c_k of noise variance v
+        and its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
         """
         found, sums = matrix @ self._shares, matrix @ self.cells
         n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
@@ -155,10 +154,7 @@ class Estimate:
         return weights, shares, low, high
 
     def contrast(self, column: int, factors: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute a weighted sum of the groups' shares.
-
-        Its noise is to first order in the noise of the sums.
-        """
+        """Weighted sum of the groups' shares; its noise to first order in that of the sums."""
         sums, covariance = self.merged([column]) @ self.cells, self.variances([column])
         totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
         shares = sums / totals[:, None]
