@@ -1,4 +1,4 @@
-"""Bound any test's power for one unit, and the odds after."""
+"""Bound the power of any test for one unit, and the odds after."""
 
 import math
 

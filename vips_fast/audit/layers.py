@@ -61,7 +61,7 @@ def audit(
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
-        the settings, if they have one.
+        the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
         None is all; H only if the adapter has `Adapter.canaries`, as for topic models and logistic
         regression do.

@@ -286,7 +286,7 @@ class RunFolder:
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Return the steps kept, and the events left within ``target``.
+        """Return the steps that the run here has kept, and the events left that ``target`` can pay for.
 
         By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
         """

@@ -105,7 +105,7 @@ class KeptRun(Protocol):
     begun: bool
 
     def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Count steps done, and events left that the target can pay for."""
+        """Steps done, and events that are left and that the target can pay for."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Gain:
     epsilon, delta : float
         The guarantee for this number.
     guesses : float
-        Share of right guesses of the best attacker, if both cases are equally likely beforehand: (1 + δ(0)) / 2. The
+        Share of right guesses of the best attacker, for whom both cases were equally likely: (1 + δ(0)) / 2. The
         privacy profile δ(ε) bounds the distance in total variation by δ(0).
     odds : float
         Bound of the attacker's odds for the truth after the releases, 1 to 1 before. They are at most this, except with

@@ -364,7 +364,7 @@ class LatentDirichletAllocation(TopicQuality):
         return case, case.minibatches(min(size, public.n_records))
 
     def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
-        """Collect the settings and public numbers that decide a plan."""
+        """What decides a plan, for these settings and public numbers."""
         distinct = self._options.distinct_words
         length = self.doc_length or usual_length(max(public.n_features, 1))
         clip = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip

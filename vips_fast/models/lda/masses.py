@@ -54,9 +54,9 @@ def histogram(unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units:
 
 
 class WordHistogram:
-    """The sum of released histograms of words.
+    """The sum of released histograms of words, for contributions with an L2 norm of at most ``clip``.
 
-    Contributions have an L2 norm of at most ``clip``. ``frequencies``, (V,), are public; even ones if nothing is known.
+    ``frequencies``, (V,), are public; even ones if nothing is known.
     """
 
     def __init__(self, frequencies: np.ndarray, clip: float):

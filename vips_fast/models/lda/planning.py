@@ -69,8 +69,8 @@ WORD_SCALE = 0.25
 _CLEAR = 2.4
 #: Share of the steps that release histograms, and fewest steps of a run that has some; nats that they cost topics.
 _COUNTED, _LEAST_STEPS, _WORTH = 0.15, 10, 0.02
-#: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words needed
-#: for that number: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
+#: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words from
+#: which on there are so many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3

@@ -116,7 +116,7 @@ class KnownMasses:
     """Noised masses of words that a histogram tells before there are topics.
 
     ``x`` and ``sd`` are the masses and their noise, (V,); ``bands`` are words that were as frequent in public text.
-    ``masses`` are the expectations of x; None takes the posterior means by the histogram only.
+    ``masses`` are what is expected of x, None for the posterior means by the histogram only.
     """
 
     def __init__(

@@ -148,7 +148,7 @@ def _variance(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> fl
 
 
 def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
-    """Find the largest effects whose intervals leave out 0."""
+    """The largest effects whose intervals leave out 0."""
     clear = [one for one in found if one.change and one.log_ratio.clear]
     return sorted(clear, key=lambda one: -abs(one.whole.mean))[:most]
 

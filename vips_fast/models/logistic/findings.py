@@ -26,9 +26,7 @@ _MOST = 5
 
 
 def unknown(model: Any) -> np.ndarray:
-    """Find coefficients that the releases do not inform.
-
-    The result is a mask, (d,), or (K, d).
+    """Tell the coefficients of which the releases say nothing: a mask, (d,), or (K, d).
 
     1/<alpha> is the mean of m_j^2 and its posterior variance over the coefficients: their variance under the prior.
     """
