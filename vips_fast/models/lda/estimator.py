@@ -249,7 +249,7 @@ class LatentDirichletAllocation(TopicQuality):
         return self.public_prior.of_width(n_words)
 
     def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
-        """Choose the steps of a run with public knowledge."""
+        """Choose a run's steps with public knowledge, from public numbers."""
         given = self._options.doc_topic_prior
         alphas = ALPHAS if given is None else (float(given),)
         if schedule is None or schedule.noise_multiplier == 0:

@@ -188,17 +188,17 @@ class Plan:
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
-    """Choose a share of n documents, n/4: at least 100,000."""
+    """Choose n/4 of n documents: at least 100,000, at most all."""
     return min(n_records, max(_LEAST_BATCH, math.ceil(share * n_records)))
 
 
 def plain_batch_size(n_records: int) -> int:
-    """Choose a minibatch without privacy: 256, or n/256 if more."""
+    """Choose a minibatch without privacy: 256 or n/256, at most all."""
     return min(n_records, max(_PLAIN_BATCH, n_records // _PLAIN_BATCH))
 
 
 def plain_steps(sampler: Sampler, n_records: int) -> int:
-    """Choose steps without privacy: two epochs, or 40 steps if more."""
+    """Choose steps without privacy: two epochs, more if below 40 steps."""
     return whole_epochs(sampler, max(DEFAULT_STEPS * 2, round(2 * n_records / sampler.expected_batch_size)))
 
 
