@@ -13,7 +13,7 @@ from .vocabulary import PathLike
 
 
 def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
-    """Read words' vectors from word2vec's, fastText's or GloVe's files.
+    """Read vectors of ``words`` from word2vec's, fastText's or GloVe's files.
 
     The file is plain or gzip. Each line holds a word and its d numbers, with spaces between. A first line of two whole
     numbers, the number of words and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as
