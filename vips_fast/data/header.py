@@ -1,7 +1,7 @@
 """Find the columns of a table by its header, the first line.
 
 Names of columns are public: they are the same for every record that the table could hold. So messages list them. The
-first line of a file without a header is a record, and such a line is not shown if it does not look like names.
+first line of a file without a header is a record. Such a line is not shown if it does not look like names.
 """
 
 import re

@@ -91,8 +91,8 @@ class Column:
     ----------
     name : str
     kind : {"number", "category", "binary", "ignore"}
-        A number is scaled by its bounds, a category has a column of 0 and 1 for each value, a binary one for the second
-        of its two values.
+        A number is scaled by its bounds. A category has a column of 0 and 1 for each value, and a binary one for the
+        second of its two values.
     low, high : float or None
         Public bounds of a number.
     values : tuple of str

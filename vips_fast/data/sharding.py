@@ -93,8 +93,8 @@ def write_shards(
     files : mapping from name to text, or None
         Public files to lie beside the rows, such as ``schema.toml``.
 
-    Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
-    range, there are no rows, batches do not fit each other, or values are invalid.
+    Raises FileExistsError if there is something at ``path``. Raises ValueError or TypeError if an argument is out of
+    its range, there are no rows, batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, KINDS)
     check_number("shard_mb", shard_mb, 1e-4, 4096)

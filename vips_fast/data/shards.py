@@ -1,9 +1,9 @@
 """Map corpora on disk into memory, and read rows on request.
 
-A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files: of counts and other
-sparse rows ``values``, ``indices`` and ``indptr``, of dense rows only ``values``; and, one entry a row, ``labels``,
-``persons`` and ``usable`` if there are any. numpy maps such files with no further package. (Arrow would need one,
-and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
+A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files. Counts and other
+sparse rows have ``values``, ``indices`` and ``indptr``, and dense rows only ``values``. If there are any, ``labels``,
+``persons`` and ``usable`` follow, one entry a row. numpy maps such files with no further package. (Arrow would need
+one, and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """

@@ -62,8 +62,8 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
     size : int
         How many words of a frequency list are taken.
 
-    Raises TypeError for words that are no strings, ValueError for a language that has no list and as
-    `load_vocabulary`, OSError if a file does not open, and ImportError if the package is missing.
+    Raises TypeError for words that are no strings, and ValueError for a language that has no list and as
+    `load_vocabulary`. Raises OSError if a file does not open, and ImportError if the package is missing.
     """
     if isinstance(vocabulary, str) and vocabulary.startswith(_PUBLIC):
         check_number("vocabulary size", size, 1, 10**6, integer=True)

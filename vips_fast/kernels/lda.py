@@ -226,7 +226,7 @@ def lda_estep(
     extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead nearer to the fixed point. With
     alpha below 1/4 a topic that has less than a word of the document and halves leaves it; its gamma is alpha. The
     contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to
-    multiples of ``spacing`` and added as integers, so the sums have the same bits for any number of threads and any
+    multiples of ``spacing`` and added as integers. So the sums have the same bits for any number of threads and any
     order of documents. A document's result depends only on that document and the topics.
 
     Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.

@@ -1,9 +1,9 @@
 """Checked Python entries of the noise kernels.
 
-A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key that the operating
-system gives for each call and that is wiped when the call ends. Nothing stays between calls, so nothing can be
-repeated by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so
-protects nobody.
+A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key. The operating system
+gives the key for each call, and it is wiped when the call ends. Nothing stays between calls, so nothing can be repeated
+by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so protects
+nobody.
 """
 
 from __future__ import annotations

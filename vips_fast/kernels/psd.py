@@ -91,7 +91,7 @@ def _fortran(A: np.ndarray) -> np.ndarray:
 def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
     """Project without checks; None for floor I without eigenvalues above it.
 
-    Rows' entries on and right of the diagonal are read, and in the result only they are set unless the rest of A is its
+    Rows' entries on and right of the diagonal are read. In the result only they are set, unless the rest of A is its
     mirror image.
     """
     d = len(A)

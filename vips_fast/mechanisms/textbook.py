@@ -1,8 +1,8 @@
 """Textbook mechanisms: each returns a release together with its event.
 
 Float noise of the usual samplers leaks (Mironov 2012), so no float is noised here. Values are truncated to a
-power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample:
-rounding an integer plus a continuous sample is post-processing of the continuous mechanism, so the event's bounds hold
+power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample.
+Rounding an integer plus a continuous sample is post-processing of the continuous mechanism. So the event's bounds hold
 word for word. Random bits come from the operating system; there is no seed.
 
 ``value`` is finite, of any shape, ``sensitivity`` > 0 its L1 (Laplace) or L2 (Gaussian) sensitivity under
@@ -114,8 +114,8 @@ def gaussian_mechanism(
     def mechanism(moved: float) -> GaussianMechanism:
         return GaussianMechanism(event.noise_multiplier, moved, moved)
 
-    # The spacing depends on the sensitivity and the other way round: take the
-    # spacing of twice the sensitivity, which is not smaller, to charge for it.
+    # The spacing depends on the sensitivity and the other way round. So take the spacing of twice the sensitivity,
+    # which is not smaller, to charge for it.
     coarse = mechanism(2.0 * sensitivity).spacing
     moved = sensitivity + math.sqrt(value.size) * coarse * (1.0 + 1e-15)
     if moved > 2.0 * sensitivity:
