@@ -52,7 +52,7 @@ class ShadowModels:
     """Statistics of documents under shadow models.
 
     ``statistics``, float32 (S, D), are log-likelihoods in nats; ``members``, bool (S, D), say which documents each
-    model was fitted to; ``seconds`` is the processor time of the fits and of the folding in.
+    model was fitted to. ``seconds`` is the processor time of the fits and of the folding in.
     """
 
     statistics: np.ndarray
@@ -247,8 +247,8 @@ def measure(
     """Compute the attack's rates, with one threshold for all.
 
     All models and documents share it. The threshold of a rate a is the lowest with at most a share a of false positives
-    among these scores, so it is known to within the interval of that rate. A claim has to pass its upper end. Attacks
-    on one model share its noise and its topics, so the intervals are Clopper and Pearson's for an effective number of
+    among these scores, and so known to within the interval of that rate. A claim has to pass its upper end. Attacks on
+    one model share its noise and its topics, so the intervals are Clopper and Pearson's for an effective number of
     trials: divided by how much more the rate varies from model to model than it would if trials were independent (Korn
     & Graubard 1998), and never multiplied. Raises ValueError if no score is a number.
     """

@@ -9,8 +9,8 @@ nothing on them is a release.
 *Why the bits equal the bits of one process.* The decision about a unit, and its random words, are functions of the
 step's key and of the unit's own number (`vips_fast.engine.sampling.minibatch`). Its contribution is a function of the
 unit, its words and released numbers, and sums of integers have no order. So a part that another worker computes again
-is the same part. Each part counts once: a sum knows its parts (`vips_fast.engine.partial`), sums with a part in common
-are never added, and the whole has to contain all parts.
+is the same part. Each part counts once. A sum knows its parts (`vips_fast.engine.partial`), and sums with a part in
+common are never added. The whole has to contain all parts.
 
 Contributions are the same integers only if the same code runs on the same kind of processor. This matters for privacy
 too, since the distribution of work may depend on records. So this process asks each worker, also a later one, for its

@@ -95,8 +95,8 @@ class Parameters:
         persons. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once
         in each epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was
         written in are its minibatches, in every epoch. None is "without_replacement" where ``relation`` is
-        "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory;
-        the statement says which it was.
+        "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory.
+        The statement says which it was.
     relation : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
@@ -115,13 +115,13 @@ class Parameters:
     private : bool
         False fits without clipping and noise.
     invalid : {"raise", "drop"}
-        What happens to a record with values that its model cannot take, or without a label among ``groups``: the fit is
-        refused before anything is spent, or the record contributes nothing, without a word. A refusal says something
+        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
+        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
         about that record; unattended jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
-        run. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit. With "rows", which needs a number, they are
+        chosen once for a run. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
@@ -216,14 +216,14 @@ class Rows(TypedDict, total=False):
     ----------
     groups : array-like of shape (n_rows,), or None
         Whose each row is: labels of persons (`vips_fast.data.groups.canonical_label`), private like the rows. The
-        guarantee is then about adding or removing a person with all rows: persons are sampled, and the sum of a
-        person's rows is clipped once, jointly, so that a person with many rows has no more influence than the clip
-        allows. ``n_records`` is the public number of persons. None: each row is a record of its own.
+        guarantee is then about adding or removing a person with all rows. Persons are sampled, and the sum of a
+        person's rows is clipped once, jointly. So a person with many rows has no more influence than the clip allows.
+        ``n_records`` is the public number of persons. None: each row is a record of its own.
     unit : str or None
         What the statement calls them, such as "patient"; None is "person".
     transcript : path or None
-        New folder that keeps the releases: they make the model again without the data
-        (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
+        New folder that keeps the releases: they make the model again without the data (`vips_fast.verify`). Further
+        calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
     after : fitted PrivateVocabulary, another fitted model, or None

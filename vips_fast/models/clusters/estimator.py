@@ -243,8 +243,8 @@ class DocumentClusters(PrivateEstimator):
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List the public words of each cluster, at most ``n_words``, best first.
 
-        They are the words that its documents have more often than others', as far as the releases show it, and as far
-        as they do not, words with vectors near its center. Of several forms of a word the best is listed.
+        They are the words that its documents have more often than others', as far as the releases show it. As far as
+        they do not, they are words with vectors near its center. Of several forms of a word the best is listed.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         scores, words = self._word_scores(), self._as_fitted().vocabulary

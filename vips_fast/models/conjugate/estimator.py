@@ -70,12 +70,12 @@ class ConjugateEstimator(PrivateEstimator):
         record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no random
         numbers, so that the model can be rebuilt from its releases.
     ``nonnegative`` (class attribute, False)
-        True says that statistics are >= 0; negative ones are then set to 0 and
-        replacing a record costs sqrt(2) instead of 2 times the bound.
+        True says that statistics are >= 0. Negative ones are then set to 0, and replacing a record costs sqrt(2)
+        instead of 2 times the bound.
     ``records(X, y)``
         The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
-        bit for bit: it may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices.
-        A fit tries it on invented rows in different company and warns if it does not.
+        bit for bit. It may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices. A fit
+        tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
@@ -102,7 +102,7 @@ class ConjugateEstimator(PrivateEstimator):
     most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
     Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
-    tried on public test records, with the first and with the last parameters, and a RuntimeWarning with a constant text
+    tried on public test records, with the first and with the last parameters. A RuntimeWarning with a constant text
     says that it misbehaves there. A fit with ``private=False`` also warns about training records, and its
     ``diagnostics_`` say for each step how many contributions were scaled down ("clipped"), and how many raised, were
     not finite or longer than the bound ("broken").
@@ -214,8 +214,8 @@ class ConjugateEstimator(PrivateEstimator):
         """Do one more step, from all rows of X.
 
         See `vips_fast.models.parameters.Call`, and give a ``noise_multiplier``. The step joins the average with the
-        next step size, as if it were a step of `fit`, whose parameters and errors these are; the records must have the
-        columns of those before. A transcript of further calls goes to the folder of the first.
+        next step size, as if it were a step of `fit`, whose parameters and errors these are. The records must have the
+        same columns as before. A transcript of further calls goes to the folder of the first.
         """
         return self._fit(X, y, partial=True, **call)
 

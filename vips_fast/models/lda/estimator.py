@@ -116,10 +116,10 @@ class LatentDirichletAllocation(TopicQuality):
     Notes
     -----
     Without privacy, minibatches of records in memory are by default drawn by "random_allocation", in epochs in random
-    order, and the last epoch may be left before its end.
+    order. The last epoch may be left before its end.
 
     The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
-    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
+    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V). ``diagnostics_`` say for
     each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
 
     Examples
@@ -182,7 +182,7 @@ class LatentDirichletAllocation(TopicQuality):
     def fit(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
-        X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
+        X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width. Or it is a
         `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; `vips_fast.models.parameters.Bookkeeping`
         has the keywords. Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if
         another thread is fitting this estimator. Nothing has been spent then. Warns with
@@ -381,10 +381,10 @@ class LatentDirichletAllocation(TopicQuality):
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.
 
-        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come;
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come.
         ``word_neighbors`` says whether most words will have word neighbors; None goes by the parameter of that name.
-        Without a target and a noise multiplier it is for epsilon = 1. Raises
-        ValueError if a parameter is out of its range.
+        Without a target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its
+        range.
         """
         self._check_parameters()
         public = Public(n_features, n_records, seed=0)
@@ -492,8 +492,8 @@ class LatentDirichletAllocation(TopicQuality):
         Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities. They follow from only
         released numbers, and are only about the noise. They cover the entry that the same steps would have given
         without noise in the releases that the last average holds. They say nothing of other documents that could have
-        been drawn, of other topics that another start would have found, or of the way in which noise in earlier
-        releases has changed the topics of later ones. Ends meet without noise. Quantiles of the posterior of
+        been drawn, or of other topics that another start would have found. They do not cover changes that noise in
+        earlier releases made to the topics of later ones. Ends meet without noise. Quantiles of the posterior of
         `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
         """
         check_number("level", level, 0, 1, low_open=True, high_open=True)

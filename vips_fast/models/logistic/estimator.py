@@ -72,7 +72,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
     (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
     (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
-    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release; everything
+    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release. Everything
     after that is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
 
     Parameters
@@ -84,7 +84,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     classes : sequence of labels, or None
         The labels, which are public: two, or more, and then each against the rest
         (`vips_fast.models.logistic.multiclass.OneVsRestModel`). None takes the two of y as public, so that a fit to
-        labels of another number is refused; an unattended job states them, and a record with another label is then
+        labels of another number is refused. An unattended job states them, and a record with another label is then
         invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
@@ -102,7 +102,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     Notes
     -----
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
-    adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and the most
+    adding or removing a record moves the sum by at most 1 and replacing one by at most 2. Sums are exact, and the most
     that their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
     *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose

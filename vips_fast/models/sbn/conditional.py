@@ -103,11 +103,11 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     def fit(self, Y: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
 
-        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
-        (n,), their labels, numbers or strings, and None stands for the labels of the shards; the keywords are those
-        of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError, TypeError or MemoryError if a parameter or the
-        data are out of range, the run would pass ``epsilon``, or the statistics would not fit the memory.
-        Nothing is spent then.
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y``,
+        (n,), has their labels, numbers or strings. None stands for the labels of the shards.
+        `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError, TypeError or MemoryError if a
+        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
+        memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 

@@ -197,8 +197,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def fit(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
-        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
-        ignored; `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError or MemoryError if a
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y`` is
+        ignored. `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError or MemoryError if a
         parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
         memory. Nothing is spent then.
         """
@@ -303,9 +303,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J).
 
-        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals
-        cut at thresholds reproduce (Emrich & Piedmonte 1991): the records' own q(z) are not independent of each other,
-        as the model's prior would have it. The paper's bound does not release a covariance; there they are independent.
+        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals cut at
+        thresholds reproduce (Emrich & Piedmonte 1991). The records' own q(z) are not independent of each other, as the
+        model's prior would have it. The paper's bound does not release a covariance; there they are independent.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))

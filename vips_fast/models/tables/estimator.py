@@ -303,7 +303,7 @@ def _mean_weight(spreads: Sequence[float]) -> float:
 
     It depends on the mean number of groups of each column that the person is in.
 
-    Most persons are in few groups and some are in many: the number in the widest column is taken as geometric, with a
+    Most persons are in few groups and some are in many. The number in the widest column is taken as geometric, with a
     document in each, and the others at their means.
     """
     mean, n_columns = max(spreads), len(spreads)

@@ -125,9 +125,9 @@ class PrivateVocabulary(PrivateEstimator):
         are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several purchases if its first run
         is one (`vips_fast.engine.budget.Budget.create`), and without an ``epsilon`` all of it is spent.
 
-        ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
-        never leave, and the key of the persons' random words, in a file for only your account. The last checkpoint has
-        only released tokens. Resume with the same texts.
+        ``checkpoint`` is a folder to resume a killed run from. Until the last round it has a file for only your
+        account. That holds noised sums of tokens that never leave, and the key of the persons' random words. The last
+        checkpoint has only released tokens. Resume with the same texts.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
