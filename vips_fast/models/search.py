@@ -411,10 +411,7 @@ class PrivateSearch(Generic[E]):
         judge: Callable[[PrivateEstimator, int], float],
         randomness: Randomness,
     ) -> tuple[E, dict[str, Any], float] | None:
-        """Find the best of a random number of runs.
-
-        The result has its settings and score.
-        """
+        """Find the best of a random number of runs, settings and score."""
         best: tuple[E, dict[str, Any], float] | None = None
         high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
         for number in range(number_of_runs(self.mean_runs, self.shape, (high << 64) | low)):
@@ -503,10 +500,7 @@ def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
 
 
 def _scored(scorer: Scorer, model: PrivateEstimator, X: Any, y: Any) -> float:
-    """Score a unit; minus infinity if that fails.
-
-    An error would tell of a private record.
-    """
+    """Score a unit; minus infinity replaces an error, which could reveal a record."""
     try:
         score = float(scorer(model, X, y))
     except Exception:

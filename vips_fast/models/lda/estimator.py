@@ -194,9 +194,8 @@ class LatentDirichletAllocation(TopicQuality):
     def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """Do one more step from all rows of X.
 
-        See `vips_fast.models.parameters.Call`. Each call is one release over the whole of X. ``epsilon`` bounds all
-        calls together, so give a ``noise_multiplier``. Other parameters and errors are as in `fit`; a transcript is
-        continued.
+        Each call (`vips_fast.models.parameters.Call`) is one release over all of X. ``epsilon`` bounds all calls
+        together, so give a ``noise_multiplier``. Other parameters and errors are as in `fit`; a transcript continues.
         """
         return self._fit(X, partial=True, **call)
 
@@ -455,10 +454,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     @kept
     def _log_topics(self, mean: str) -> Matrix:
-        """Compute E[log beta] or log E[beta], (K, V), under q(beta).
-
-        Its Dirichlet parameters λ are ``components_``.
-        """
+        """Compute E[log beta] or log E[beta], (K, V), under q(beta) of ``components_``."""
         log = np.log if mean == "arithmetic" else digamma
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
@@ -466,8 +462,7 @@ class LatentDirichletAllocation(TopicQuality):
     def components_sd_(self) -> Matrix:
         """Standard deviation of noise in ``components_``, float64, shape (K, V).
 
-        It follows from only released numbers: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without
-        noise.
+        It follows from only releases, by `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
         """
         return self._components_sd()
 
@@ -487,14 +482,12 @@ class LatentDirichletAllocation(TopicQuality):
     def components_interval(self, level: float = 0.9) -> Array:
         """Compute central intervals of ``components_``: float64, shape (K, V, 2).
 
-        ``level`` is in (0, 1).
-
-        Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities. They follow from only
-        released numbers, and are only about the noise. They cover the entry that the same steps would have given
-        without noise in the releases that the last average holds. They say nothing of other documents that could have
-        been drawn, or of other topics that another start would have found. They do not cover changes that noise in
-        earlier releases made to the topics of later ones. Ends meet without noise. Quantiles of the posterior of
-        `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
+        ``level`` is in (0, 1). Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities.
+        They follow from only released numbers, and are only about the noise. They cover the entry that the same steps
+        would have given without noise in the releases that the last average holds. They say nothing of other documents
+        that could have been drawn, or of other topics that another start would have found. They do not cover changes
+        that noise in earlier releases made to the topics of later ones. Ends meet without noise. Quantiles of the
+        posterior of `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
         """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         return self._restored().intervals(float(level))
@@ -563,10 +556,9 @@ class LatentDirichletAllocation(TopicQuality):
     def score(self, X: Data, y: object = None) -> float:
         """Compute the variational lower bound of log p(X), in nats.
 
-        It is the numerator of Eq. 32, for public test documents X.
-
-        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of
-        "arithmetic" the bound of log p(X | E[beta]). Nothing is noised here.
+        It is the numerator of Eq. 32, for public test documents X: the sum over documents of E[log p(n, theta, z |
+        lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of "arithmetic" the bound of log p(X | E[beta]). Nothing is
+        noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]
