@@ -500,7 +500,7 @@ def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
 
 
 def _scored(scorer: Scorer, model: PrivateEstimator, X: Any, y: Any) -> float:
-    """Score a unit; minus infinity replaces an error, which could reveal a record."""
+    """Score a unit; minus infinity replaces errors, which could reveal a record."""
     try:
         score = float(scorer(model, X, y))
     except Exception:
