@@ -1,6 +1,9 @@
-"""Measure how plainly the project writes: `make lint` holds each folder to its stored numbers, which may only fall.
+"""Measure how plainly the project writes.
 
-    python .ci/prose.py                  compare all places with prose.toml; exit code 1 where one differs
+`make lint` holds each folder to its stored numbers, which may only fall. No folder but tests, whose names of tests are
+sentences too, may have more than three constructions per 1,000 words.
+
+    python .ci/prose.py                  compare all places with prose.toml; exit code 1 if one differs
     python .ci/prose.py --lower          store the numbers that fell
     python .ci/prose.py --show PLACE     list every finding in a folder or file, as file:line
 
@@ -29,7 +32,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STORED = Path(__file__).with_name("prose.toml")
 #: Limits of a place without stored numbers.
-GOAL = {"constructions": 4.0, "long_sentences": 15.0, "first_lines": 15.0}
+GOAL = {"constructions": 3.0, "long_sentences": 15.0, "first_lines": 15.0}
+#: Places with more constructions than the goal; a stored number cannot permit that to others.
+BEYOND = ("tests",)
 #: How far a number may lie below the stored one.
 SLACK = {"constructions": 0.5, "long_sentences": 2.0, "first_lines": 3.0}
 #: How far it may lie above: prose that was taken out moves a rate, too.
@@ -41,7 +46,8 @@ CONSTRUCTIONS = {
     "preposition before which or whom": r"\b(?:at|by|for|from|in|of|on|through|to|with) wh(?:ich|om)\b",
     "that of, those of": r"\bth(?:at|ose) of\b",
     "who without a person": (
-        r"\bwhoever\b|\bwhose each\b|\b[Ww]ho (?:begins|decides|has|owns|reads|signs|wants|writes)\b"
+        r"\bwhoever\b|\bwhose each\b|(?<!person )(?<!people )(?<!somebody )(?<!someone )"
+        r"\b[Ww]ho (?:begins|decides|has|owns|reads|signs|wants|writes)\b"
     ),
     "is none": r"\b(?:are|is|was|were) none\b",
     "where for if": r"\bwhere (?:it|no|nobody|nothing|that|there|they|this)\b",
@@ -104,10 +110,14 @@ def passages(path: Path) -> Iterator[Passage]:
 
 
 def _markdown(source: str) -> str:
-    """Text outside code and tables, on its own lines; a link keeps its words only."""
+    """Return the text outside code and tables, on its own lines.
+
+    A link keeps its words only, and inline code its backticks, as it may begin a sentence.
+    """
     blank = re.sub(r"^(```|~~~).*?^\1", lambda code: "\n" * code[0].count("\n"), source, flags=re.S | re.M)
-    lines = ("" if line.startswith(("    ", "|")) else line for line in blank.splitlines())
-    return re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", " ", "\n".join(lines))
+    lines = ("" if line.startswith("    ") or line.lstrip().startswith("|") else line for line in blank.splitlines())
+    text = re.sub(r"`[^`\n]*`", "``", "\n".join(lines))
+    return re.sub(r"\]\([^)\n]*\)", "]", text)
 
 
 @functools.lru_cache(maxsize=1)
@@ -141,7 +151,7 @@ def _comments(path: Path, source: str) -> Iterator[Passage]:
 def sentences(text: str) -> list[str]:
     """Sentences of a passage: paragraphs and items of lists end one too."""
     text = re.sub(r"(?m)^[\w*, ]+ : .*$|^-{3,}$|^#+ ", "\n\n", text)  # sections of numpydoc, headings
-    parts = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|(?<=[.!?])[\s\"')]+(?=[A-Z`\"'(_*])", text)
+    parts = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|(?<=[.!?])[\s\"')*]+(?=[A-Z`\"'(_*\[α-ω])", text)
     return [joined for part in parts if (joined := " ".join(part.split()))]
 
 
@@ -167,14 +177,17 @@ def measure(path: Path, into: Measure) -> None:
 
 
 def _is_action(node: ast.AST) -> bool:
-    """Tell whether its docstring opens with a verb: no property, test or special method."""
+    """Tell whether its docstring has to open with a verb.
+
+    Properties, tests and special methods need none.
+    """
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith(("test_", "__")):
         return False
     return not any(re.search("property|fixture|setter", ast.unparse(one)) for one in node.decorator_list)
 
 
 def places(files: Sequence[str]) -> dict[str, list[Path]]:
-    """Sort files by place: a folder of the package, or one beside it."""
+    """Sort files by place: a folder of the package or beside it."""
     out: dict[str, list[Path]] = {}
     for name in files:
         path = Path(name)
@@ -204,13 +217,15 @@ def rates(files: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> list[str]:
-    """List numbers that rose, and those that fell and are to be stored."""
+    """List numbers that rose, and those that are to be lowered."""
     out = []
     for place, numbers in now.items():
         for name, number in numbers.items():
             limit, known = stored.get(place, GOAL)[name], place in stored
+            if name == "constructions" and place not in BEYOND:
+                limit = min(limit, GOAL[name])
             if number > limit + TOLERANCE[name]:
-                allowed = "stored" if known else "allowed in a new place"
+                allowed = "allowed" if known else "allowed in a new place"
                 out.append(f"{place}: {name} {number}, {allowed} {limit}; see: python .ci/prose.py --show {place}")
             elif known and number < limit - SLACK[name]:
                 out.append(f"{place}: {name} fell from {limit} to {number}; store that: python .ci/prose.py --lower")
@@ -219,7 +234,10 @@ def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, fl
 
 
 def lowered(now: dict[str, dict[str, float]], stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Choose the smaller of both numbers, at most the goal for new places."""
+    """Choose the smaller of both numbers; new places get the goal.
+
+    A new place's number is at most the goal.
+    """
     return {
         place: {name: min(number, stored.get(place, GOAL)[name]) for name, number in numbers.items()}
         for place, numbers in now.items()

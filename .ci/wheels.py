@@ -57,7 +57,10 @@ TRIALS = (
 
 
 def call(*command, **options):
-    """Run a command and give its standard output; on failure exit with its output."""
+    """Run a command and return its output; exit if it fails.
+
+    The exit message has its output.
+    """
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed\n{done.stdout}{done.stderr}")
@@ -65,7 +68,7 @@ def call(*command, **options):
 
 
 def about(interpreter):
-    """Ask a CPython for its release, such as 3.13 or 3.13t; empty for anything else."""
+    """Ask a CPython for its release, such as 3.13t; "" for others."""
     try:
         done = subprocess.run([interpreter, "-c", ABOUT], capture_output=True, text=True)
     except OSError:
@@ -75,7 +78,10 @@ def about(interpreter):
 
 
 def found():
-    """An interpreter for each release: the first of the path, of pyenv and of uv."""
+    """Find each release's interpreter, on the path, of pyenv, of uv.
+
+    The first one counts.
+    """
     home = Path.home()
     folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
     folders += sorted(home.glob(".pyenv/versions/*/bin")) + sorted(home.glob(".local/share/uv/python/*/bin"))
@@ -112,7 +118,10 @@ def built(interpreter, sdist, base, dist):
 
 
 def tried(interpreter, wheel, base):
-    """Install only a wheel and run it; give the packages that it brought, and their bytes."""
+    """Install only a wheel and run it; list the packages it brought.
+
+    The result has their bytes too.
+    """
     call(interpreter, "-m", "venv", "--without-pip", base / "empty")
     python, site = base / "empty" / "bin" / "python", ("-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     folder = Path(call(python, *site).strip())

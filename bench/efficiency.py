@@ -1,4 +1,6 @@
-"""Parts of a step of LDA, measured on one thread, and the efficiency on many cores that follows from them.
+"""Measure the parts of a step of LDA, and many cores' efficiency.
+
+The parts are measured on one thread, and the efficiency on many cores follows from them.
 
     python bench/efficiency.py
 
@@ -35,7 +37,10 @@ CORES = (2, 4, 16, 64)
 
 
 def timed(owner, name, spent, times):
-    """Replace a method by one that adds its seconds to ``spent``; return a function that puts it back."""
+    """Replace a method by a timed one; return the way back.
+
+    The new one adds its seconds to ``spent``; the returned function puts the old one back.
+    """
     inner = getattr(owner, name)
 
     def call(*args, **keywords):
@@ -50,7 +55,10 @@ def timed(owner, name, spent, times):
 
 
 def widened(X, n_words, generator):
-    """The documents over a wider vocabulary: each of their words is one of several, with shares of its own."""
+    """Draw the documents over a wider vocabulary.
+
+    Each of their words becomes one of several, with shares of its own.
+    """
     copies = -(-n_words // X.shape[1])
     share = generator.dirichlet(np.full(copies, 0.5), X.shape[1])
     drawn = (generator.random(len(X.indices))[:, None] > np.cumsum(share, axis=1)[X.indices]).sum(axis=1)
@@ -101,7 +109,7 @@ def merge_seconds(n_entries):
 
 
 def step_seconds(found, n_threads, n_words, n_topics):
-    """Compute the seconds of a step on some threads, by the formula above."""
+    """Compute a step's seconds on some threads, by the formula above."""
     workers = max(1, min(n_threads, backend.ACCUMULATOR_BYTES // (8 * n_words * n_topics)))
     blocks = -(-n_words // _CHUNK)
     merge = merge_seconds(n_words * n_topics) if workers > 1 else 0.0

@@ -48,7 +48,7 @@ def corpus(name):
 
 
 def serve() -> None:
-    """Answer each line of standard input with a fit's processor seconds and perplexity."""
+    """Answer each input line with a fit's processor seconds and perplexity."""
     from vips_fast import LatentDirichletAllocation
     from vips_fast.report import predictive_perplexity, split_words
 

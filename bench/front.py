@@ -1,4 +1,6 @@
-"""Topic models without privacy: processor seconds of the fit against held-out perplexity, beside other people's tools.
+"""Compare topic models without privacy: fit seconds against perplexity.
+
+The seconds are the processor's, and the perplexity is of held-out words. Other people's tools stand beside.
 
     make front
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
@@ -42,9 +44,10 @@ def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
 
 
 def fold_in(topics: np.ndarray, X: sp.csr_array, rounds: int = 50) -> np.ndarray:
-    """Topic proportions of documents: EM on p(w) = sum_k theta_k beta_kw, with 1/K added to each topic's count.
+    """Compute documents' topic proportions by EM on fixed topics.
 
-    Depends only on the topics' probabilities, so no tool's own inference or prior is in the measure. Returns (D, K).
+    The law is p(w) = sum_k theta_k beta_kw, with 1/K added to each topic's count. Depends only on the topics'
+    probabilities, so no tool's own inference or prior is in the measure. Returns (D, K).
     """
     n_topics, (n, _) = len(topics), X.shape
     rows = np.repeat(np.arange(n), np.diff(X.indptr))
@@ -72,7 +75,10 @@ def shares(weights: np.ndarray) -> np.ndarray:
 
 
 def ours(X: sp.csr_array, n_topics: int) -> Way:
-    """A fit for each number of steps; the default is 48 for 4,000 documents."""
+    """Fit ours for each number of steps.
+
+    The default is 48 for 4,000 documents.
+    """
     from vips_fast import LatentDirichletAllocation
 
     LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # its late imports
@@ -140,7 +146,7 @@ TOOLS = {"ours": ours, "scikit-learn": scikit_learn, "gensim": gensim, "tomotopy
 
 
 def times_to(way: list[tuple[float, float]], levels: tuple[int, ...] = LEVELS) -> list[float | None]:
-    """Find the seconds of the first point at or below each perplexity, or None."""
+    """Find when each perplexity is first reached, in seconds, or None."""
     return [min((seconds for seconds, reached in way if reached <= level), default=None) for level in levels]
 
 
@@ -160,7 +166,10 @@ def measured(X, seen, unseen, n_topics: int, tools: list[str], limit: float) -> 
 
 
 def table(ways: dict[str, list[tuple[float, float]]]) -> str:
-    """Processor seconds to each perplexity, and the best perplexity with its seconds, as Markdown."""
+    """Tabulate processor seconds to each perplexity, and the best one.
+
+    The best perplexity has its seconds. The table is Markdown.
+    """
     rows = []
     for name, way in ways.items():
         seconds, best = min(way, key=lambda point: point[1])

@@ -1,4 +1,6 @@
-"""Sweep the coverage of the logistic regression's 90 % intervals, and the slope of the truth on its estimates.
+"""Sweep the coverage of the logistic regression's 90 % intervals.
+
+It also has the slope of the truth on its estimates.
 
     python bench/intervals.py --out bench/intervals.json   # a sixth of the grid, 40 runs a cell: 15 minutes of one core
     python bench/intervals.py --whole --runs 100           # every cell: hours

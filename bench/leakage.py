@@ -1,4 +1,4 @@
-"""What published topics give away of who was in the corpus, measured: docs/leakage.md.
+"""Measure how published topics reveal membership: docs/leakage.md.
 
     python bench/leakage.py run --corpora kos --models 1000     # a file for each batch of shadow models; goes on where
                                                                 # it stopped, and ends early after --minutes
@@ -38,7 +38,7 @@ SETTINGS = {"none": None, "8": 8.0, "2": 2.0, "1": 1.0, "0.5": 0.5}
 
 
 def counts(corpus):
-    """Documents of a corpus: all of KOS, the first ones of the others."""
+    """Load documents of a corpus: all of KOS, others' first ones."""
     if not DATA.is_dir():
         sys.exit(f"real data not found in {DATA}: set VIPS_FAST_DATA")
     if corpus == "kos":
@@ -51,7 +51,10 @@ def counts(corpus):
 
 
 def settings(corpus, epsilon):
-    """Ten topics from five full passes, spelled out; without privacy, of documents as they are."""
+    """Spell out ten topics from five full passes.
+
+    Without privacy, documents are taken as they are.
+    """
     common = dict(n_components=10, n_steps=5, sampling="full", relation="add_remove", random_state=0, n_jobs=1)
     numerics = dict(max_doc_update_iter=10, mean_change_tol=1e-3, topic_mean="arithmetic")
     if epsilon is None:
@@ -70,7 +73,7 @@ def path(corpus, name, batch):
 
 
 def described(corpus, name):
-    """What a stored batch must have been made with."""
+    """Describe the settings of a stored batch."""
     return json.dumps([*settings(corpus, SETTINGS[name]), CORPORA[corpus][0], BATCH])
 
 
@@ -154,7 +157,10 @@ def report(corpora, image):
 
 
 def draw(found, image):
-    """Draw the curves of all corpora on two logarithmic scales, with the bound of each claim dashed."""
+    """Draw all corpora's curves, each claim's bound dashed.
+
+    Both scales are logarithmic.
+    """
     from vips_fast.accounting import true_positive_rate
 
     figure, axes = subplots(1, len(found), figsize=(3.4 * len(found), 3.4), sharey=True, squeeze=False)

@@ -1,4 +1,6 @@
-"""Where a private search pays: one fit, and a search, at the same total epsilon (the tables of docs/private_search.md).
+"""Compare one fit with a search, at the same total epsilon.
+
+The tables are in docs/private_search.md, and show where a private search pays.
 
     python bench/search.py topics reuters --epsilon 1 2 4 --runs 4 [--topics 5]
     python bench/search.py rows abalone --epsilon 1 2 4 --runs 12
@@ -50,7 +52,10 @@ def rows(options, epsilon, run):
 
 
 def topics(options, epsilon, run):
-    """Gains of the number of topics that was taken and of a search; the documents are the same in all runs."""
+    """Compare the chosen number of topics and a search: gains.
+
+    The documents are the same in all runs.
+    """
     train, test = corpus(options.data)
     given, asked = split_words(test, run)
     base = LatentDirichletAllocation(

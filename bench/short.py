@@ -1,4 +1,6 @@
-"""Fits of 500 short documents, beside those of another checkout: the processor time that is not the E-step.
+"""Time fits of 500 short documents, beside another checkout's.
+
+The figure is the processor time that is not the E-step.
 
     python bench/short.py ../other/.venv/bin/python
 
@@ -36,7 +38,9 @@ def documents() -> Any:
 
 
 def serve() -> None:
-    """Fit once for each line of standard input, and answer with processor seconds; the first include the imports.
+    """Fit for each input line, and answer with processor seconds.
+
+    The first include the imports.
 
     Each epsilon differs a little, so that no fit finds the noise of the one before."""
     for number, line in enumerate(sys.stdin):

@@ -1,4 +1,6 @@
-"""A step's sum on Dask workers: two processes beside one, and the bytes of a step.
+"""Time a step's sum on Dask workers: two beside one.
+
+The workers are processes; the bytes of a step are measured too.
 
 W1 with S = 100,000 documents of 500 words, simulated, K = 50. Sums over the whole set, in the second step of a run.
 The workers compute with one thread each; the bench times all of `DaskBackend.sum`: sending the table, drawing, the
@@ -26,7 +28,10 @@ K, N_DOCS, LENGTH = 50, 100_000, 500
 
 @pytest.fixture(scope="module")
 def run():
-    """Make a fit in its second step, to time its sums; documents are multinomial counts of simulated topics."""
+    """Make a fit in its second step, to time its sums.
+
+    Documents are multinomial counts of simulated topics.
+    """
     rng = np.random.default_rng(0)
     weight = 1 / np.arange(10, 7712)
     topics = rng.dirichlet(0.02 * 7702 * weight / weight.sum(), K)

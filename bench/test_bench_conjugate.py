@@ -1,4 +1,4 @@
-"""The kernels called from C, and a model of the user's own compiled by Numba.
+"""Time the kernels from C, and a user's model by Numba.
 
 The mixture is simulated: 10^6 records of 10 columns from 5 Gaussians with diagonal
 covariances, and a test set of 10^5.
@@ -24,7 +24,10 @@ N, D, K, RADIUS = 1_000_000, 10, 5, 12.0
 
 
 def test_estep_from_c_beside_python(paired, tmp_path):
-    """The same documents, parameters and single thread; each call makes its table and its sums."""
+    """The same documents, parameters and single thread.
+
+    Each call makes its table and its sums.
+    """
     target = tmp_path / f"extension{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = [f"-I{sysconfig.get_paths()['include']}", f"-I{vips_fast.get_include()}"]
     source = str(ROOT / "tests" / "capi" / "consumers" / "extension.c")
@@ -58,7 +61,10 @@ def test_estep_from_c_beside_python(paired, tmp_path):
 
 @pytest.fixture(scope="module")
 def mixture():
-    """Records, test records, and public first means (the true ones moved by about one sd)."""
+    """Make records, test records, and public first means.
+
+    The means are the true ones moved by about one sd.
+    """
     rng = np.random.default_rng(0)
     means, sds = rng.normal(0, 2, (K, D)), rng.uniform(0.5, 1.5, (K, D))
     weights = rng.dirichlet(np.full(K, 5.0))
@@ -68,7 +74,10 @@ def mixture():
 
 
 def numpy_statistics(X, constant, linear, quadratic):
-    """Sums of (r, r x / R, r x^2 / R^2) in plain numpy, 50,000 records at a time."""
+    """Compute a mixture's sums in numpy.
+
+    They are of (r, r x / R, r x^2 / R^2). It takes 50,000 records at a time.
+    """
     total = np.zeros(K * (1 + 2 * D))
     for first in range(0, len(X), 50_000):
         x = X[first : first + 50_000]

@@ -1,5 +1,7 @@
-"""W1: the LDA E-step on documents of 500 words, K = 50, stop at mean |change of gamma| < 10^-3 or 100 rounds; the same
-with other priors, short documents and AVX2, and W2, with K = 200 and 50,000 words.
+"""Time W1 and W2, the LDA E-step.
+
+W1 has documents of 500 words and K = 50; it stops at a mean |change of gamma| < 10^-3 or after 100 rounds. It also runs
+with other priors, short documents and AVX2. W2 has K = 200 and 50,000 words.
 
 With the Wikipedia counts (VIPS_FAST_DATA) the documents are articles resampled to
 500 words; without them, documents simulated from random sparse topics.
@@ -47,7 +49,10 @@ def simulated(rng, n_words=7702, n_topics=K):
 
 
 def learnt(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH, steps=20):
-    """Documents of ``length`` words, and topics that some steps of learning from documents of LENGTH have shaped."""
+    """Draw documents of ``length`` words, and topics that learned a little.
+
+    Some steps of learning from documents of LENGTH have shaped the topics.
+    """
     rng = np.random.default_rng(0)
     X = resample(source, max(n_docs, 5000), rng)
     lam = rng.gamma(100.0, 0.01, (n_topics, X.shape[1]))
@@ -88,7 +93,10 @@ def scikit_learn(X, beta, alpha=ALPHA):
 
 
 def gensim(X, beta):
-    """Return gensim's inference of a list of bags of words, or None if it is not installed."""
+    """Return gensim's inference of bags of words; None without gensim.
+
+    It takes a list of them.
+    """
     try:
         from gensim.models import LdaModel
     except ImportError:
@@ -170,7 +178,9 @@ def test_w2(paired):
 
 
 def test_w1_accuracy(work):
-    """The speed counts only at this accuracy: statistics within 10^-6 of float64 after 100 rounds, and at the stop.
+    """The speed counts only at this accuracy.
+
+    Statistics are within 10^-6 of float64 after 100 rounds, and at the stop.
 
     Near a saddle float32 may stop where float64 still goes on: one document in 10,000 is left out of the second.
     """

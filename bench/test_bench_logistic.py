@@ -1,4 +1,6 @@
-"""W5: the Polya-Gamma mean of 10^7 doubles, and the logistic regression E-step on Adult's one-hot rows.
+"""Time W5: Polya-Gamma means, and the logistic regression's E-step.
+
+There are 10^7 doubles, and Adult's one-hot rows.
 
 With Adult (VIPS_FAST_DATA) the rows are its 40,000 first, of 13 entries in 109 columns
 with the constant; without it, one-hot rows simulated in the same shape.
@@ -51,7 +53,10 @@ def test_w5_pg_mean_on_two_threads(paired):
 
 @pytest.fixture(scope="module")
 def adult():
-    """(one-hot rows with the constant, the same with every entry 1, y, <m m^T>)"""
+    """Load Adult's one-hot rows, labels and second moment.
+
+    The result is (one-hot rows with the constant, the same with every entry 1, y, <m m^T>).
+    """
     rng = np.random.default_rng(0)
     if DATA.is_dir():
         from peers.uci import read_adult
@@ -74,7 +79,10 @@ def adult():
 
 
 def scipy_estep(X, y, M):
-    """c, <xi> and both statistics with CSR products, as one would write it."""
+    """Compute <xi> and both statistics with CSR products.
+
+    This is c, <xi> and the statistics as one would write it.
+    """
     c = np.sqrt(X.multiply(X @ M).sum(axis=1))
     xi = stable_numpy(np.asarray(c).reshape(-1))
     return X.T @ (y - 0.5), X.T @ sp.csr_array(X.multiply(xi[:, None]))
@@ -109,7 +117,10 @@ def test_w5_estep_adult(adult, paired):
 
 
 def test_w5_engine_adult(adult, paired):
-    """What the engine adds to the kernels: blocks of the records, and a sum that any backend could make."""
+    """The engine's own time beside the kernels.
+
+    It has blocks of the records, and a sum that any backend could make.
+    """
     X, _, y, M = adult
     estimator = BayesianLogisticRegression(row_norm=3.3, fit_intercept=False, noise_multiplier=30.0)
     records, facts = estimator._read(X, y)
@@ -153,7 +164,7 @@ def test_w5_estep_dense(adult, paired):
 
 
 def test_w5_estep_wide(paired):
-    """The size of the Stroke data: 10,000 rows of 28 of 4,146 codes."""
+    """The Stroke data's size: 10,000 rows of 28 of 4,146 codes."""
     rng = np.random.default_rng(0)
     weight = 1 / np.arange(5, 4151)
     X = sp.csr_array((rng.random((10_000, 4146)) < 28 * weight / weight.sum()).astype(float))
@@ -169,7 +180,10 @@ def test_w5_estep_wide(paired):
 
 
 def test_w5_accuracy(adult):
-    """The speed counts only at this accuracy: within 10^-12 of float64 numpy on the same lattice."""
+    """The speed counts only at this accuracy.
+
+    It is within 10^-12 of float64 numpy on the same lattice.
+    """
     X, _, y, M = adult
     few = X[:400]
     options = dict(row_norm=3.3, scales=(1.65, 2.7), clip_norm=1.0, label_free=True)

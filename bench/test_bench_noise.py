@@ -1,4 +1,6 @@
-"""W3 and W4: rounded Gaussian noise, symmetric noise and the projection, against numpy.
+"""Time W3 and W4, noise and projection, against numpy.
+
+The noise is rounded Gaussian or symmetric.
 
 One thread. Targets at the first version: as fast as numpy's PCG64 normals, 3 times
 numpy's triangle at d = 4,146, 2 times eigh and rebuild at d = 1,000 where few
@@ -28,7 +30,10 @@ def test_rounded_gaussian(paired, n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_add_rounded_gaussian(paired, n):
-    """The peer adds rounded float normals to the same kind of array, in blocks that stay in cache."""
+    """The peer adds rounded float normals to equal arrays.
+
+    It works in blocks that stay in cache.
+    """
     generator, sums, theirs = np.random.default_rng(0), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
 
     def textbook():
@@ -43,7 +48,10 @@ def test_add_rounded_gaussian(paired, n):
 @pytest.mark.parametrize("form", ["orthonormal", "analyze_gauss"])
 @pytest.mark.parametrize("d", [123, 1000, 4146])
 def test_symmetric_gaussian(paired, d, form):
-    """The peer: the triangle drawn, mirrored and added in place, in float64 and without any check."""
+    """The peer draws and mirrors the triangle in place.
+
+    It is in float64 and without any check.
+    """
     generator = np.random.default_rng(0)
     matrix, real = np.zeros((d, d), dtype=np.int64), np.zeros((d, d))
     upper = np.triu_indices(d)

@@ -1,4 +1,7 @@
-"""The topic model's E-step over persons: the first 20,000 sections of articles, whose article is the person, K = 50."""
+"""Time the topic model's E-step over persons.
+
+The first 20,000 sections of articles are the data, the article is the person, and K = 50.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +15,10 @@ WORK = "sum of one step over 20,000 sections of 100 words of some 2,500 articles
 
 @pytest.fixture(scope="module")
 def step(data_dir):
-    """Makes a call that sums one full step; persons are labels or None."""
+    """Make a call that sums one full step.
+
+    Persons are labels or None.
+    """
     folder = data_dir / "wiki"
     X = sp.csr_array(sp.load_npz(folder / "train_sections.npz"))[:20_000]
     articles = np.load(folder / "train_sections_article.npy")[:20_000]

@@ -1,4 +1,6 @@
-"""W6: the sigmoid belief network's kernels at J = 784, K = 100, S = 3,200, one thread.
+"""Time W6: the sigmoid belief network's kernels, one thread.
+
+J = 784, K = 100, S = 3,200.
 
 With MNIST (VIPS_FAST_DATA) the records are images binarized above 0 and the
 with the parameters of a fit of a few steps; without it, records from a random network.
@@ -55,7 +57,10 @@ def work(images):
 
 
 def numba_pg():
-    """The residual form in Numba: one record after the other, everything in one function."""
+    """Compile the residual form in Numba.
+
+    It takes one record after the other, everything in one function.
+    """
     import numba
 
     @numba.njit(fastmath=True)
@@ -133,7 +138,10 @@ def test_z_update_quadratic(paired, work):
 
 
 def numba_moments():
-    """The second moments in Numba, exact sums included: pairs in blocks of records, innermost over visible units."""
+    """Compile the second moments in Numba, exact sums included.
+
+    Pairs lie in blocks of records, innermost over visible units.
+    """
     import numba
 
     @numba.njit(fastmath=True)

@@ -1,4 +1,6 @@
-"""W7: counts of a public vocabulary in English text, beside scikit-learn's CountVectorizer over the same one.
+"""Time W7: counts of a public vocabulary in English text.
+
+scikit-learn's CountVectorizer over the same one stands beside.
 
 The text is the posts of ``people`` (VIPS_FAST_DATA), 18 MB; without them, Python's language reference.
 """

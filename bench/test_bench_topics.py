@@ -1,4 +1,6 @@
-"""The read-out of noised topics: each kernel beside its numpy twin, for 7,702 words and 50 topics in float64 sums.
+"""Time the read-out of noised topics, beside its numpy twins.
+
+There are 7,702 words and 50 topics in float64 sums.
 
 One thread. The twins take fewer words, and their times are scaled to all.
 """
@@ -15,7 +17,10 @@ SCALE = {"numpy": N_FEWER / N_WORDS}
 
 @pytest.mark.parametrize("wants", ["means", "weights"])
 def test_shrink_means(paired, wants):
-    """Means of all entries, or the weights of a round of EM; the twin gives both."""
+    """Means of all entries, or a round's weights of EM.
+
+    The twin gives both.
+    """
     arguments = shrinking(np.random.default_rng(0), N_WORDS, N_TOPICS, 16, 9)
     rows, rest = arguments[:3], arguments[3:]
     fewer = [array[:: N_WORDS // N_FEWER][:N_FEWER] for array in rows]

@@ -1,4 +1,7 @@
-"""Settings of the site that `make docs` builds, offline, from Markdown, docstrings and notebooks."""
+"""Set up the site that `make docs` builds, offline.
+
+Its sources are Markdown, docstrings and notebooks.
+"""
 
 import os
 import sys

@@ -97,6 +97,15 @@ def test_the_reference_has_every_public_name_and_command_and_no_private_one(page
     assert {one.prog.replace(" ", "-") for one in PROGRAM.all() if one.words} <= set(page.ids)
 
 
+def test_the_reference_lists_every_page_of_a_package_with_a_summary(site):
+    text = (site / "reference" / "index.html").read_text("utf-8")
+    rows = re.findall(
+        r'<tr class="row-(?:odd|even)"><td>.*?href="generated/([\w.]+)\.html".*?</td>\s*<td><p>(.*?)</p>', text, re.S
+    )
+    written = {path.stem for path in (site / "reference" / "generated").glob("*.html")}
+    assert {name for name, _ in rows} == written and all(len(said.split()) > 2 for _, said in rows)
+
+
 def test_search_and_versions_need_no_server_of_others(site):
     index = (site / "searchindex.js").read_text("utf-8")
     assert '"epsilon"' in index and "tutorials/notes" in index

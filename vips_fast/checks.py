@@ -1,4 +1,4 @@
-"""Checks of arguments, with messages that name the argument, its value and the valid ones."""
+"""Check arguments; messages name argument, value and valid values."""
 
 import math
 import os
@@ -19,9 +19,9 @@ def check_number(
     high_open: bool = False,
     optional: bool = False,
 ) -> Any:
-    """Check a number and give it as an int or a float; ``optional`` permits None.
+    """Check a number, and return it as int or float.
 
-    Raises ValueError if it is no number, or out of its range.
+    ``optional`` permits None. Raises ValueError if it is no number, or out of its range.
     """
     if optional and value is None:
         return None
@@ -41,7 +41,10 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def check_name(name: str, value: Any) -> str:
-    """Check a name; ValueError unless it is printable text without space at its ends."""
+    """Check a name: printable text without space at its ends.
+
+    Raises ValueError for other names.
+    """
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ValueError(f"{name}={value!r}: expected a name")
     return value
@@ -54,9 +57,10 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def missing_package(what: str, package: str, extra: str) -> ImportError:
-    """Make the error for a missing optional package, with the line that installs it.
+    """Make the error for a missing package, with the remedy.
 
-    The first argument names the feature that needs it; ``extra`` is its name in pyproject.toml.
+    The remedy is the line that installs this optional package. The first argument names the feature that needs it;
+    ``extra`` is its name in pyproject.toml.
     """
     return ImportError(f'{what} needs the package {package}: pip install "vips_fast[{extra}]"', name=package)
 
@@ -72,7 +76,10 @@ def machine_memory() -> float:
 def check_array(
     name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """Check a finite array of this shape with entries in [low, high]; give it as C-contiguous float64."""
+    """Check a finite array; return it as C-contiguous float64.
+
+    It has this shape, and entries in [low, high].
+    """
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}: expected {shape}")

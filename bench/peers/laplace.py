@@ -1,4 +1,7 @@
-"""Laplace noise on an integer sum, and the sampler whose releases are made with it."""
+"""Add Laplace noise to an integer sum; sample with such releases.
+
+The sampler's releases are made with this noise.
+"""
 
 import math
 from dataclasses import dataclass
@@ -44,7 +47,10 @@ class LaplaceMechanism:
         return noise_spacing(self.noise_multiplier * self.sensitivity, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the int64 sum, in place, from the operating system's generator."""
+        """Add this release's noise to the int64 sum, in place.
+
+        It comes from the operating system's generator.
+        """
         if self.noise_multiplier == 0:
             return
         if key is not None:

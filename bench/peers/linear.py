@@ -43,7 +43,7 @@ class LinearClassifier(PrivateEstimator):
         return float(self.fit_intercept)
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
-        """Fit to rows X, shape (n, d), dense or sparse, and two labels.
+        """Fit to rows X, (n, d), dense or sparse, and two labels.
 
         Raises ValueError or TypeError if a parameter or the data are unusable, or the run would overspend; nothing is
         spent.
@@ -96,7 +96,10 @@ class LinearClassifier(PrivateEstimator):
         return np.asarray(self._margins(X, self._samples().mean(axis=0, keepdims=True))[:, 0])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the two classes, averaged over the kept parameters, shape (n, 2)."""
+        """Compute probabilities of the two classes, (n, 2).
+
+        They are averaged over the kept parameters.
+        """
         p = expit(self._margins(X, self._samples())).mean(axis=1)
         return np.stack([1 - p, p], axis=1)
 

@@ -8,11 +8,11 @@ from vips_fast.data import binarize, read_idx
 
 
 def load_mnist(folder: str | Path, least: float = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Read train, test and both labels from a folder of IDX files, plain or ``.gz``.
+    """Read train, test and both labels from IDX files.
 
-    All four are uint8, of shapes (60000, 784), (10000, 784), (60000,) and (10000,) for the original files; ``least`` is
-    as in `vips_fast.data.binarize`. Raises FileNotFoundError if a file is missing, and ValueError if a file is broken
-    or images and labels differ in number.
+    They lie in a folder, plain or ``.gz``. All four are uint8, of shapes (60000, 784), (10000, 784), (60000,) and
+    (10000,) for the original files; ``least`` is as in `vips_fast.data.binarize`. Raises FileNotFoundError if a file is
+    missing, and ValueError if a file is broken or images and labels differ in number.
     """
     records, targets = [], []
     for part in ("train", "t10k"):

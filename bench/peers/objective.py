@@ -27,7 +27,9 @@ _SOME_DELTA = 1e-6
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObjectivePerturbationLogisticRegression(LinearClassifier):
-    """Empirical risk minimization with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
+    """Empirical risk minimization with a random linear term.
+
+    The source is Chaudhuri, Monteleoni & Sarwate 2011.
 
     theta minimizes sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
     b; theta is the only release. With ``delta=0`` the norm of b is a Gamma variable and the guarantee is pure
@@ -78,9 +80,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         check_number("n_records", self.n_records, 1, 2**53, integer=True, optional=True)
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
-        """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.
+        """Fit to rows X, (n, d), dense or sparse, and two labels.
 
-        Raises ValueError or TypeError if a parameter or the data are unusable; nothing is spent.
+        There is no transcript and no budget. Raises ValueError or TypeError if a parameter or the data are unusable;
+        nothing is spent.
         """
         if transcript is not None:
             raise ValueError("transcript: expected None, this model is not made from releases of statistics")
@@ -159,14 +162,20 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
 
 
 def _scaled(matrix: Any, bound: float) -> tuple[Any, np.ndarray]:
-    """The rows as float64, and the factors that scale those beyond the bound down to it."""
+    """Return rows as float64, and factors that keep the bound.
+
+    The factors scale rows beyond the bound down to it.
+    """
     matrix = matrix.astype(np.float64)
     squares = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix * matrix).sum(axis=1)
     return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(np.asarray(squares).reshape(-1)), bound))
 
 
 def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
-    """s with 2 Phi(-(epsilon s / R - R / (2 s))) = delta (see the notes of the estimator)."""
+    """Solve for the Gaussian noise s of a pair (epsilon, delta).
+
+    It has 2 Phi(-(epsilon s / R - R / (2 s))) = delta. See the notes of the estimator.
+    """
     t = -ndtri(delta / 2)
     # epsilon s^2 - t R s - R^2 / 2 = 0.
     s = bound * (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * (1 + 1e-12)
@@ -175,7 +184,10 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
 
 
 def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
-    """The minimizer of the perturbed objective: Newton steps by conjugate gradients, halved until they descend."""
+    """Minimize the perturbed objective.
+
+    Newton steps by conjugate gradients are halved until they descend.
+    """
     sign = 2 * y - 1
     theta = np.zeros(A.shape[1])
 

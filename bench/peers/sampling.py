@@ -31,7 +31,7 @@ class SamplingModel(ScoreModel):
     accountants: tuple[BayesianAccountant, ...] = ()
 
     def prepare(self, mechanism: Any, sampler: Any) -> None:
-        """As the base's, and the Bayesian accountants of all orders."""
+        """Prepare as the base, with Bayesian accountants of all orders."""
         super().prepare(mechanism, sampler)
         if self._settings["bayesian_pairs"]:
             q = self._batch / self._n
@@ -64,7 +64,10 @@ class SamplingModel(ScoreModel):
 
 
 class _PairsBackend(Threads):
-    """Threads, and in each step some pairs of records for the Bayesian accountants."""
+    """Threads that also give record pairs to the Bayesian accountants.
+
+    There are some pairs in each step.
+    """
 
     def __init__(self, n_threads: int, n_pairs: int):
         super().__init__(n_threads)
@@ -84,13 +87,13 @@ class _PairsBackend(Threads):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VariationalSamplingLogisticRegression(ScoreClassifier):
-    """Variational inference that releases samples of q in place of its parameters (Triastcyn & Faltings 2019).
+    """Variational inference that releases samples of q, not its parameters.
 
-    In each step q is a normal whose mean is one gradient step from the mean of the last step's samples, and
-    ``n_samples`` samples of it are released. No noise is added to the gradient: the samples' spread hides it, and their
-    mean, which is all that is used of them, is the clipped gradient step plus normal noise of the spread over
-    sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the spread, in the last step, that
-    the target needs.
+    The source is Triastcyn & Faltings 2019. In each step q is a normal whose mean is one gradient step from the mean of
+    the last step's samples, and ``n_samples`` samples of it are released. No noise is added to the gradient: the
+    samples' spread hides it, and their mean, which is all that is used of them, is the clipped gradient step plus
+    normal noise of the spread over sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the
+    spread, in the last step, that the target needs.
 
     The article's q goes on from its own parameters, which were never released, but counts each step's divergence as if
     only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
@@ -108,7 +111,10 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     bayesian_pairs: int = 0
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
-        """See `LinearClassifier.fit`; with ``bayesian_pairs`` the model cannot be made again from a transcript."""
+        """Fit as `LinearClassifier.fit`, without transcript for ``bayesian_pairs``.
+
+        With them the model cannot be made again from a transcript.
+        """
         if self.bayesian_pairs and transcript is not None:
             raise ValueError("transcript: expected None with bayesian_pairs, whose figures are not in the releases")
         return super().fit(X, y, transcript=transcript, budget=budget)

@@ -26,7 +26,9 @@ from .linear import LinearClassifier
 
 
 class ScoreModel(Model):
-    """Clipped scores as the engine's statistic; subclasses choose the point and the step.
+    """Clipped scores as the engine's statistic.
+
+    Subclasses choose the point and the step.
 
     ``settings`` are the estimator's, by name. All randomness here is a function of the public seed
     and of the step: only the releases' own noise hides the records.
@@ -54,7 +56,10 @@ class ScoreModel(Model):
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: Any, sampler: Any) -> None:
-        """Take the lattice, and the noise on the gradient of the whole data's log-likelihood."""
+        """Take the lattice, and the gradient's noise.
+
+        The gradient is of the whole data's log-likelihood.
+        """
         self._spacing, self._batch = mechanism.spacing, sampler.expected_batch_size
         self._noise = mechanism.noise_sd * self._n / self._batch
 
@@ -62,7 +67,7 @@ class ScoreModel(Model):
         return np.random.default_rng([self._seed, self._step, purpose]).normal(size=self._d)
 
     def _take(self) -> None:
-        """The point of the next step's scores."""
+        """Choose the point of the next step's scores."""
         self._center = self._theta
         self._moment = np.outer(self._center, self._center)
 
@@ -104,7 +109,10 @@ class ScoreModel(Model):
         )
 
     def update(self, release: Release) -> None:
-        """Take one step with the noised gradient of the log-likelihood; the result is made of the second half."""
+        """Take one step with the noised gradient.
+
+        It is the gradient of the log-likelihood. The result is made of the second half.
+        """
         self._theta = self._move(release.values * self._n)
         if self._step >= self._n_steps // 2:
             self._kept = np.vstack([self._kept, self._theta])
@@ -113,7 +121,7 @@ class ScoreModel(Model):
 
     @abstractmethod
     def _move(self, gradient: np.ndarray) -> np.ndarray:
-        """The parameters after a step with this gradient."""
+        """Compute the parameters after a step with this gradient."""
 
     def state(self) -> dict[str, np.ndarray]:
         return {"theta": self._theta.copy(), "kept": self._kept.copy(), "step": np.array([float(self._step)])}

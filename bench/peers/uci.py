@@ -1,4 +1,6 @@
-"""UCI Adult and Abalone in their original format, as the comparisons read them.
+"""Read UCI Adult and Abalone in their original format.
+
+The comparisons read them this way.
 
 The bounds and categories are public: the categories come from ``adult.names``, the bounds are round figures. Nothing is
 learned from the rows, so encoding them spends no privacy.
@@ -127,7 +129,10 @@ def read_abalone(*paths: str | Path, threshold: int = 9) -> Table:
 def _read(
     paths: tuple[str | Path, ...], schema: Schema, label: Callable[[str], int | None], whole: bool = False
 ) -> Table:
-    """Read features and a label in the last field; ``whole`` leaves out rows with a missing value."""
+    """Read features, and a label in the last field.
+
+    ``whole`` leaves out rows with a missing value.
+    """
     rows, targets, numbers = [], [], []
     for path in paths:
         raw = Path(path).read_bytes()

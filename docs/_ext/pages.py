@@ -72,6 +72,7 @@ def write(folder: Path) -> None:
     """Write the pages into ``folder``; remove pages that are no longer written."""
     (folder / CLASSES).mkdir(parents=True, exist_ok=True)
     pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
+    pages["summary.txt"] = summary()
     for path in folder.rglob("*.md"):
         if path.relative_to(folder).as_posix() not in pages:
             path.unlink()
@@ -96,7 +97,10 @@ def public() -> dict[str, list[tuple[str, str]]]:
 
 
 def packages() -> dict[str, str]:
-    """Write a page for each package and class. An object is described once; on other pages a line leads there."""
+    """Write a page for each package and class.
+
+    An object is described once; on other pages a line leads there.
+    """
     seen: dict[int, str] = {}
     pages = {}
     for package, names in public().items():
@@ -126,6 +130,15 @@ def packages() -> dict[str, str]:
     return pages
 
 
+def summary() -> str:
+    """Write a table of the packages with their docstrings' first lines."""
+    rows = ["| page | content |", "| --- | --- |", f"| [Commands](generated/commands.md) | {_cell(PROGRAM.summary)} |"]
+    for package in public():
+        first = inspect.cleandoc(importlib.import_module(package).__doc__ or "").partition("\n\n")[0]
+        rows.append(f"| [{package}](generated/{package}.md) | {_bars(' '.join(first.split()))} |")
+    return "\n".join([*rows, ""])
+
+
 def _directive(path: str, thing: object) -> list[str]:
     if isinstance(thing, type):
         lines = [f".. autoclass:: {path}", "   :members:"]
@@ -138,7 +151,10 @@ def _directive(path: str, thing: object) -> list[str]:
 
 
 def _comment(path: str) -> list[str]:
-    """Find the comment ``#:`` at a constant's definition, in any module of its package."""
+    """Find the comment ``#:`` at a constant's definition.
+
+    It may be in any module of its package.
+    """
     package, _, name = path.rpartition(".")
     module = importlib.import_module(package)
     inner = [found.name for found in pkgutil.iter_modules(module.__path__, f"{package}.")]

@@ -167,7 +167,7 @@ def test_every_model(name):
     said = model.privacy_
     assert said.batch_size == n / 2 and said.epsilon == epsilon(model.ledger_.event(), said.delta)
     assert "(random allocation)" in said.statement() and "8 releases" in said.statement()
-    assert said.for_group(2) > said.epsilon and "Who owns 2, 5 or 10 of the records" in said.statement()
+    assert said.for_group(2) > said.epsilon and "For someone who owns 2, 5 or 10 records" in said.statement()
 
 
 def test_the_estimator_calibrates_and_refuses():

@@ -39,20 +39,21 @@ def test_owners_of_several_records():
     for k in (2, 5, 10):
         assert privacy.for_group(k) == acc.epsilon(acc.group_event(run, k), 1e-4)
     assert privacy.for_group(1) == privacy.epsilon < privacy.for_group(2) < privacy.for_group(2, 1e-6)
-    assert "Who owns 2, 5 or 10 of the records: epsilon 2.215, 6.614 or 16.11. The number" in privacy.statement()
+    said = "For someone who owns 2, 5 or 10 records, epsilon is 2.215, 6.614 or 16.11. The number"
+    assert said in privacy.statement()
     # Never below the figures that they round.
-    shown = privacy.statement().split("epsilon ")[1].split(". ")[0].replace(" or", ",").split(", ")
+    shown = privacy.statement().split("epsilon is ")[1].split(". ")[0].replace(" or", ",").split(", ")
     assert all(float(text) >= privacy.for_group(k) for text, k in zip(shown, (2, 5, 10)))
 
 
 def test_statements_that_say_nothing_of_owners():
-    assert "Who owns" not in stated(unit="person").statement()
-    assert "Who owns" not in Privacy.of(_empty()).statement() and Privacy.of(_empty()).for_group(3) == 0.0
+    assert "who owns" not in stated(unit="person").statement()
+    assert "who owns" not in Privacy.of(_empty()).statement() and Privacy.of(_empty()).for_group(3) == 0.0
     tainted = stated(taint="fitted with a key of its own")
-    assert tainted.for_group(2) == math.inf and "Who owns" not in tainted.statement()
+    assert tainted.for_group(2) == math.inf and "who owns" not in tainted.statement()
     # A failure with probability delta does not get rarer for owners of several records.
     objective = stated(acc.ApproximateDPEvent(0.1, 1e-5, "add_remove"))
-    assert math.isinf(objective.for_group(10)) and "Who owns" not in objective.statement()
+    assert math.isinf(objective.for_group(10)) and "who owns" not in objective.statement()
 
 
 def _empty():
@@ -63,7 +64,7 @@ def _empty():
 
 def test_an_owner_may_have_records_in_every_part():
     nights = stated(parts=("monday", "tuesday"))
-    assert nights.epsilon < 1.001 and "Who owns" not in nights.statement()
+    assert nights.epsilon < 1.001 and "who owns" not in nights.statement()
     assert nights.for_group(2) == acc.epsilon(acc.group_event(acc.SelfComposedEvent(STEP, 40), 2), 1e-4)
 
 

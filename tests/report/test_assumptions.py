@@ -97,7 +97,7 @@ def test_findings_are_about_all_runs(tmp_path):
     stated = make(n_records=200).partial_fit(*data(), n_records=200).partial_fit(*data(), n_records=150)
     assert found(stated)["n_records"].held and found(stated)["calls"].held
     stated.set_params(n_records=None).partial_fit(*data())
-    assert not found(stated)["n_records"].held and "The 200 that" in found(stated)["n_records"].why
+    assert not found(stated)["n_records"].held and "The fit counted 200, and" in found(stated)["n_records"].why
 
 
 def test_a_statement_names_every_run():

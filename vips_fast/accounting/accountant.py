@@ -1,4 +1,4 @@
-"""The contract of an accountant: a method that bounds (epsilon, delta) of events.
+"""Define an accountant: a method that bounds (epsilon, delta) of events.
 
 An accountant is a class in one file, with its proof beside it, and one entry of `vips_fast.accounting.ACCOUNTANTS`.
 Every answer is an upper bound: it is rounded up, never down.

@@ -70,7 +70,10 @@ def default_accountant(event: PrivacyEvent) -> str:
 
 
 def trivial_epsilon(event: PrivacyEvent) -> float | None:
-    """Answer without an accountant: 0 for no record, infinity without guarantee, else None."""
+    """Answer without an accountant: 0, infinity, or else None.
+
+    Epsilon is 0 for no record, and infinity without guarantee.
+    """
     leaves = touching_leaves(event)
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):
         return math.inf

@@ -67,9 +67,10 @@ class BayesianAccountant:
         self._pairs: int | None = None
 
     def step(self, distances: ArrayLike) -> None:
-        """Record one step by L2 distances of m >= 3 random pairs' contributions.
+        """Record one step by L2 distances of random pairs' contributions.
 
-        Raises ValueError for fewer than 3 pairs, negative or non-finite distances, or more steps than planned.
+        There are m >= 3 pairs. Raises ValueError for fewer than 3 pairs, negative or non-finite distances, or more
+        steps than planned.
         """
         distances = np.asarray(distances, float)
         if distances.ndim != 1 or len(distances) < 3:

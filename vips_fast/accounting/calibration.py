@@ -23,7 +23,10 @@ _ROUGH_EPSILON, _ROUGH_NOISE = 0.02, 0.02
 
 
 class _Bracket(NamedTuple):
-    """The logarithms of two noise multipliers, and the excess of epsilon over the target at each."""
+    """Two noise multipliers' logarithms, and each one's excess of epsilon.
+
+    The excess is over the target.
+    """
 
     lo: float
     hi: float

@@ -1,4 +1,7 @@
-"""Checks of numbers from callers: a plain number, or an error with the argument's name."""
+"""Check numbers from callers: a plain number, or a named error.
+
+The error has the argument's name.
+"""
 
 import math
 from collections.abc import Callable, Sequence

@@ -117,7 +117,10 @@ def _pure_composition(parts: Sequence[tuple[float, int]], delta: float) -> float
 
 
 def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> float:
-    """Find the smallest epsilon >= 0 with sum p (1 - e^(epsilon - loss))_+ <= delta."""
+    """Find the smallest epsilon >= 0 that delta permits for these atoms.
+
+    It has sum p (1 - e^(epsilon - loss))_+ <= delta.
+    """
     order = np.argsort(loss)[::-1]
     loss, p = loss[order], np.exp(log_p[order])
 
@@ -170,7 +173,7 @@ class _Steps:
 
 
 def pure_epsilon(event: PrivacyEvent) -> float:
-    """Add the steps' largest losses: the epsilon that holds with delta = 0.
+    """Add the steps' largest losses: epsilon with delta = 0.
 
     It is infinity where some mechanism has no pure guarantee.
 

@@ -145,10 +145,10 @@ class GaussianEvent(_NoiseEvent):
 class LaplaceEvent(_NoiseEvent):
     """Laplace mechanism on the whole data; one release is (1 / noise_multiplier)-DP.
 
-    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`, else it is as
+    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`. Otherwise it is as in
     `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and its
-    Renyi divergences are never below those of a shift spread over several coordinates (they are convex in the shift and
-    0 at 0); that the same holds for the whole profile is checked numerically.
+    Renyi divergences are never below their values for a shift spread over several coordinates, as they are convex in
+    the shift and 0 at 0. A numerical check shows the same for the whole profile.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -158,9 +158,9 @@ class LaplaceEvent(_NoiseEvent):
 class RandomizedResponseEvent(PrivacyEvent):
     """K-ary randomized response by each individual.
 
-    Of K = `n_categories` >= 2 the true one is reported with `truth_probability` p in [1 / K, 1), each other with
-    (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
-    replaced. epsilon = ln(p (K - 1) / (1 - p)).
+    Of K = `n_categories` >= 2 categories the true one is reported with `truth_probability` p in [1 / K, 1). Each other
+    one is reported with probability (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``:
+    one individual's category is replaced. epsilon = ln(p (K - 1) / (1 - p)).
     """
 
     kind: ClassVar[str] = "randomized_response"
@@ -184,9 +184,10 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release known only by its statement (epsilon >= 0, delta in [0, 1]).
+    """A release known only by its (epsilon, delta) statement.
 
-    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `relation` is the statement's.
+    Epsilon is >= 0, and delta in [0, 1]. It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4);
+    `relation` is the statement's.
     """
 
     kind: ClassVar[str] = "approximate_dp"
@@ -273,7 +274,9 @@ class WithoutReplacementEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RandomAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one.
+    """Gaussian mechanisms on an epoch's minibatches, one for each unit.
+
+    There are `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one minibatch.
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
     `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
@@ -303,7 +306,9 @@ class RandomAllocationEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class GroupEvent(PrivacyEvent):
-    """A sampled Gaussian mechanism, seen by a person with up to `size` >= 1 of the records.
+    """A sampled Gaussian mechanism, seen by a person with several records.
+
+    The person has up to `size` >= 1 of the records.
 
     Its relation is the one of `event` with "all records of one person" for "one record": they are added or removed, or
     replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the

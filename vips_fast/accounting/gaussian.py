@@ -18,10 +18,10 @@ from .solver import brent_root
 
 
 def _round_up(mu: float) -> float:
-    """Factor that covers the rounding of `gaussian_delta`'s two forms.
+    """Return the factor that covers the rounding of `gaussian_delta`'s forms.
 
-    Both subtract numbers that agree to within about mu, which multiplies the rounding of the special functions (a few
-    ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
+    Both forms subtract numbers that agree to within about mu, which multiplies the rounding of the special functions (a
+    few ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
     """
     return 1.0 + 1e-12 + 2e-15 / mu
 
@@ -68,9 +68,9 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """Find the smallest noise multiplier for epsilon >= 0, delta in (0, 1).
+    """Find the smallest noise multiplier for epsilon and delta.
 
-    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
+    Epsilon is >= 0, and delta in (0, 1). Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """
     epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
     high = 1.0

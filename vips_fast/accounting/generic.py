@@ -26,9 +26,9 @@ _RDP = RdpAccountant()
 
 
 def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike, order: int) -> FloatArray:
-    """Compute c(lambda) of a Poisson-sampled Gaussian step at lambda = `order` >= 1.
+    """Compute c(lambda) of a Poisson-sampled Gaussian step.
 
-    The noise multiplier is sd / L2 distance of the two contributions, infinity for equal ones.
+    Lambda is `order` >= 1. The noise multiplier is sd / L2 distance of the two contributions, infinity for equal ones.
     """
     from scipy.special import gammaln
 
@@ -87,7 +87,10 @@ def generic_epsilon_v1(
 
 
 def _orders(event: PrivacyEvent) -> FloatArray | None:
-    """Choose integer orders if a step is sampled, else None for real ones."""
+    """Choose integer orders if a step is sampled, else None.
+
+    None stands for real orders.
+    """
     sampled = False
     for leaf in event.leaves():
         if isinstance(leaf, WithoutReplacementEvent) and leaf.sampling_probability < 1.0:

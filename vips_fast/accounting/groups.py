@@ -1,4 +1,4 @@
-"""Events of several records: the guarantee for a person with up to k."""
+"""Make events of several records, for a person with up to k."""
 
 import math
 from dataclasses import replace

@@ -36,14 +36,17 @@ from .selection import selected_curve
 
 
 def base_of(event: PrivacyEvent) -> Pair:
-    """Return the pair of one mechanism, or several Gaussian ones, on whole data."""
+    """Return the pair of Gaussian mechanisms, or another one, on all data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, RepeatAndSelectEvent)):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
 
 def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
-    """Compute ln(e^(alpha y) - 1 - alpha (e^y - 1)), alpha > 1, argument >= 0."""
+    """Compute ln(e^(alpha y) - 1 - alpha (e^y - 1)).
+
+    Alpha is > 1, and the argument >= 0.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ay = alpha * y
         small = np.abs(ay) < 1e-2
@@ -139,10 +142,10 @@ def _selected(event: RepeatAndSelectEvent, orders: FloatArray) -> FloatArray:
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
-    """Bound Renyi divergence of a composition, in nats, at real orders > 1.
+    """Bound a composition's Renyi divergence at real orders > 1.
 
-    It has the shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
-    upper bound).
+    It is in nats. It has the shape of `order`. For sampling without replacement this is the divergence of the
+    dominating pair (an upper bound).
     """
     curve = renyi_curve(event, order)
     return float(curve) if curve.ndim == 0 else curve
@@ -168,10 +171,11 @@ _CONVERSIONS = ("tight", "classical")
 
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
-    """Convert a Renyi curve to the smallest epsilon at `delta` in (0, 1).
+    """Convert a Renyi curve to the smallest epsilon at `delta`.
 
-    "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the minimum of
-    rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
+    Delta is in (0, 1). "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the
+    minimum of rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop.
+    12).
     """
     a, r = np.asarray(orders, float), np.asarray(rdp, float)
     if a.shape != r.shape or a.size == 0:

@@ -4,7 +4,9 @@ from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """A neighboring relation. Members are equal to their names, which are accepted in their place.
+    """A neighboring relation; members equal their names.
+
+    The names are accepted in their place.
 
     >>> Relation("replace_one") == "replace_one"
     True

@@ -1,5 +1,6 @@
-"""Selecting the best of several private runs: Renyi bounds of Papernot & Steinke 2022 ("Hyperparameter Tuning with
-Renyi Differential Privacy"), with proofs.
+"""Select the best of several private runs: Renyi bounds with proofs.
+
+The bounds are of Papernot & Steinke 2022 ("Hyperparameter Tuning with Renyi Differential Privacy").
 
 A mechanism Q gives outputs that are totally ordered; a number of runs K is drawn without looking at the data, Q is run
 K times with fresh coins, and only the largest output is released. Outputs that tie count as ordered by a coin of their
@@ -51,8 +52,9 @@ from .solver import find_threshold
 
 
 def truncated_negative_binomial_mean(gamma: float, shape: float) -> float:
-    """E[K] = shape (1/gamma - 1) / (1 - gamma^shape), at shape 0 (1/gamma - 1) / ln(1/gamma); definition 1 of theirs.
+    """Compute E[K] of the truncated negative binomial distribution.
 
+    It is shape (1/gamma - 1) / (1 - gamma^shape), at shape 0 (1/gamma - 1) / ln(1/gamma), by their definition 1.
     `gamma` is in (0, 1] and `shape` >= 0.
     """
     log = -math.log(gamma)
@@ -65,8 +67,10 @@ def truncated_negative_binomial_mean(gamma: float, shape: float) -> float:
 
 @lru_cache(maxsize=256)
 def stopping_probability(mean: float, shape: float) -> float:
-    """The gamma of the truncated negative binomial distribution with this mean >= 1, rounded down, which is upwards in
-    the bound."""
+    """Find gamma of the truncated negative binomial of this mean.
+
+    The mean is >= 1. Gamma is rounded down, which is upwards in the bound.
+    """
     if mean == 1.0:
         return 1.0
     # In t = ln(1/gamma); the mean grows with it.

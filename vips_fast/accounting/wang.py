@@ -71,7 +71,10 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
 
 @lru_cache(maxsize=4)
 def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
-    """Compute ln C(a, j) for `orders` a and j = 2 .. top; -inf if j > a."""
+    """Compute ln C(a, j) for `orders` a; -inf if j > a.
+
+    The j are 2 .. top.
+    """
     from scipy.special import gammaln
 
     log_factorial = gammaln(np.arange(1.0, top + 2))
@@ -84,7 +87,10 @@ def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
 
 
 def _log_even_moments(base: Pair, top: int) -> FloatArray:
-    """Compute ln E_Q[(e^L - 1)^k] at even k <= top + 1, by index."""
+    """Compute ln E_Q[(e^L - 1)^k] at even k <= top + 1.
+
+    The results stand by index.
+    """
     out = np.full(top + 2, -math.inf)
     loss, log_weight = base.under_q(float(top + 1), 0.5, False)
     with np.errstate(divide="ignore"):
@@ -112,9 +118,10 @@ def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[A
 
 
 class WangAccountant(Accountant):
-    """The paper's accountant: bounds for samples of a fixed size, and the conversion that the paper uses.
+    """The paper's accountant: its bounds and its conversion.
 
-    For LDA with 20,000 of 400,000 documents, 20 steps and noise multiplier 1.24 the paper prints epsilon = 2.38:
+    The bounds are for samples of a fixed size. For LDA with 20,000 of 400,000 documents, 20 steps and noise multiplier
+    1.24 the paper prints epsilon = 2.38:
 
     >>> from vips_fast.accounting import GaussianEvent, SelfComposedEvent, WithoutReplacementEvent, epsilon
     >>> step = WithoutReplacementEvent(20_000, 400_000, GaussianEvent(1.24))
@@ -138,7 +145,7 @@ class WangAccountant(Accountant):
         bound: str = "thm9",
         orders: ArrayLike | None = None,
     ) -> float:
-        """Bound epsilon at the best integer of `orders`, 2 to 256 by default."""
+        """Bound epsilon at the best of `orders`, by default 2 to 256."""
         return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
 
     def delta(

@@ -1,4 +1,4 @@
-"""Audits that would catch a false privacy claim of a model and settings.
+"""Audit a model and settings for false privacy claims.
 
 `audit` runs the layers
 
@@ -13,7 +13,7 @@
 on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
 audit is no proof: it bounds an attacker's gain from below, and fails if that bound is above the claim.
 
-`membership_attack` measures what published topics reveal about documents that you name.
+`membership_attack` measures the information that published topics reveal about documents that you name.
 """
 
 from .adapter import Adapter, adapter_for

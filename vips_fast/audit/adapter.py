@@ -66,7 +66,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def worst_pair(self) -> tuple[Any, Any]:
-        """Return (record to add, record it replaces), the furthest in the sharp state."""
+        """Return (record to add, record it replaces), furthest in sharp state."""
 
     def tight(self, relation: str) -> bool:
         """Tell whether the worst pair reaches the declared sensitivity under this relation."""
@@ -97,7 +97,7 @@ class Adapter(ABC):
         """Make records so wide that a release has about ``entries`` entries."""
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make 2n raw records; number i < n moves entries of its own.
+        """Make 2n raw records; number i < n moves its own entries.
 
         Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
         these are rows of persons, whose contributions may have other bounds. None if there are no such records.
@@ -105,11 +105,17 @@ class Adapter(ABC):
         return None
 
     def sharp(self, prepared: Stage) -> None:
-        """Put the model in a released state with worst-case records at the bound."""
+        """Put the model in a released state with records at the bound.
+
+        They are worst-case records.
+        """
         return
 
     def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
-        """Put the model in the state of random releases, with little or much noise."""
+        """Put the model in the state of random releases.
+
+        The noise is little or much.
+        """
         model, plan = prepared.model, prepared.plan
         for step in range(releases):
             scale = plan.mechanism.spacing / plan.sampler.expected_batch_size

@@ -39,7 +39,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
     def sharp(self, prepared: Stage) -> None:
-        """Put each word in one topic: a document of one keeps its norm."""
+        """Put each word in one topic: one-word documents keep their norm."""
         n_words, n_topics = prepared.model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
@@ -58,7 +58,10 @@ class LdaAdapter(Adapter):
 
     @property
     def _loudest(self) -> int:
-        """Words of a document that reaches the clip although each of them has a bound of its own."""
+        """Number of words that bring a document to the clip.
+
+        Each of the words has a bound of its own.
+        """
         options = self.settings.get("options")
         share = None if options is None else options.word_clip
         if share is None:
@@ -77,7 +80,7 @@ class LdaAdapter(Adapter):
         return -(-length // self._loudest)
 
     def adds_up(self) -> bool:
-        """Tell whether a single word reaches the clip, without a bound of its own."""
+        """Tell whether one word without own bound reaches the clip."""
         return self._loudest == 1
 
     def tight(self, relation: str) -> bool:
@@ -85,7 +88,7 @@ class LdaAdapter(Adapter):
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make two documents of fewest words at the clip, with none in common."""
+        """Make two documents of fewest words at the clip, none shared."""
         return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
@@ -128,7 +131,10 @@ class LdaAdapter(Adapter):
 
 
 class SbnAdapter(Adapter):
-    """Sigmoid belief networks, all bounds. A record is a vector of 0 and 1."""
+    """Sigmoid belief networks, all bounds.
+
+    A record is a vector of 0 and 1.
+    """
 
     estimator_type = SigmoidBeliefNetwork
     small, wide, many = 6, 12, 9000
@@ -142,7 +148,10 @@ class SbnAdapter(Adapter):
         return {"X": np.array([*records])}
 
     def sharp(self, prepared: Stage) -> None:
-        """Choose z = 1 and psi = 0: all six blocks have their largest norms."""
+        """Choose the state with the largest norms.
+
+        With z = 1 and psi = 0 all six blocks have their largest norms.
+        """
         if self._quadratic:
             return
         state = prepared.model.state()
@@ -181,7 +190,10 @@ class SbnAdapter(Adapter):
 
 
 class ClassesAdapter(Adapter):
-    """A belief network for each class. A record is (vector of 0 and 1, label), the labels being 0 and 1."""
+    """A belief network for each class.
+
+    A record is (vector of 0 and 1, label). The labels are 0 and 1.
+    """
 
     estimator_type = ClassConditionalNetwork
     small, wide, many = 6, 12, 18_000
@@ -332,7 +344,10 @@ class ClustersAdapter(Adapter):
         return self._record(0), self._record(0, -1.0)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether a record reaches the bound: two of them are at most the root of 2 apart but for vectors."""
+        """Tell whether a record reaches the bound.
+
+        But for vectors, two records are at most the root of 2 apart.
+        """
         return relation == "add_remove"
 
     def base(self, n: int) -> list[Any]:
@@ -357,7 +372,10 @@ class ClustersAdapter(Adapter):
 
 
 class TablesAdapter(Adapter):
-    """Tables of topics. A record is (topic proportions, the places of its values among the public ones)."""
+    """Tables of topics.
+
+    A record is (topic proportions, the places of its values among the public ones).
+    """
 
     estimator_type = TopicTables
     small, wide, many = 4, 4, 20_000

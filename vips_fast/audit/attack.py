@@ -143,7 +143,7 @@ class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
     The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, by the drawn number
-    of records of each kind, is accounted for. Under random allocation the ratios are those of whole epochs; half of the
+    of records of each kind, is accounted for. Under random allocation the ratios belong to whole epochs; half of the
     prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
@@ -176,7 +176,10 @@ class _Attack:
         self.ratios: list[float] = []
 
     def __call__(self, release: Release) -> None:
-        """Add the log likelihood ratios of one release; the model is still as it was when the sum was made."""
+        """Add the log likelihood ratios of one release.
+
+        The model is still as it was when the sum was made.
+        """
         word = np.zeros(1, dtype=np.uint64)
         rows = range(len(self.signs) + len(self.counts))
         sums = np.array([self.bench.sums(self.prepared, [row], word) for row in rows], dtype=np.float64)

@@ -49,7 +49,10 @@ class Seams:
 
 
 class Part:
-    """Stands for a part of the machinery, unchanged; subclasses change some of it and call ``self.inner``."""
+    """A stand-in for a part of the machinery, unchanged.
+
+    Subclasses change some of it and call ``self.inner``.
+    """
 
     def __init__(self, inner: Any):
         self.inner = inner
@@ -59,7 +62,7 @@ class Part:
 
 
 class Still(Part):
-    """A model whose parameters stay as they are, so that all releases of a run have one law."""
+    """A model with fixed parameters: all releases have one law."""
 
     def update(self, release: Release) -> None:
         """Learn nothing."""
@@ -142,7 +145,7 @@ class Bench:
 
 
 def rows_of_persons(adapter: "Adapter") -> int | None:
-    """Return the most rows of a person, or None if records are drawn."""
+    """Return a person's most rows, or None if records are drawn."""
     estimator = adapter.estimator()
     return estimator.rows_per_group if estimator.sampling == "rows" else None
 

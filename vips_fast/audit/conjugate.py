@@ -19,7 +19,10 @@ _CANDIDATES = 400
 
 
 class ConjugateAdapter(Adapter):
-    """See `conjugate_adapter`, which makes one. A record is (row of X, entry of y or None)."""
+    """An adapter that `conjugate_adapter` makes.
+
+    A record is (row of X, entry of y or None).
+    """
 
     many = 16 * 2048
     X: np.ndarray

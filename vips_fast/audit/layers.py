@@ -75,11 +75,11 @@ def audit(
     callback : callable(LayerResult) or None
         Called when a layer is done.
     rows_per_unit : int or None
-        Audit fits with ``groups``, of persons with up to so many rows, the worst pair with exactly this number; None
-        audits records of one row.
+        Audit fits with ``groups``, of persons with up to this number of rows, the worst pair with exactly this number;
+        None audits records of one row.
 
-    With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons; the others are about
-    what is added up and noised, which is what it is for rows without persons.
+    With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons. The others are about the
+    noised sum, which is the same for rows without persons.
 
     Raises ValueError if the model, a setting or a layer is unknown, or a layer does not know this sampling.
     """

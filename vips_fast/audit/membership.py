@@ -4,8 +4,8 @@ The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks 
 Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows the
 document x, draws corpora of the same kind, and fits *shadow models* to them, each with a fair coin of its own for every
 document. The statistic of a document and a model is the log-likelihood of the document under the model's topics, its
-proportions fitted to it ("folded in"). Over the shadow models it has one normal law where x was in and another where it
-was out, and the log ratio of the two densities at the target's statistic is the score.
+proportions fitted to it ("folded in"). Over the shadow models it has one normal law if x was in and another if x was
+out, and the log ratio of the two densities at the target's statistic is the score.
 
 Here every shadow model is the target once, with the laws of all others (leave one out), so that S models and D
 documents give S D attacks.
@@ -52,7 +52,7 @@ class ShadowModels:
     """Statistics of documents under shadow models.
 
     ``statistics``, float32 (S, D), are log-likelihoods in nats; ``members``, bool (S, D), say which documents each
-    model was fitted to; ``seconds`` is the processor time of the fits and of the folding in.
+    model was fitted to. ``seconds`` is the processor time of the fits and of the folding in.
     """
 
     statistics: np.ndarray
@@ -80,7 +80,7 @@ def log_likelihoods(model: LatentDirichletAllocation, X: Any) -> np.ndarray:
 
 
 class ShadowFits:
-    """Shadow models of one estimator and one corpus, made a few at a time.
+    """Shadow models of one estimator and corpus, a few at once.
 
     Parameters
     ----------
@@ -244,13 +244,13 @@ class MembershipReport:
 def measure(
     scores: np.ndarray, shadows: ShadowModels, event: PrivacyEvent | None, rates: tuple[float, ...] = RATES
 ) -> MembershipReport:
-    """Compute rates of the attack with one threshold for all models and documents.
+    """Compute the attack's rates, with one threshold for all.
 
-    The threshold of a rate a is the lowest with at most a share a of false positives among these scores, so it is known
-    to within the interval of that rate. A claim has to pass its upper end. Attacks on one model share its
-    noise and its topics, so the intervals are Clopper and Pearson's for an effective number of trials: divided by how
-    much more the rate varies from model to model than it would if trials were independent (Korn & Graubard 1998), and
-    never multiplied. Raises ValueError if no score is a number.
+    All models and documents share it. The threshold of a rate a is the lowest with at most a share a of false positives
+    among these scores, and so known to within the interval of that rate. A claim has to pass its upper end. Attacks on
+    one model share its noise and its topics, so the intervals are Clopper and Pearson's for an effective number of
+    trials: divided by how much more the rate varies from model to model than it would if trials were independent (Korn
+    & Graubard 1998), and never multiplied. Raises ValueError if no score is a number.
     """
     known = np.isfinite(scores)
     inside, outside = scores[known & shadows.members], scores[known & ~shadows.members]
@@ -278,7 +278,10 @@ def measure(
 
 
 def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
-    """Bound a rate: its 95 % interval, and bounds failing once in 10^5."""
+    """Bound a rate: its 95 % interval, and nearly certain bounds.
+
+    The latter fail once in 10^5.
+    """
     n, k = float(trials.sum()), float((hits * trials).sum())
     p, per_model = k / n, trials.sum(axis=1)
     spread = float((((hits * trials).sum(axis=1) - p * per_model) ** 2).sum())

@@ -1,4 +1,7 @@
-"""Layer C, noise: the law of a release's noise around the exact sum."""
+"""Run layer C, noise: test the noise around the exact sum.
+
+It compares the law of a release's noise with the claim.
+"""
 
 import math
 from collections.abc import Mapping
@@ -44,7 +47,7 @@ def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
 
 
 class _Noise:
-    """Released sums less exact ones, of one run whose parameters stay as they are.
+    """Released sums less exact ones, of one run with fixed parameters.
 
     ``units``, an int64 array of shape (releases, entries), has them in lattice units; ``claimed`` is the standard
     deviation that the declared sensitivity asks for, in the same units.

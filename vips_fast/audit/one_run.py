@@ -79,7 +79,7 @@ def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: fl
     n_right : int
         v, how many guesses were right.
     error : float
-        Probability in (0, 1) with which the bound may fail.
+        Probability in (0, 1) that the bound may fail.
 
     Returns mu >= 0, rounded down. Module docstring: the proof. Raises ValueError if the numbers do not fit together.
     """
@@ -134,7 +134,10 @@ def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
 
 
 class Canaries:
-    """The canaries before the run: their contributions, each in its own entries of the statistic."""
+    """The canaries before the run: each moves its own entries.
+
+    The object has their contributions to the statistic.
+    """
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data

@@ -1,4 +1,4 @@
-"""Layer B, purity: a record's contribution has the same bits in any company."""
+"""Run layer B, purity: contributions have equal bits in any company."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,10 @@ def _large(bench: Bench, n_rows: int, rng: np.random.Generator) -> Check:
 
 
 class _Purity:
-    """Many records, their random words, and one released state that all comparisons share."""
+    """Records, random words and one state that comparisons share.
+
+    There are many records, and the state is a released one.
+    """
 
     def __init__(self, bench: Bench, records: list[Any], rng: np.random.Generator):
         self.bench, self.rng, self.n, self.records = bench, rng, len(records), records

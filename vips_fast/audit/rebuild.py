@@ -1,9 +1,9 @@
 """Layer G, rebuild: everything public follows from the releases.
 
 A model is fitted to invented data with a transcript and saved. Another process, which never had a record, loads the
-saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also says what the
-loaded model's public attributes are; the fitted estimator itself, which the other process never sees, must have the
-same ones and hold nothing more.
+saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also has the loaded
+model's public attributes; the fitted estimator itself, which the other process never sees, must have the same ones and
+hold nothing more.
 """
 
 import json
@@ -71,8 +71,8 @@ def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
     """Verify saved models in another process, from class, model folder and transcript.
 
-    For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and what the loaded model has as
-    ``attributes`` and ``held``. Raises RuntimeError if the other process fails.
+    For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and the loaded model's ``attributes``
+    and ``held``. Raises RuntimeError if the other process fails.
     """
     lines = [
         json.dumps({"module": c.__module__, "class": c.__qualname__, "model": str(model), "transcript": str(kept)})
@@ -112,9 +112,10 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 
 
 class Fitted:
-    """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
+    """A saved model with its transcript, to be rebuilt elsewhere.
 
-    ``folder`` is empty, and takes model and transcript; ``rng`` draws the invented records.
+    It was fitted on the bench, with further calls about parts. ``folder`` is empty, and takes model and transcript;
+    ``rng`` draws the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):

@@ -14,7 +14,7 @@ from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
 
-#: Released states in which pairs are compared: the sharp one, then one more release each.
+#: Released states for comparing pairs: the sharp one, then one more release each.
 _STATES = 5
 _BASE = 5
 
@@ -25,10 +25,10 @@ def declared_square(sensitivity: float, spacing: float) -> Fraction:
 
 
 class _Replay:
-    """Sums of whole raw data sets under one state and frozen random words.
+    """Sums of whole raw data sets, with frozen random words.
 
-    Each data set is read anew, by an estimator of its own: whatever a reader makes of
-    the other records, or keeps, shows as a distance.
+    All are under one state. Each data set is read anew, by an estimator of its own: whatever a reader makes of the
+    other records, or keeps, shows as a distance.
     """
 
     def __init__(self, bench: Bench, rng: np.random.Generator, number: int):

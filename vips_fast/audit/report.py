@@ -11,8 +11,8 @@ from ..accounting import Relation
 class Check:
     """One comparison, in words in ``detail``.
 
-    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 if nothing is left
-    to chance.
+    ``by_chance`` is the largest probability that one draw fails this check of a true claim; 0 if nothing is left to
+    chance.
     """
 
     name: str

@@ -48,7 +48,10 @@ class _Begun(NamedTuple):
 
 
 class _Watched(PrivateSearch[Any]):
-    """A search that shows the inputs and releases of its runs, or ends before them."""
+    """A search that shows or stops its runs.
+
+    It shows the inputs and releases of its runs, or ends before them.
+    """
 
     only_begins = False
     begun: _Begun
@@ -123,7 +126,7 @@ def _unit(X: Any, y: Any) -> bytes:
 
 
 def _held_out(one: _Begun, two: _Begun) -> bool:
-    """Tell whether the runs of two neighbors are fitted to the same rows."""
+    """Tell whether two neighbors' runs are fitted to the same rows."""
     last = [_unit(begun.data["X"][-1:], _labels(begun.data, slice(-1, None))) for begun in (one, two)]
     return one.data["X"].shape[0] == two.data["X"].shape[0] and last[0] == last[1]
 
@@ -230,7 +233,10 @@ def layer_b(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.rand
 
 
 def layer_c(search: PrivateSearch[Any], bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
-    """Test the law of a score's noise in two searches, with its event."""
+    """Test the law of a score's noise in two searches.
+
+    The result has its event.
+    """
     made = _made(search, bench, scorer=lambda *_: 0.0, score_range=(0.0, 1.0))
     records = bench.adapter.data([*_others(bench, rng), bench.adapter.worst_pair()[0]])
     n, noises = max(1_000, min(sizes.draws // 2, _MOST_SCORES // 2)), []

@@ -130,7 +130,10 @@ class VocabularyAdapter(Adapter):
 
 
 class _Attack:
-    """Scores of whole runs: likelihood ratios, and infinity for an own token that is released."""
+    """Scores of whole runs: likelihood ratios, and infinity.
+
+    It is infinity for an own token that is released.
+    """
 
     def __init__(self, bench: Bench, holds: bool):
         self.bench, adapter = bench, bench.adapter
@@ -143,7 +146,7 @@ class _Attack:
         self.settings = chosen
 
     def prepare(self, records: list[str]) -> Stage:
-        """Plan a run over the vocabulary as it is, with the seams' parts."""
+        """Plan a run over the given vocabulary, with the seams' parts."""
         estimator = self.bench.seams.of("estimator", self.bench.adapter.kind(**self.settings))
         return self.bench.prepare(estimator, records)
 

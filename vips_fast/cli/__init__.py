@@ -1,4 +1,7 @@
-"""The command ``vips-fast``. Numerical packages are imported by the command that uses them, not before."""
+"""The command ``vips-fast``.
+
+A command imports the numerical packages that it uses; others stay unloaded.
+"""
 
 from .main import main
 

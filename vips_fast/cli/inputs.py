@@ -38,7 +38,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def read_labels(path: str, invalid: str) -> Any:
-    """Read one label for each record: a .npy array, or the lines of a text file.
+    """Read a label for each record: a .npy array or text lines.
 
     With ``invalid="drop"`` a line that is not UTF-8 text is None.
     """
@@ -51,7 +51,7 @@ def read_labels(path: str, invalid: str) -> Any:
 
 
 def read_array(path: str, kinds: str) -> np.ndarray:
-    """Read a .npy file; its dtype must be of one of these kinds (``numpy.dtype.kind``)."""
+    """Read a .npy file with one of these dtypes (``numpy.dtype.kind``)."""
     array: Any = None
     # The head is Python source, which numpy's own reader splits into tokens.
     with contextlib.suppress(ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):
@@ -77,7 +77,10 @@ def read_matrix(path: str) -> Any:
 
 
 def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
-    """Read the encoded rows of a table, and the cells of its ``others``, which are no features."""
+    """Read a table's encoded rows, and the cells of its ``others``.
+
+    The others are no features.
+    """
     kept, parts, n = schema.without(*others), [], 0
     cells: dict[str, list[Any]] = {name: [] for name in others}
     for batch in read_batches(path, [*kept.names, *others], invalid="raise" if invalid == "raise" else "drop"):
@@ -185,9 +188,10 @@ def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None
 
 
 def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
-    """Load the model in ``args.model``, and the new records in ``args.input`` as its family reads them.
+    """Load the model and the new records of a command.
 
-    Raises ValueError if new records of this model are not for the command ``verb``, "transform" or "predict".
+    They are ``args.model`` and ``args.input``; the model's family reads the records. Raises ValueError if new records
+    of this model are not for the command ``verb``, "transform" or "predict".
     """
     kind = kind_in(args.model)
     if (family := family_of(kind)).verb != verb:
@@ -210,10 +214,11 @@ def refuse(args: Namespace, *options: str) -> None:
 
 
 def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
-    """Load the fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
+    """Load the fitted model in a folder.
 
-    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such
-    model or its files differ from the saved ones.
+    It has the expected class, or a variant of it, and its command is ``name``. With the file of a public key, a
+    signature must hold. Raises FileNotFoundError or ValueError if there is no such model or its files differ from the
+    saved ones.
     """
     kind = kind_in(folder)
     if not issubclass(kind, expected):

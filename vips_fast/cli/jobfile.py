@@ -30,9 +30,10 @@ class JobFile:
         return [word for option, value in self.values.items() for word in _arguments(option, value)]
 
     def beside(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Select the values, by their options' ``dest``, that hold beside the options ``given`` on the command line.
+        """Select the values that hold beside the command line's options.
 
-        An option on the command line comes first, and also replaces the options that it excludes.
+        They stand by their options' ``dest``; ``given`` are the command line's. An option on the command line comes
+        first, and also replaces the options that it excludes.
         """
         replaced = {
             option
@@ -44,7 +45,10 @@ class JobFile:
 
 
 def load(path: str) -> JobFile:
-    """Read a job file. Raises OSError if it cannot be read, and ValueError for anything in it that is wrong."""
+    """Read a job file.
+
+    Raises OSError if it cannot be read, and ValueError for any error in it.
+    """
     try:
         with open(path, "rb") as file:
             job = tomllib.load(file)
@@ -91,7 +95,10 @@ def _shown(value: Any) -> str:
 
 
 def _typed(where: str, option: Option, value: Any) -> Any:
-    """Check a value of TOML; None for a switch that is false. Raises ValueError for a value of a wrong type."""
+    """Check a TOML value; None for a switch that is false.
+
+    Raises ValueError for a value of a wrong type.
+    """
     if option.switch:
         if not isinstance(value, bool):
             raise ValueError(f"{where}: expected true or false")

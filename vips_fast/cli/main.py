@@ -17,7 +17,10 @@ from .parser import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; None takes the arguments of the process. Returns the exit code."""
+    """Run the command line; return the exit code.
+
+    With None it takes the arguments of the process.
+    """
     _open_streams()
     with shown_streams():
         return _run(argv)
@@ -47,7 +50,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _open_streams() -> None:
-    """Keep files off the numbers of closed streams, and let a terminal show any character."""
+    """Keep files off closed streams' numbers; let terminals show all characters."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -1,4 +1,7 @@
-"""The manual page ``vips-fast(1)``, from the same table as ``--help``; setup.py writes it for the wheel."""
+"""Write the manual page ``vips-fast(1)``, from the table of ``--help``.
+
+setup.py writes it for the wheel.
+"""
 
 import re
 from collections.abc import Iterable
@@ -58,6 +61,9 @@ def _verbatim(lines: Iterable[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape a text for roff: its backslashes and hyphens, and a line that roff would read as a request."""
+    """Escape a text for roff: backslashes, hyphens, and requests.
+
+    A line that roff would read as a request is one.
+    """
     text = re.sub(r"\s+", " ", text).strip().replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text.startswith((".", "'")) else text

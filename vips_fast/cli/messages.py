@@ -1,4 +1,7 @@
-"""Lines for the terminal, which a command survives if they cannot be written, and the codes that it ends with."""
+"""Write lines to the terminal, and choose the exit code.
+
+A command survives if its lines cannot be written.
+"""
 
 import contextlib
 import json
@@ -47,7 +50,7 @@ def cause(error: BaseException) -> BaseException:
 
 
 class Shown:
-    """A stream that shows text from anywhere: no character of it drives a terminal."""
+    """A stream for text from anywhere; no character drives a terminal."""
 
     def __init__(self, stream: IO[str]):
         self.stream = stream
@@ -67,7 +70,7 @@ class Shown:
 
 @contextlib.contextmanager
 def shown_streams() -> Iterator[None]:
-    """Escape control characters in everything that a command writes to standard output and standard error."""
+    """Escape control characters in standard output and standard error."""
     before: Any = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (None if stream is None else Shown(stream) for stream in before)
     try:

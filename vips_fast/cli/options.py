@@ -1,4 +1,4 @@
-"""The parts of the table of options: kinds of values, options, groups and commands.
+"""Define the table of options: kinds, options, groups and commands.
 
 `vips_fast.cli.tables` holds the table. The parser, the job file, the help, the manual page, the completion and
 ``search --try`` follow from it.
@@ -22,7 +22,10 @@ class Kind:
     expected: str
 
     def value(self, text: str) -> Any:
-        """Convert a text. Raises ValueError, with the text and the expected form, for a bad one."""
+        """Convert a text.
+
+        For a bad one, raises ValueError with the text and the expected form.
+        """
         try:
             value = self.convert(text)
         except ValueError:
@@ -107,7 +110,7 @@ class Option:
 
     @property
     def value(self) -> str:
-        """The name of its value in the help; "" if the choices stand for it."""
+        """Return the value's name in the help; "" if choices replace it."""
         return self.metavar or ("" if self.choices else self.key if self.positional else self.key.upper())
 
     @property
@@ -129,7 +132,7 @@ class Option:
 
 
 def switch(flags: str, help: str, **more: Any) -> Option:
-    """Make an option without a value, which is False unless it is given."""
+    """Make an option without a value, False unless given."""
     return Option(flags, help, default=False, const=True, **more)
 
 
@@ -149,7 +152,7 @@ def folder(flags: str, help: str, metavar: str = "DIR", **more: Any) -> Option:
 
 
 def source(flags: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
-    """Make an option whose value is a file or folder that must exist."""
+    """Make an option for a file or folder that must exist."""
     place = Place.FOLDER if metavar == "DIR" else Place.FILE
     return Option(flags, help, path=place, metavar=metavar, reads=True, **more)
 
@@ -240,7 +243,10 @@ def _flat(entries: tuple[Entry, ...]) -> Iterator[Option | OneOf]:
 
 
 def load(where: str) -> Any:
-    """Import ``"module:name"`` of `vips_fast.cli`: the only place that waits with an import until it is needed."""
+    """Import ``"module:name"`` of `vips_fast.cli`, only when it is needed.
+
+    No other place delays an import.
+    """
     module, _, name = where.partition(":")
     return getattr(import_module(f"{__package__}.{module}"), name)
 
@@ -271,9 +277,10 @@ def in_options(command: Command, text: str) -> str:
 
 
 def read_tried(command: Command, texts: list[str]) -> dict[str, list[Any]]:
-    """Read ``--try``: the values of each setting, by its name among the estimator's parameters.
+    """Read ``--try``: the values of each setting, by its name.
 
-    Raises ValueError for a name that is no setting of the command, and for a bad value.
+    The names are among the estimator's parameters. Raises ValueError for a name that is no setting of the command, and
+    for a bad value.
     """
     known = {name.lstrip("-"): option for option in command.options for name in option.names}
     found: dict[str, list[Any]] = {}

@@ -1,4 +1,7 @@
-"""Results: tables of numbers, and files that appear whole or not at all."""
+"""Write results: tables of numbers, and files.
+
+A file appears whole or not at all.
+"""
 
 import contextlib
 import csv
@@ -17,7 +20,10 @@ from .messages import print_object, say
 
 
 def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
-    """Describe a fit for ``--json``. The seconds are for the operator: the guarantee does not cover them."""
+    """Describe a fit for ``--json``, with seconds for the operator.
+
+    The guarantee does not cover the seconds.
+    """
     privacy, paid = model.privacy_, None
     if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}
@@ -46,7 +52,10 @@ def warn_of_taints(model: Any) -> None:
 
 
 def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
-    """Warn if delta is too large to mean much; ``unit`` is the privacy unit."""
+    """Warn if delta is too large to mean much.
+
+    ``unit`` is the privacy unit.
+    """
     if delta * n_units >= 1:
         what = "a whole record" if unit == "record" else f"all that is known of one {unit}"
         say(f"warning: delta = {delta:g} is not below 1 / {n_units} {unit}s: {what} may be published")
@@ -54,7 +63,7 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
 
 @contextlib.contextmanager
 def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
-    """Make an empty file before any work begins; it replaces ``name`` once it is written."""
+    """Make an empty file first; it replaces ``name`` once written."""
     path = Path(name)
     part = path.with_name(f".{os.getpid()}.{path.name}")
     part.touch(mode, exist_ok=False)
@@ -67,10 +76,10 @@ def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
 
 
 def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
-    """Write a model's output for records to the place of ``--out`` and ``--json``.
+    """Write a model's output to the place of ``--out`` and ``--json``.
 
-    Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy file or into the
-    object of ``--json``, which holds no rows where a file does.
+    It is for records. Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy
+    file or into the object of ``--json``, which holds no rows where a file does.
     """
     columns = list(columns)
     if args.out is not None:

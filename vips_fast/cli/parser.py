@@ -1,4 +1,4 @@
-"""From the words of a command line to its arguments, by the table of `vips_fast.cli.tables`; and their help."""
+"""Parse a command line by `vips_fast.cli.tables`, and write its help."""
 
 import argparse
 import shutil
@@ -16,7 +16,10 @@ from .tables import PROGRAM, VERSION
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse for one command: errors of one line, and help that fits the terminal."""
+    """An argparse for one command.
+
+    Errors take one line, and the help fits the terminal.
+    """
 
     command: Command = PROGRAM
 
@@ -25,7 +28,10 @@ class Parser(argparse.ArgumentParser):
         return "\n".join([*wrapped(usage(self.command), "usage: ", " " * 11), ""])
 
     def format_help(self) -> str:
-        """Show argparse's help with the examples, and the program's with the exit codes."""
+        """Show argparse's help with examples, or with the exit codes.
+
+        The program's help has the exit codes.
+        """
         self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
         text = super().format_help()
         self.usage = None
@@ -39,10 +45,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the words behind the program's name; None takes them from the process.
+    """Parse a command line; None takes it from the process.
 
-    The result has each option by its ``dest``, and the command as ``command``. Raises SystemExit as argparse does, and
-    ValueError or OSError for a job file of ``--config`` that is not good.
+    ``argv`` has the words after the program's name. The result has each option by its ``dest``, and the command as
+    ``command``. Raises SystemExit as argparse does, and ValueError or OSError for a job file of ``--config`` that is
+    not good.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     if not any(word.partition("=")[0] == "--config" for word in words):
@@ -143,7 +150,7 @@ class _Builder:
 
 
 def _type(kind: Kind) -> Callable[[str], Any]:
-    """Give the type for argparse, which shows only messages of its own error."""
+    """Give argparse a type that shows only messages of its own."""
 
     def value(text: str) -> Any:
         try:
@@ -174,7 +181,7 @@ def usage(command: Command) -> str:
 
 
 def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
-    """Wrap a text into lines, without breaking a word; ``end`` follows each line but the last."""
+    """Wrap a text without breaking words; ``end`` follows lines but last."""
     lines = textwrap.wrap(
         text,
         columns() - len(end),
@@ -187,7 +194,7 @@ def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
 
 
 def examples(command: Command) -> str:
-    """Show a command's examples; a long one continues in the next line, as a shell takes it."""
+    """Show a command's examples, with continuation lines as in a shell."""
     lines = [line for example in command.lines for line in wrapped(example, "  ", "      ", " \\")]
     return "\n".join(["examples:", *lines, ""])
 

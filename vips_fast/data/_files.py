@@ -49,7 +49,10 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def open_text(path: str | os.PathLike[str]) -> BinaryFile:
-    """Open a plain or gzip file for reading bytes, by its first bytes."""
+    """Open a plain or gzip file for reading bytes.
+
+    Its first bytes tell which it is.
+    """
     with open(path, "rb") as file:
         magic = file.read(2)
     return gzip.open(path, "rb") if magic == b"\x1f\x8b" else open(path, "rb")

@@ -82,7 +82,7 @@ def check_shape(
 def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
     """Make an array of any dense input.
 
-    With ``drop`` the cells of lists and of objects become float64, and NaN if they are no numbers: one such cell
+    With ``drop`` the cells of lists and of objects become float64, and NaN if they are no numbers. One such cell
     decides the dtype of all.
     """
     if np.ma.isMaskedArray(X):

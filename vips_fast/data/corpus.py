@@ -21,8 +21,8 @@ class Corpus:
     the making of the corpus, such as documents per package. ``groups``, int64 of shape (D,) or None, numbers the person
     of each document; it is as private as the documents.
 
-    Raises ValueError if `counts` is not a matrix of counts, or `vocabulary` has another length than its columns or
-    `groups` than its rows, and TypeError if an entry of `vocabulary` is not a string.
+    Raises ValueError if `counts` is not a matrix of counts. So it does if `vocabulary` has another length than its
+    columns, or `groups` than its rows. Raises TypeError if an entry of `vocabulary` is not a string.
     """
 
     counts: sparse.csr_array
@@ -74,7 +74,7 @@ def split(
 ) -> tuple[Corpus, Corpus]:
     """Split a corpus at random into training and test part, in order.
 
-    `test_size` is the share, a float in (0, 1), or the number of documents in the test part; the same seed
+    `test_size` is the share, a float in (0, 1), or the number of documents in the test part. The same seed
     `random_state` gives the same split. Raises TypeError if `corpus` is not a Corpus or `test_size` is not a number,
     and ValueError if either part would be empty.
     """

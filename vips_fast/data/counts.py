@@ -15,7 +15,7 @@ from .arrays import CHUNK, INT32_MAX, Parts, aligned, check_invalid, check_shape
 
 
 class _Limits(NamedTuple):
-    """Bounds of a count and of a row's sum, as exponents of two."""
+    """Bounds of a count and a row's sum, as exponents of two."""
 
     entry: int
     row: int
@@ -51,9 +51,9 @@ def check_counts(
     int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64
     from 2**31 stored entries on. `X` is not changed; the result shares its memory if nothing had to be converted.
 
-    Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
-    either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,
-    or (with "raise") holds an invalid value.
+    Raises TypeError if the entries of `X` are not numbers. Raises ValueError if it is not two-dimensional, is empty in
+    either direction, or has another number of columns than `n_features`. It does so too for index arrays that do not
+    describe a matrix and, with "raise", for an invalid value.
     """
     data, indices, indptr, shape = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
     index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64
@@ -72,10 +72,9 @@ def documents(
     """Check counts as `check_counts`, in the types that the kernels read.
 
     The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
-    int64; where `X` is canonical and has whole numbers, its data and indices are not copied and keep their types, which
-    become the kernels' a block at a time. Else they are int32.
-    `owner` names the estimator that expects `n_features` columns in the message; ``least_rows=0`` takes a matrix
-    without rows too.
+    int64. If `X` is canonical and has whole numbers, its data and indices are not copied and keep their types. These
+    become the kernels' a block at a time. Else they are int32. `owner` names the estimator that expects `n_features`
+    columns in the message; ``least_rows=0`` takes a matrix without rows too.
     """
     return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner, least_rows))
 

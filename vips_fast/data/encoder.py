@@ -15,8 +15,8 @@ from .types import Names
 class ColumnEncoder:
     """Encodes tables by a public `Schema`; nothing is learned from their rows.
 
-    It stands before an estimator, by itself or in a ``Pipeline``: a cell beyond its bounds is moved to them, an unknown
-    category follows the schema's rule, and columns are found by name, in any order. As it learns nothing it spends
+    It stands before an estimator, by itself or in a ``Pipeline``. A cell beyond its bounds is moved to them, and an
+    unknown category follows the schema's rule. Columns are found by name, in any order. As it learns nothing it spends
     nothing, and the encoding of a row does not depend on other rows, so that neighbors stay neighbors.
 
     ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
@@ -74,7 +74,7 @@ class ColumnEncoder:
 
     @property
     def row_norm(self) -> float:
-        """The largest L2 norm that an encoded row can have, a public number."""
+        """The largest L2 norm of an encoded row, a public number."""
         return self.schema_.row_norm
 
     def fit(self, X: object, y: object = None) -> Self:

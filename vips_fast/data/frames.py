@@ -1,4 +1,7 @@
-"""Frames of pandas, polars and pyarrow: names of columns, checked after a fit."""
+"""Read frames of pandas, polars and pyarrow; check column names.
+
+The names are checked after a fit.
+"""
 
 import re
 import sys
@@ -110,7 +113,7 @@ def warn_of_repeats(X: Any, invalid: str) -> None:
 
 
 def warn_of_scaling(X: Any) -> None:
-    """Warn if the columns look as if a scaler was fitted to them.
+    """Warn if a scaler seems to have been fitted to the columns.
 
     Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
     selection of columns, leaves no trace here.

@@ -25,7 +25,10 @@ _WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
 @dataclass(frozen=True)
 class Runs:
-    """Persons whose rows follow each other: person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+    """Persons whose rows follow each other.
+
+    Person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64).
+    """
 
     starts: np.ndarray
 
@@ -86,8 +89,8 @@ def _time(label: Any) -> str:
 class Numbering:
     """Numbers of persons by the first appearance of their canonical labels.
 
-    Give labels as often as you like, such as for each part of the data. With ``invalid="drop"`` a label that is
-    missing or unusable has the number -1; with "raise" it is an error of `group_codes`, about an argument of this name.
+    Give labels as often as you like, such as for each part of the data. With ``invalid="drop"`` a label that is missing
+    or unusable has the number -1. With "raise" it is an error of `group_codes`, about an argument of this name.
     """
 
     def __init__(self, invalid: str = "raise", name: str = "groups") -> None:

@@ -1,7 +1,7 @@
 """Find the columns of a table by its header, the first line.
 
 Names of columns are public: they are the same for every record that the table could hold. So messages list them. The
-first line of a file without a header is a record, and such a line is not shown if it does not look like names.
+first line of a file without a header is a record. Such a line is not shown if it does not look like names.
 """
 
 import re
@@ -34,7 +34,7 @@ def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
 
 
 def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
-    """Find the places of columns; ValueError, with their names, if one is missing."""
+    """Find the places of columns; ValueError names missing ones."""
     listed = list(names)
     for name in columns:
         if listed.count(name) > 1:

@@ -23,9 +23,9 @@ PathLike = str | os.PathLike[str]
 def read_idx(path: PathLike) -> np.ndarray:
     """Read an IDX file, plain or gzip, as an array.
 
-    The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
-    as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte order.
-    Raises OSError if the file cannot be read, and ValueError if it is no IDX file or its length contradicts its
+    The header is two zero bytes, a byte for the element type, and a byte for the number of dimensions. Each dimension
+    follows as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte
+    order. Raises OSError if the file cannot be read, and ValueError if it is no IDX file or its length contradicts its
     header.
     """
     with naming(path), open_text(path) as file:
@@ -54,9 +54,9 @@ def read_idx(path: PathLike) -> np.ndarray:
 def binarize(images: Any, least: float = 1, invalid: str = "raise") -> np.ndarray:
     """Turn images, shape (n, ...), into uint8 records, shape (n, pixels).
 
-    A pixel is on if it is at least ``least``, a public threshold: 1 is "above 0" for whole numbers, as in the paper's
-    code; 128 is the upper half of a byte. Raises ValueError if the images have fewer than two dimensions, or hold NaN;
-    with ``invalid="drop"`` all pixels of such an image are 2, which no model takes.
+    A pixel is on if it is at least ``least``, a public threshold. 1 is "above 0" for whole numbers, as in the paper's
+    code, and 128 is the upper half of a byte. Raises ValueError if the images have fewer than two dimensions, or hold
+    NaN. With ``invalid="drop"`` all pixels of such an image are 2, which no model takes.
     """
     images = np.asarray(images)
     if images.ndim < 2:

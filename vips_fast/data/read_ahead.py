@@ -16,7 +16,7 @@ Places = Callable[[np.ndarray], Iterator[tuple[Path, np.ndarray, np.ndarray]]]
 
 
 class ReadAhead:
-    """Thread that requests the pages of the next rows, ``window`` at a time."""
+    """A thread that requests the next rows' pages, ``window`` at once."""
 
     def __init__(self, places: Places, window: int):
         self._places, self._window = places, window

@@ -1,7 +1,7 @@
 """Readers of count files, and the one entry to all corpora.
 
 Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
-ValueError that names the file and, where the fault is in its form, the line; the contents of a line are never shown,
+ValueError that names the file and, where the fault is in its form, the line. The contents of a line are never shown,
 since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
 """
 
@@ -73,8 +73,8 @@ def load_corpus(
     invalid : {"raise", "drop"}
         What to do about a document that holds an invalid count (see `check_counts`), a broken line or a word beyond the
         last, and about a broken record (see `read_batches`) or one without a person. "drop" makes it a document of no
-        words and says nothing about it. A file that is broken as a whole is refused in any case: one without its
-        header, cut gzip data, an npz matrix whose arrays do not fit together.
+        words and says nothing about it. A file that is broken as a whole is refused in any case. Examples are a missing
+        header, cut gzip data, and an npz matrix whose arrays do not fit together.
 
     Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format is
     unknown, or the vocabulary is missing or of another length.
@@ -220,7 +220,10 @@ def _docword_entries(
 
 
 def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np.ndarray, int]:
-    """Yield entries of blocks of lines, (n, 3), from 1, with numbers of lines."""
+    """Yield entries of blocks of lines, with numbers of lines.
+
+    Entries have shape (n, 3) and count from 1.
+    """
     numbers = parse(block, first_line)
     values, lines = numbers.values, numbers.lines + first_line
     while len(header) < 3 and len(values):
@@ -281,9 +284,9 @@ def read_ldac(
 ) -> Corpus:
     """Read counts in the format of Blei's LDA-C; errors as in `load_corpus`.
 
-    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. The
-    file does not say how many words there are, and the largest number in it depends on the documents, so `vocabulary`
-    or `n_features`, the number of words, must be given.
+    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. The file
+    does not say how many words there are, and the largest number in it depends on the documents. So give `vocabulary`
+    or `n_features`, the number of words.
     """
     words = _given(vocabulary)
     if words is not None:

@@ -1,9 +1,11 @@
-"""Raw records, some at a time, from files, folders, standard input or memory.
+"""Read raw records in batches, from files, folders, streams or memory.
 
-CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell: pyarrow's
-readers quote the row, know no line, let a quote out of place and other encodings pass, and refuse a row larger than
-their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never a
-cell.
+A stream is standard input.
+
+CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell. The readers
+of pyarrow quote the row and know no line. They let a quote out of place and other encodings pass, and refuse a row
+larger than their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the
+column, never a cell.
 """
 
 import codecs
@@ -153,7 +155,7 @@ def read_batches(
 
 
 def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
-    """Name the columns of a file with a header, or of a table.
+    """Name the columns of a file with header, or a table.
 
     No row is looked at. Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has
     no header.
@@ -177,9 +179,9 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
 
 
 def is_utf8(path: str | os.PathLike[str]) -> bool:
-    """Read a file of texts; tell whether it is UTF-8, or marked UTF-16.
+    """Tell whether a file is UTF-8, or marked UTF-16.
 
-    The answer depends on the records. Parquet and Excel files know their encoding.
+    This reads all of it. The answer depends on the records. Parquet and Excel files know their encoding.
     """
     with naming(path), _broken(), open_text(path) as file:
         if is_excel(path) or file.peek(4).startswith(b"PAR1"):
@@ -194,7 +196,7 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
 
 @dataclass(frozen=True)
 class Records:
-    """Raw texts and, where a column says so, the persons whose they are.
+    """Raw texts and, if a column has them, their persons.
 
     ``text`` are the columns of the text; several are joined with a line break, and a null is an empty text. ``person``
     is the column of persons' labels (`vips_fast.data.groups.canonical_label`), or None. All else is as for
@@ -279,9 +281,9 @@ def _broken() -> Iterator[None]:
 
 
 def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
-    """Yield lines of a text file with their breaks; count bytes in ``read[0]``.
+    """Yield a text file's lines with their breaks; count bytes.
 
-    With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
+    The count is in ``read[0]``. With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
     """
     decoder, rest, done = None, "", 0
     while True:
@@ -545,7 +547,7 @@ def _in_memory(
 def _stream(
     source: Any, columns: Sequence[str], batch_rows: int, drop: bool
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Read a query, a lazy frame or a stream, one batch at a time.
+    """Read a query, a lazy frame or a stream, in batches.
 
     A source that fails on its way raises ValueError, since its rows until then are not the table. Its own message may
     quote cells, and is not repeated.

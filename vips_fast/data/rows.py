@@ -20,8 +20,8 @@ def binary_records(
     """Check records of 0 and 1, shape (n, J), dense or sparse.
 
     `n_features` is the number of columns to insist on, None takes any; `name` and `owner`, the estimator that expects
-    them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros that is marked
-    as not usable, and says nothing about it. ``least_rows=0`` takes a matrix without rows too.
+    them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, marked as not
+    usable, without a message. ``least_rows=0`` takes a matrix without rows too.
 
     Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be
     converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".

@@ -69,7 +69,7 @@ _PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "e
 
 
 class Change(NamedTuple):
-    """A change of a column in its own units, as a change of the encoded columns.
+    """A change in a column's units, as changes of encoded columns.
 
     ``text`` names it, such as "+1" or "yes instead of no", and is empty for a category's reference; ``weights`` are
     places of encoded columns and how much they change; ``beside`` are the places of all that are made of the column;
@@ -91,8 +91,8 @@ class Column:
     ----------
     name : str
     kind : {"number", "category", "binary", "ignore"}
-        A number is scaled by its bounds, a category has a column of 0 and 1 for each value, a binary one for the second
-        of its two values.
+        A number is scaled by its bounds. A category has a column of 0 and 1 for each value, and a binary one for the
+        second of its two values.
     low, high : float or None
         Public bounds of a number.
     values : tuple of str
@@ -275,12 +275,18 @@ class Schema:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the encoded columns: a number's own, "name=value" for the values of others."""
+        """Names of the encoded columns.
+
+        A number keeps its name; the values of others are "name=value".
+        """
         return tuple(name for column in self.columns for name in column.features)
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """A change in a column's own units for each of `feature_names`; weights are of all encoded columns."""
+        """A change in a column's own units for each of `feature_names`.
+
+        Its weights are of all encoded columns.
+        """
         made: list[Change] = []
         for column in self.columns:
             first = len(made)
@@ -292,7 +298,10 @@ class Schema:
 
     @property
     def row_norm(self) -> float:
-        """The largest L2 norm that an encoded row can have: each column makes one entry of at most 1."""
+        """The largest L2 norm that an encoded row can have.
+
+        Each column makes one entry of at most 1.
+        """
         return math.sqrt(len(self.names))
 
     def without(self, *names: str | None) -> Schema:

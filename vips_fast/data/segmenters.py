@@ -1,8 +1,8 @@
 """Segment languages without spaces, by packages of the extra "segment".
 
 A segmenter is a function of one run of characters, so a record's words depend on that record only. An error of its
-package, or an endless search, must not depend on a private text either: runs are cut, and a run that a segmenter fails
-on gives no words here.
+package, or an endless search, must not depend on a private text either. So runs are cut, and a run that a segmenter
+fails on gives no words here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sentence vectors of texts by the files of a language model, in numpy.
+"""Make sentence vectors with a language model's files, in numpy.
 
-A network of the BERT family reads the pieces of a text, and the vector is the mean of its outputs, of norm 1 (Devlin et
-al. 2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
+A network of the BERT family reads the pieces of a text. The vector is the mean of its outputs, of norm 1 (Devlin et al.
+2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
 """
 
 import json

@@ -30,8 +30,10 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and if there are some n labels,
-    numbers or strings, and n labels of persons (`vips_fast.data.groups.canonical_label`).
+    """Some rows on their way into shards.
+
+    They are a sparse matrix or array (n, n_features). There may be n labels, numbers or strings, and n labels of
+    persons (`vips_fast.data.groups.canonical_label`).
     """
 
     rows: Any
@@ -91,8 +93,8 @@ def write_shards(
     files : mapping from name to text, or None
         Public files to lie beside the rows, such as ``schema.toml``.
 
-    Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
-    range, there are no rows, batches do not fit each other, or values are invalid.
+    Raises FileExistsError if there is something at ``path``. Raises ValueError or TypeError if an argument is out of
+    its range, there are no rows, batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, KINDS)
     check_number("shard_mb", shard_mb, 1e-4, 4096)
@@ -135,7 +137,10 @@ def _folder(path: Path) -> Iterator[Path]:
 
 
 class _Persons:
-    """Numbers of persons by their first appearance; 0 is nobody, if ``invalid="drop"`` met a row without a person."""
+    """Persons' numbers by first appearance; 0 is nobody.
+
+    Nobody is there if ``invalid="drop"`` met a row without a person.
+    """
 
     def __init__(self, invalid: str) -> None:
         self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
@@ -157,7 +162,10 @@ class _Persons:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Checked rows: CSR (values, indices, indptr) or a dense array, and columns of one entry a row."""
+    """Checked rows: CSR or dense, and columns beside them.
+
+    CSR is (values, indices, indptr). A column has one entry a row.
+    """
 
     body: Parts | np.ndarray
     columns: dict[str, np.ndarray]

@@ -1,9 +1,9 @@
-"""Corpora on disk: shards that are mapped into memory and read row by row, on request.
+"""Map corpora on disk into memory, and read rows on request.
 
-A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files: of counts and other
-sparse rows ``values``, ``indices`` and ``indptr``, of dense rows only ``values``; and, one entry a row, ``labels``,
-``persons`` and ``usable`` if there are any. numpy maps such files with no further package. (Arrow would need one,
-and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
+A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files. Counts and other
+sparse rows have ``values``, ``indices`` and ``indptr``, and dense rows only ``values``. If there are any, ``labels``,
+``persons`` and ``usable`` follow, one entry a row. numpy maps such files with no further package. (Arrow would need
+one, and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """
@@ -66,9 +66,10 @@ class Mapped(NamedTuple):
 
 
 class ShardedCorpus:
-    """A corpus in a folder of shards, for ``fit``, ``transform`` and ``score`` in place of a matrix.
+    """A corpus in a folder of shards.
 
-    A row's bits are those that it had when the shards were written, so a fit has the bits of one in memory.
+    It takes the place of a matrix in ``fit``, ``transform`` and ``score``. A row's bits are those that it had when the
+    shards were written, so a fit has the bits of one in memory.
 
     Parameters
     ----------
@@ -214,18 +215,21 @@ class ShardedCorpus:
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The label of each row, if the shards have them; all in memory."""
+        """Each row's label, if the shards have them; all in memory."""
         return self._column("labels")
 
     @property
     def usable(self) -> np.ndarray | None:
-        """False for rows that hold an invalid value and contribute nothing; None where all are usable."""
+        """False for invalid rows, which contribute nothing; None if all are usable."""
         column = self._column("usable")
         return None if column is None else column.astype(bool)
 
     @property
     def groups(self) -> Runs | None:
-        """Whose the rows are, for ``fit(corpus, groups=corpus.groups)``; None where the shards do not say it."""
+        """Each row's person, for ``fit(corpus, groups=corpus.groups)``, or None.
+
+        It is None if the shards do not say it.
+        """
         if not self._has("persons"):
             return None
         first = [np.zeros(0, np.int64)]
@@ -290,7 +294,7 @@ class ShardedCorpus:
         Raises
         ------
         IndexError
-            If a number is not that of a row.
+            If a number is no row's.
         ValueError
             If a shard that was not verified is damaged in a way that shows.
         """

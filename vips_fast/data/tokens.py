@@ -1,4 +1,4 @@
-"""Tokens of texts: one public description of how a text becomes words, and the numbers of the words at speed."""
+"""Turn texts into words by a public description, and number them."""
 
 import os
 import re
@@ -65,7 +65,10 @@ def _cut(text: str) -> str:
 
 
 def _normal(text: str) -> str:
-    """NFKC of stream-safe text: it takes the square of the time for a run of marks. One mark may become several."""
+    """Normalize stream-safe text by NFKC.
+
+    NFKC takes the square of the time for a run of marks. One mark may become several.
+    """
     return _cut(unicodedata.normalize("NFKC", _cut(text)))
 
 
@@ -74,8 +77,10 @@ def _is_mark(character: str) -> bool:
 
 
 def _paper(text: str) -> bytes:
-    """Lower case; white space and hyphens separate; every other character that is not one of a to z is dropped (so
-    "don't" becomes "dont"). This is ``parse_doc_list`` of onlineldavb, which the paper's code uses.
+    """Lower the text, and keep only a to z and spaces.
+
+    White space and hyphens separate words. Every other character is dropped, so "don't" becomes "dont". This is
+    ``parse_doc_list`` of onlineldavb, which the paper's code uses.
     """
     if not text.isascii():
         # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
@@ -108,7 +113,9 @@ def _lemma_of(lemma: Callable[[str], str], token: str) -> str:
 
 @dataclass(frozen=True)
 class Analyzer:
-    """How a text becomes tokens: public settings, kept with a model. Called with a text, gives its tokens in order.
+    """Public settings of how a text becomes tokens.
+
+    A model keeps them. Called with a text, an analyzer gives its tokens in order.
 
     Parameters
     ----------
@@ -164,7 +171,7 @@ class Analyzer:
         object.__setattr__(self, name, value)
 
     def __call__(self, text: str) -> list[str]:
-        """The tokens of a text, n-grams after the words they are made of."""
+        """Return a text's tokens, n-grams after the words in them."""
         return list(self.with_ngrams(self.unigrams(text)))
 
     def with_ngrams(self, words: list[str]) -> Iterator[str]:
@@ -180,8 +187,11 @@ class Analyzer:
         return [token for piece in pieces for token in self.tokens_of(piece)]
 
     def pieces(self, texts: Iterable[str]) -> bytes:
-        """Texts in UTF-8, with 0xFF where words surely end and 0xFE after each text; the tokens of each piece between
-        are those of `tokens_of`."""
+        """Encode texts as UTF-8 pieces, whose tokens match `tokens_of`.
+
+        0xFF stands at sure ends of words, and 0xFE after each text. The tokens of each piece between are the ones that
+        `tokens_of` gives.
+        """
         if self.words == "paper":
             return _END.join([*map(_paper, texts), b""]).translate(_LOWER, _DROPPED)
         return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
@@ -232,8 +242,10 @@ class Analyzer:
 
 
 def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
-    """The analyzer that an argument stands for: None or "unicode", "paper", an `Analyzer`, or any function from a text
-    to its tokens, such as scikit-learn's ``CountVectorizer(...).build_analyzer()``. Raises ValueError for others.
+    """Return the analyzer that an argument stands for.
+
+    The argument is None or "unicode", "paper", an `Analyzer`, or any function from a text to its tokens, such as
+    scikit-learn's ``CountVectorizer(...).build_analyzer()``. Raises ValueError for others.
     """
     if analyzer is None or isinstance(analyzer, str):
         check_choice("analyzer", analyzer, (None, "unicode", "paper", *SEGMENTERS))
@@ -264,7 +276,10 @@ class _Pieces:
         return int(self._ends[self.n - 1]) if self.n else 0
 
     def __call__(self, text: bytes, n_texts: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the pieces of some texts, int32, and how many stand before the end of each text, int64."""
+        """Number the pieces of texts, int32, and count up to each text.
+
+        The counts, int64, are of pieces before the end of each text.
+        """
         most = text.count(_APART) + n_texts + 1
         numbers, ends = np.empty(most, np.int32), np.zeros(n_texts, np.int64)
         if self.n + most > len(self._ends):
@@ -286,10 +301,12 @@ class _Pieces:
 
 
 class TokenIndex:
-    """The number of each token of texts; called with some texts, gives (ids, indptr): int32, the numbers of all their
-    tokens, n-grams of a text after its words, and int64 of shape (n + 1,), where each text's begin. A None is an empty
-    text. ``analyzer`` is as for `as_analyzer`. ``columns`` maps tokens to numbers >= 0, and others are passed over;
-    None numbers tokens as they first appear, which is private where the texts are, and the attribute then grows.
+    """Numbers of texts' tokens, by a fixed or growing index.
+
+    Called with some texts, it gives (ids, indptr). ``ids`` is int32: the numbers of all their tokens, n-grams of a text
+    after its words. ``indptr`` is int64 of shape (n + 1,), with the start of each text. A None is an empty text.
+    ``analyzer`` is as for `as_analyzer`. ``columns`` maps tokens to numbers >= 0, and others are passed over. None
+    numbers tokens as they first appear, which is private if the texts are, and the attribute then grows.
     """
 
     def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None):
@@ -350,7 +367,7 @@ class TokenIndex:
         yield text[at:]
 
     def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Number the tokens of all texts, and count them by text."""
+        """Find the numbers of all texts' tokens, and count by text."""
         if not self._by_pieces:
             tokens = [self.analyzer(text) if text else () for text in texts]
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)

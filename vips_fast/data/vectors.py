@@ -13,14 +13,14 @@ from .vocabulary import PathLike
 
 
 def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
-    """Read the vectors of ``words`` from a file of word2vec's, fastText's or GloVe's format.
+    """Read vectors of ``words`` from word2vec's, fastText's or GloVe's files.
 
     The file is plain or gzip. Each line holds a word and its d numbers, with spaces between. A first line of two whole
     numbers, the number of words and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as
-    they are, the first line of a word counts, and a word that is not in the file has a row of NaN.
+    they are, and the first line of a word counts. A word that is not in the file has a row of NaN.
 
-    Raises OSError if the file does not open, and ValueError if it holds no vectors, or a line of one of the words
-    has fewer numbers than the first line, or other than finite ones.
+    Raises OSError if the file does not open. Raises ValueError if it holds no vectors, or a line of one of the words
+    has fewer numbers than the first line, or numbers that are not finite.
     """
     columns = {word.encode(): v for v, word in enumerate(words)}
     found: dict[int, np.ndarray] = {}

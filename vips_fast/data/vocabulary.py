@@ -62,8 +62,8 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
     size : int
         How many words of a frequency list are taken.
 
-    Raises TypeError for words that are no strings, ValueError for a language that has no list and as
-    `load_vocabulary`, OSError if a file does not open, and ImportError if the package is missing.
+    Raises TypeError for words that are no strings, and ValueError for a language that has no list and as
+    `load_vocabulary`. Raises OSError if a file does not open, and ImportError if the package is missing.
     """
     if isinstance(vocabulary, str) and vocabulary.startswith(_PUBLIC):
         check_number("vocabulary size", size, 1, 10**6, integer=True)
@@ -111,8 +111,10 @@ def _wordfreq(language: str, given: str) -> Any:
 
 
 def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
-    """A public list of words to leave out: a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as
-    "public:en", of the package `stop-words` (the extra "text"). Errors are the same as of `public_vocabulary`.
+    """Load a public list of words to leave out.
+
+    It is a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as "public:en", of the package `stop-words`
+    (the extra "text"). Errors are the same as of `public_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
         return load_vocabulary(listed)
@@ -235,7 +237,10 @@ def warn_of_purchase(n_columns: int) -> None:
 
 
 class _Growing:
-    """An int32 array that grows at its end; the system moves large ones without a copy."""
+    """An int32 array that grows at its end.
+
+    The system moves large ones without a copy.
+    """
 
     def __init__(self) -> None:
         self._array, self._size = np.empty(0, np.int32), 0

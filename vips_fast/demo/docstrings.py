@@ -1,6 +1,6 @@
 """Real text that every Python has: the docstrings of its own libraries.
 
-Each docstring is one record. The vocabulary is public with respect to them: it is made of the language reference that
+Each docstring is one record. The vocabulary is public with respect to them. It is made of the language reference that
 ships as `pydoc_data.topics`, and none of the docstrings is part of that.
 """
 
@@ -22,7 +22,7 @@ from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
 #: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
-#: that other packages of an environment do not change the corpus, and begins with packages that every environment of
+#: that other packages of an environment do not change the corpus. It begins with packages that every environment of
 #: this package has.
 PACKAGES = tuple(
     """
@@ -70,10 +70,10 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Installed packages
-    follow the standard library, in the order of `packages`, until there are `max_documents`; of more than that, it
-    takes those with the smallest SHA-256 of their text. The same installation gives the same corpus; `details` has the
-    number of documents of each package, and `groups` numbers the source file that each was found in first.
+    identifiers count as words. One with fewer than `min_words` words of the vocabulary is left out. Installed packages
+    follow the standard library, in the order of `packages`, until there are `max_documents`. Of more than that, it
+    takes the ones with the smallest SHA-256 of their text. The same installation gives the same corpus. `details` has
+    the number of documents of each package, and `groups` numbers the source file that each was found in first.
 
     Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
     sources).

@@ -1,4 +1,4 @@
-"""Small real data sets that ship in scikit-learn: a table and binary images."""
+"""Load small real data of scikit-learn: a table and binary images."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a stated guarantee rests on, in one list, and which of it a fitted model itself shows to hold.
+"""List the assumptions of a guarantee, and those that a fit shows.
 
 The assumptions of ``docs/privacy.md`` are these, word for word (a test holds the page to them). An assumption is *held*
 where the ledger, the settings and the public facts of a fit show that the program made sure of it, or that the fit did
@@ -16,7 +16,7 @@ from .result import FitResult
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption: a name for files, a title and a sentence or two."""
+    """An assumption: its name in files, its title, and its text."""
 
     name: str
     title: str
@@ -25,7 +25,10 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Finding:
-    """An assumption, whether a model's own record shows that it holds, and why or what is left to vouch for."""
+    """An assumption, whether the record shows it, and the reason.
+
+    If it is not shown, the reason says what is left to vouch for.
+    """
 
     assumption: Assumption
     held: bool
@@ -47,9 +50,9 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
     if result.privacy.relation == Relation.REPLACE_ONE:
         return True, f"Neighbours differ by a replacement, so that all have the same number, {runs[-1].n_records}."
     if not counted:
-        return True, "Stated for every run; nothing follows the number of rows that were there."
+        return True, "Stated for every run; nothing follows the actual number of rows."
     numbers = " and ".join(map(str, counted))
-    return False, f"The {numbers} that were there were counted, and their number is in the plan: it must be no secret."
+    return False, f"The fit counted {numbers}, and the plan states that number: it must be no secret."
 
 
 def _columns(result: FitResult) -> tuple[bool, str]:
@@ -64,7 +67,7 @@ def _labels(result: FitResult) -> tuple[bool, str]:
         return True, "The model has none."
     if result.settings.get("classes") is not None:
         return True, "Stated as a parameter; a record with another label contributes nothing or is refused."
-    return False, f"The {len(result.public.classes)} labels that were there were taken as public."
+    return False, f"The {len(result.public.classes)} labels of the records were taken as public."
 
 
 def _parameters(result: FitResult) -> tuple[bool, str]:
@@ -72,21 +75,24 @@ def _parameters(result: FitResult) -> tuple[bool, str]:
         return False, f"Public knowledge used: {prior}. Somebody has to vouch that it was made from public text only."
     if isinstance(result.settings.get("word_neighbors"), np.ndarray):
         return False, "`word_neighbors` is an array: somebody has to vouch that it was made from public text only."
-    return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
+    return False, "They stand in the settings. No file can show that none was tuned on the private records."
 
 
 def _unit(result: FitResult) -> tuple[bool, str]:
     unit = result.privacy.unit
     if unit != "record":
-        return True, f"Protected is a {unit} with all records, by the groups that the fit was given."
-    return False, "Protected is one record; who has several has the weaker guarantee that is stated for so many."
+        return True, f"A {unit} with all records is protected, by the groups that the fit was given."
+    return (
+        False,
+        "One record is protected. A person with several has the weaker guarantee that is stated for that number.",
+    )
 
 
 def _parts(result: FitResult) -> tuple[bool, str]:
     parts = result.ledger.parts
     if not parts:
         return True, "All releases are from all records."
-    return False, f"{len(parts)} parts were named; that no {result.privacy.unit} lies in two of them was not checked."
+    return False, f"{len(parts)} parts were named. Nothing checked that no {result.privacy.unit} lies in two of them."
 
 
 def _nights(result: FitResult) -> tuple[bool, str]:
@@ -100,8 +106,8 @@ def _nights(result: FitResult) -> tuple[bool, str]:
 
 def _refusals(result: FitResult) -> tuple[bool, str]:
     if result.settings.get("invalid") == "drop":
-        return True, "Records with invalid values contributed nothing, and nobody was told (invalid='drop')."
-    return False, "invalid='raise': that the fit was not refused tells that no record was invalid."
+        return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
+    return False, "invalid='raise': a fit that was not refused shows that no record was invalid."
 
 
 def _calls(result: FitResult) -> tuple[bool, str]:
@@ -127,7 +133,7 @@ def _time(result: FitResult) -> tuple[bool, str]:
 
 
 def _operator(result: FitResult) -> tuple[bool, str]:
-    return False, "The machine and who runs it have to be trusted with the records."
+    return False, "Trust the machine, and the person who runs the fit, with the records."
 
 
 _Check = Callable[[FitResult], tuple[bool, str]]
@@ -146,7 +152,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "n_records",
             "The number of records is public",
-            "It is stated (`n_records`), or else that of the rows; in `partial_fit` that of each call.",
+            "It is `n_records`, or else the number of rows; in `partial_fit` the number of each call's rows.",
         ),
         _n_records,
     ),
@@ -159,7 +165,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         ),
         _columns,
     ),
-    (Assumption("labels", "The labels are public", "Which labels there are is no secret; whose they are is."), _labels),
+    (Assumption("labels", "The labels are public", "The set of labels is no secret; each record's label is."), _labels),
     (
         Assumption(
             "parameters",
@@ -173,8 +179,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "unit",
             "One record is one row",
-            "Unless groups say whose rows are whose; without them, someone with several rows has the guarantee for "
-            "groups of that size.",
+            "Groups can tell which rows belong to one person. Without them, someone with several rows has the "
+            "guarantee for groups of that size.",
         ),
         _unit,
     ),
@@ -182,7 +188,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "parts",
             "Parts do not overlap",
-            "Where calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
+            "If calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
             "its part.",
         ),
         _parts,

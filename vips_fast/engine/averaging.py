@@ -15,7 +15,10 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Schedule:
-    """Step sizes rho_t = (offset + t)^-decay, t = 0, 1, … (Algorithm 1 of Park et al. 2020)."""
+    """Step sizes rho_t = (offset + t)^-decay.
+
+    Steps are t = 0, 1, … (Algorithm 1 of Park et al. 2020).
+    """
 
     offset: float
     decay: float
@@ -39,7 +42,10 @@ class RunningAverage:
         self.initial_weight = 1.0
 
     def add(self, release: Release, rate: float, n_threads: int = 1) -> None:
-        """Set values ← (1 − rate) values + rate release, and update the law of the noise."""
+        """Average a release into the values, and update the noise's law.
+
+        The values become (1 − rate) values + rate release.
+        """
         values, units = self.values.reshape(-1), release.units.reshape(-1)
 
         def blend(first: int, last: int, worker: int) -> None:
@@ -65,7 +71,7 @@ class RunningAverage:
         return {"average": self.values.copy(), "average_law": np.array([self.noise_sd, self.initial_weight])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Resume from a `state`; ValueError if it is not one of this shape."""
+        """Resume from a `state`; ValueError if its shape differs."""
         values = array_of(state, "average", self.values.shape)
         noise_sd, weight = array_of(state, "average_law", (2,)).tolist()
         if noise_sd < 0 or not 0 <= weight <= 1:
@@ -74,7 +80,10 @@ class RunningAverage:
 
 
 def averaged_variance(rate: Schedule, n_steps: int) -> float:
-    """Compute the variance of the average of ``n_steps`` unit noises, of which the first step replaces the start."""
+    """Compute the variance of the average of ``n_steps`` unit noises.
+
+    The first step replaces the start.
+    """
     variance = 0.0
     for step in range(n_steps):
         share = 1.0 if step == 0 else rate.rate(step)

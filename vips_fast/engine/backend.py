@@ -42,10 +42,13 @@ class Backend(Protocol):
         """Read records and public facts from data, see `vips_fast.engine.units.read_units`."""
 
     def placed(self, records: Records) -> AbstractContextManager[Any]:
-        """Place the records of a run next to its computation, for as long as the block lasts."""
+        """Place a run's records next to its computation during this block."""
 
     def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
-        """Draw the rows of a step and their random words, for `sum`; ``randomness`` belongs to the step."""
+        """Draw a step's rows and their random words, for `sum`.
+
+        ``randomness`` belongs to the step.
+        """
 
     def sum(
         self, model: Model, records: Any, rows: Any, words: Any, diagnostics: dict[str, float] | None = None

@@ -1,4 +1,4 @@
-"""Charge the privacy budget of a data set: a file that every fit on these data charges.
+"""Charge a data set's privacy budget: a file that all fits share.
 
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
 file all charge it. A run *reserves* its planned releases, records each of them in the file before its noise is drawn,
@@ -54,7 +54,10 @@ class BudgetExceededError(ValueError):
 
 
 class BudgetInUseError(RuntimeError):
-    """A signal handler uses a budget while the code it interrupts uses one; it would wait for itself."""
+    """A signal handler uses the budget that the interrupted code uses.
+
+    It would wait for itself.
+    """
 
 
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
@@ -164,7 +167,10 @@ class Budget:
 
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
-        """Lock the file and give its state; a torn end is settled before anything is added."""
+        """Lock the file and give its state.
+
+        A torn end is settled before anything is added.
+        """
         with uninterrupted(), _entered(), self._lock:
             try:
                 with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
@@ -205,7 +211,10 @@ class Budget:
 
     @contextmanager
     def _reading(self) -> Iterator[BudgetState]:
-        """Give a state to read from while nobody changes it; after a torn end everything open in it counts as spent."""
+        """Give a state to read from while nobody changes it.
+
+        After a torn end everything reserved in it counts as spent.
+        """
         with self._locked(write=False) as state:
             if self._log.torn:
                 state = copy.deepcopy(state)
@@ -228,7 +237,7 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Epsilon that is neither spent nor reserved. A summary: `reserve` decides whether a run fits."""
+        """Epsilon neither spent nor reserved; `reserve` decides if a run fits."""
         with self._reading() as state:
             return max(0.0, state.epsilon - state.total(reserved=True))
 
@@ -296,7 +305,7 @@ class Budget:
     # -------------------------------------------------------------- charging
 
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
-        """Raise ValueError if relation, unit or delta of a plan are not the budget's."""
+        """Raise ValueError if a plan's relation, unit or delta differ."""
         own_facts = {"relation": self.relation, "unit": self.unit, "delta": self.delta}
         for (name, own), plans in zip(own_facts.items(), (relation, unit, delta), strict=True):
             if plans != own:
@@ -307,7 +316,7 @@ class Budget:
     def check(
         self, event: PrivacyEvent, count: int = 1, part: str | None = None, *, before: SelfComposedEvent | None = None
     ) -> None:
-        """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved.
+        """Raise BudgetExceededError if ``count`` releases do not fit; reserve nothing.
 
         With ``before``, the event of another run that comes first, both have to fit together.
         """
@@ -320,7 +329,10 @@ class Budget:
             self._admit(state, event, count, part)
 
     def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
-        """Find the place in a list that a run draws from, None outside lists; refuse a run that does not fit."""
+        """Find the place in a list that a run draws from.
+
+        It is None outside lists. A run that does not fit is refused.
+        """
         if event.relation != state.relation:
             raise ValueError(
                 f"{self.path}: the event is about relation={event.relation!r}, the budget of {state.dataset} is for "
@@ -363,7 +375,7 @@ class Budget:
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
-        """Return the largest number of releases up to ``count`` that fits, at least ``least``."""
+        """Find the most releases that fit, from ``least`` to ``count``."""
 
         def fits(number: int) -> bool:
             try:
@@ -377,7 +389,9 @@ class Budget:
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
     ) -> Reservation:
-        """Reserve ``count`` releases of an event; with ``least``, the largest number from it to ``count`` that fits.
+        """Reserve ``count`` releases of an event, or the most that fit.
+
+        With ``least``, the result is the largest number from ``least`` to ``count`` that fits.
 
         Reservations of ended processes are given back first. ``part`` names the part of the data that the run reads,
         None for all. If you name one, each record must lie in one part only, which nothing here can check
@@ -468,7 +482,10 @@ class Budget:
 
     @staticmethod
     def _without_abandoned(state: BudgetState) -> BudgetState:
-        """Return the state after the reservations of ended processes are given back, as `reserve` will do."""
+        """Return the state without the reservations of ended processes.
+
+        `reserve` gives them back.
+        """
         dead = state.abandoned()
         if not dead:
             return state
@@ -485,7 +502,9 @@ class Budget:
             self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
 
     def give_back(self, run: str) -> None:
-        """Close the reservation of a process on another host; if it still runs, it draws no more.
+        """Close the reservation of a process on another host.
+
+        If that process still runs, it can draw no more.
 
         Raises ValueError if no open reservation has this name.
         """
@@ -496,7 +515,9 @@ class Budget:
 
 
 class Reservation:
-    """Releases reserved for a run by `Budget.reserve`: ``count`` of ``event``. Closing it gives the rest back.
+    """Releases that `Budget.reserve` reserved: ``count`` of ``event``.
+
+    Closing it gives the rest back.
 
     ``run`` is its name in the file, ``head`` the file's head with it as the last record.
     """
@@ -506,7 +527,9 @@ class Reservation:
         self._made, self._pid, self._closed = 0, os.getpid(), False
 
     def release(self) -> None:
-        """Record one release; it is on the disk, and spent, when this returns. Then its key may be drawn.
+        """Record one release; draw its key only afterwards.
+
+        When this returns, the release is on the disk and spent.
 
         Raises BudgetExceededError if the whole reservation is drawn, or was given back.
         """
@@ -523,7 +546,10 @@ class Reservation:
             self._made += 1
 
     def close(self) -> None:
-        """Give back the releases that were not drawn; in a forked child do nothing, as the parent may still run."""
+        """Give back the releases that were not drawn.
+
+        In a forked child do nothing, as the parent may still run.
+        """
         if self._closed or os.getpid() != self._pid:
             return
         with self.budget._locked(write=True) as state:

@@ -1,4 +1,4 @@
-"""Add up a budget's records: which runs have reserved and drawn which releases.
+"""Add up a budget's records: each run's reserved and drawn releases.
 
 A budget holds *runs*, each with an event, how many releases of it were reserved and how many were drawn, and *lists* of
 runs that were declared ahead. The lists and the rest (every run that is not of a list, by one filter) are private with
@@ -73,7 +73,10 @@ def reservation(run: str, event: PrivacyEvent, count: int, item: tuple[str, int]
 
 @dataclass
 class DeclaredList:
-    """Runs declared ahead, composed as one: event and number of each, number taken, and their common cost."""
+    """Runs declared ahead and composed as one.
+
+    For each: event, number and number taken. For all: their common cost.
+    """
 
     name: str
     items: list[tuple[PrivacyEvent, int]]
@@ -126,7 +129,10 @@ class BudgetState:
     # ---------------------------------------------------------------- records
 
     def apply(self, record: Record) -> None:
-        """Take a record in; KeyError, TypeError or ValueError if it does not follow on the earlier ones."""
+        """Take in a record.
+
+        KeyError, TypeError or ValueError if it does not follow the earlier ones.
+        """
         kind = record["kind"]
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
@@ -249,7 +255,7 @@ class BudgetState:
 
     @property
     def purchase_delta(self) -> float | None:
-        """Delta for one more purchase; 0 from an empty pot, None without a rule."""
+        """Delta for one more purchase: 0 if spent, None without a rule."""
         if self._rule is None:
             return None
         if not self.purchases()["left"]:
@@ -279,7 +285,7 @@ class BudgetState:
         return "gaussian" if is_whole_gaussian(event) else "renyi"
 
     def rest(self, *, reserved: bool) -> Counter[tuple[str | None, PrivacyEvent]]:
-        """Count the releases outside lists from each part, drawn and with ``reserved`` still reserved."""
+        """Count each part's releases outside lists: drawn or, with ``reserved``, reserved."""
         counts = Counter(self._drawn)
         for run in self.live.values():
             if run.item is None:
@@ -287,7 +293,10 @@ class BudgetState:
         return counts
 
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
-        """Return epsilon of releases outside lists for each part, by a filter; without parts, {None: all}."""
+        """Return each part's epsilon outside lists, by a filter.
+
+        Without parts the result is {None: all}.
+        """
         delta = self.rest_delta
         if delta is None:
             delta = self.free_delta - self.pot_of(math.fsum(leaked({event: n}) for (_, event), n in spent.items()))
@@ -313,7 +322,7 @@ class BudgetState:
         return math.fsum(one.epsilon for one in self.lists.values() if reserved or one.begun)
 
     def total(self, *, reserved: bool) -> float:
-        """Return epsilon of everything drawn and, with ``reserved``, still reserved, for the worst part."""
+        """Return the worst part's epsilon, drawn and, with ``reserved``, still reserved."""
         total = self.listed(reserved=reserved) + max(self.filtered(self.rest(reserved=reserved)).values())
         return max(self.epsilon, total) if self.exhausted else total
 
@@ -331,7 +340,7 @@ class BudgetState:
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
-        """Find a place in a list that still has ``count`` releases of an event."""
+        """Find a list with ``count`` releases of this event left."""
         for key, one in () if self.exhausted else self.lists.items():
             for place, (declared, number) in enumerate(one.items):
                 if declared == event and number - one.taken[place] >= count:
@@ -346,5 +355,5 @@ class BudgetState:
         return counts
 
     def tight(self) -> float:
-        """Return epsilon of everything drawn, as if all of it had been fixed beforehand; decides nothing."""
+        """Return epsilon as if all releases were fixed beforehand; decides nothing."""
         return parts_epsilon(self.drawn(), self.delta)

@@ -1,4 +1,4 @@
-"""Keep checkpoints: a killed run resumes at its last one, and pays for lost steps.
+"""Keep checkpoints: a killed run resumes and pays for lost steps.
 
 The folder of a run holds
 
@@ -72,7 +72,7 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model's state after a step, and the ledger that it was written with."""
+    """A model's state after a step, and the ledger at that time."""
 
     #: Steps done.
     step: int
@@ -120,15 +120,15 @@ def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
 
 
 def lock_folder(path: Path) -> Lock:
-    """Lock the folder of a run; BlockingIOError, which names the process, if another one has it."""
+    """Lock a run's folder; BlockingIOError names the process that has it."""
     return Lock(path / LOCK, create=True)
 
 
 def ledger_in(folder: Path, *, strict: bool = False) -> tuple[Ledger, bool]:
-    """Read the ledger in a run's folder, and leave it as it is; tell whether its end is torn and counts as a release.
+    """Read a run's ledger, changing nothing; tell if its end is torn.
 
-    If the ledger is missing or damaged, it is read as far as it is whole; with ``strict`` OSError or LogDamagedError is
-    raised.
+    A torn end counts as a release. If the ledger is missing or damaged, it is read as far as it is whole; with
+    ``strict`` OSError or LogDamagedError is raised.
     """
     path = folder / LEDGER
     if not strict and (path.is_symlink() or not path.exists()):
@@ -146,7 +146,10 @@ def _ledger_of(log: Log) -> Ledger:
 
 
 def settled(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
-    """Read the ledger of a run and count a torn end as one release, in the file too; it writes ahead to its log."""
+    """Read a run's ledger and count a torn end as one release.
+
+    The file counts it too, and the ledger writes ahead to its log.
+    """
     log.read(descriptor)
     ledger = _ledger_of(log).write_to(log)
     # Before the plan's record nothing is spent, and without noise there is nothing to count.
@@ -214,12 +217,12 @@ class RunFolder:
                 delete(part)
 
     def _ours(self) -> bool:
-        """Whether the folder certainly is of this class, though no run has begun."""
+        """Tell whether the folder certainly is of this class, before any run."""
         return False
 
     @classmethod
     def others(cls, path: Path) -> list[str]:
-        """List the names in a folder that no run of this class gives."""
+        """List the names in a folder that this class never gives."""
 
         def own(name: str) -> bool:
             return name in cls.OWN or (name.endswith(".part") and any(name.startswith(f".{one}.") for one in cls.OWN))
@@ -246,7 +249,10 @@ class RunFolder:
     # ------------------------------------------------------------------ a run
 
     def public(self, public: Public, seeded: bool) -> Public:
-        """Return the public facts of this fit, with the seed of the run here unless the settings give one."""
+        """Return this fit's public facts, with the stored run's seed.
+
+        If the settings give a seed, that one stays.
+        """
         if not self.begun or seeded:
             return public
         seed = self._stored()["public"].get("seed")
@@ -277,7 +283,7 @@ class RunFolder:
 
     @property
     def noise_multiplier(self) -> float | None:
-        """Noise multiplier of the plan here; None if no run has begun, or it adds no noise."""
+        """Return the plan's noise multiplier; None without run or noise."""
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
@@ -405,7 +411,7 @@ class RunFolder:
     # ------------------------------------------------------------ checkpoints
 
     def after(self, step: int) -> None:
-        """Write a checkpoint after a step if it is due; `vips_fast.engine.loop.run` calls this."""
+        """Write a checkpoint after a step if due, for `vips_fast.engine.loop.run`."""
         assert self._ledger is not None
         self._done = (step, len(self._ledger))
         if step == self._n_steps:
@@ -444,10 +450,10 @@ class RunFolder:
         self._spent += self._cost
 
     def keep(self, *, whole: bool = False) -> None:
-        """Write a checkpoint after an interrupt, if the model is as the last whole step left it.
+        """Write a checkpoint after an interrupt that came between whole steps.
 
-        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no record tells
-        whether one had.
+        The model is then as the last whole step left it. That is so if ``whole`` says so, as after `Stopped`, or if no
+        further step had begun. Without noise no record tells whether one had.
         """
         ledger, (step, releases) = self._ledger, self._done
         if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
@@ -455,9 +461,10 @@ class RunFolder:
                 self._write()
 
     def finish(self) -> Ledger:
-        """Write the last checkpoint; returns a copy of the ledger, to be closed over the result.
+        """Write the last checkpoint; return a copy of the ledger.
 
-        The closing record is not written to the folder: it follows from the state.
+        The copy is to be closed over the result. The closing record is not written to the folder: it follows from the
+        state.
         """
         assert self._ledger is not None
         if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
@@ -482,7 +489,7 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
 
 
 def _count(ledger: Ledger, torn: bool, event: PrivacyEvent | None) -> int:
-    """Return how often an event was spent; a torn end may hold one more."""
+    """Return how often an event was spent; a torn end adds one."""
     return sum(count for (_, one), count in ledger.spent.items() if one == event) + torn
 
 
@@ -499,10 +506,10 @@ def affordable(
     target: Target | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """Return how many of the wanted times of an event a target can still pay for, after the spent ones.
+    """Count the wanted events that a target can still pay for.
 
-    The noise was calibrated for ``planned`` times after the vocabulary purchase, if there was one. If releases were
-    lost, a few fewer may remain: the accountant finds out how many from the events.
+    The ``spent`` ones come first. The noise was calibrated for ``planned`` times after the vocabulary purchase, if
+    there was one. If releases were lost, a few fewer may remain: the accountant finds out how many from the events.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted
@@ -517,9 +524,10 @@ def affordable(
 
 @contextmanager
 def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> Iterator[RunFolder | None]:
-    """Open the folder of a fit while it runs; None without one. An open `RunFolder` stays open.
+    """Open a fit's folder while it runs; None without a folder.
 
-    Raises ValueError or OSError as `RunFolder`; ValueError if an argument needs a folder.
+    An open `RunFolder` stays open. Raises ValueError or OSError as `RunFolder`; ValueError if an argument needs a
+    folder.
     """
     check_flag("resume", resume)
     check_number("checkpoint_every", every, 1, 2**31, integer=True, optional=True)

@@ -9,8 +9,8 @@ nothing on them is a release.
 *Why the bits equal the bits of one process.* The decision about a unit, and its random words, are functions of the
 step's key and of the unit's own number (`vips_fast.engine.sampling.minibatch`). Its contribution is a function of the
 unit, its words and released numbers, and sums of integers have no order. So a part that another worker computes again
-is the same part. Each part counts once: a sum knows its parts (`vips_fast.engine.partial`), sums with a part in common
-are never added, and the whole has to contain all parts.
+is the same part. Each part counts once. A sum knows its parts (`vips_fast.engine.partial`), and sums with a part in
+common are never added. The whole has to contain all parts.
 
 Contributions are the same integers only if the same code runs on the same kind of processor. This matters for privacy
 too, since the distribution of work may depend on records. So this process asks each worker, also a later one, for its
@@ -255,7 +255,7 @@ class DaskBackend:
         return Placed(ranges, held), _common(facts)
 
     def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future[Any] | None]]) -> list[Any]:
-        """Collect the results of tasks on blocks; start tasks again that were lost with workers."""
+        """Collect the results of tasks on blocks; restart lost tasks."""
         from distributed import CancelledError
 
         for _ in range(_ATTEMPTS):
@@ -285,7 +285,10 @@ class DaskBackend:
 
     @contextmanager
     def placed(self, records: Records | Placed) -> Iterator[Placed]:
-        """Send the missing parts to the workers, and let all parts go at the end; see `Backend.placed`."""
+        """Send missing parts to workers, and release all at the end.
+
+        See `Backend.placed`.
+        """
         if isinstance(records, Placed):
             placed = records
         else:
@@ -299,7 +302,7 @@ class DaskBackend:
             placed.held.clear()
 
     def _send(self, placed: Placed, workers: Sequence[str]) -> None:
-        """Send the parts that no worker has: at first all, later the lost ones."""
+        """Send parts that no worker has: first all, later lost ones."""
         if placed.records is None:
             return
         holders = self._asked("who_has", keys=[future.key for future in placed.held])
@@ -358,7 +361,7 @@ class DaskBackend:
     def _attempt(
         self, model: Sent, capacity: int, placed: Placed, draw: Draw, diagnoses: bool, attempt: int
     ) -> list[PartialSum] | None:
-        """Compute a few sums that contain all parts; None if one was lost with a worker."""
+        """Compute a few sums of all parts; None if one was lost."""
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
@@ -416,7 +419,7 @@ class DaskBackend:
         raise ClusterError(f"a worker failed ({kind})")  # as in `_gathered`
 
     def _result(self, what: Any, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
-        """Wait for the result of a task, or of a list of tasks; None if it is lost.
+        """Wait for the result of one or more tasks; None if lost.
 
         A task without a worker is lost too: when a worker dies, Dask's scheduler may forget its data, or wait forever
         for it. ``name`` is in the keys of all tasks behind ``what``, except those that make blocks. Raises
@@ -463,7 +466,10 @@ class DaskBackend:
 
 
 def _blocks(data: Any) -> list[Any] | None:
-    """List the blocks of a Dask array, or of a list of delayed blocks or matrices; else None."""
+    """List the blocks of a Dask array or of delayed blocks.
+
+    A list may also hold matrices. The result is None for other data.
+    """
     from dask.base import is_dask_collection
 
     if is_dask_collection(data) and hasattr(data, "to_delayed"):
@@ -488,7 +494,7 @@ def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def connected(
     address: str | None = None, n_workers: int | None = None, timeout: float | None = None
 ) -> Iterator[DaskBackend]:
-    """Connect to a scheduler at an address, or to ``n_workers`` new worker processes on this machine.
+    """Connect to a scheduler, or to ``n_workers`` new processes here.
 
     For an address that begins with ``tls://``, Dask's own configuration names keys and certificates. Workers on this
     machine use TLS too, with new certificates, since other users share its ports.
@@ -510,7 +516,7 @@ def connected(
     timeout = TIMEOUT if timeout is None else timeout
 
     async def greet() -> None:
-        """Test the address first: a client waits forever for a port that listens and never answers."""
+        """Test the address first: a client waits forever for a silent port."""
         greeting = connect(address, timeout=timeout, **Security().get_connection_args("client"))
         (await asyncio.wait_for(greeting, timeout)).abort()
 

@@ -1,4 +1,4 @@
-"""Filters bound the total of releases if each run may depend on all results so far.
+"""Bound the total of releases if runs depend on earlier results.
 
 Composition theorems for whole curves need events that are fixed beforehand. Across runs they are not: the choice of a
 run may depend on earlier results. A *filter* is a bound that holds in spite of that. There are three, and an odometer.
@@ -132,7 +132,7 @@ def is_whole_gaussian(event: PrivacyEvent) -> bool:
 
 @lru_cache(maxsize=64)
 def renyi_orders(epsilon: float, delta: float) -> tuple[tuple[float, float], ...]:
-    """Choose the orders of the Renyi filter and their shares of delta, from only the target."""
+    """Choose the Renyi filter's orders and shares of delta from the target."""
     grid = 1.0 + np.geomspace(1e-2, 1e7, 8001)
     # The largest rho with rho * alpha + conversion <= epsilon, at its best order.
     conversion = np.log1p(-1.0 / grid) - np.log(grid * delta) / (grid - 1.0)
@@ -195,10 +195,10 @@ def _mu_squared(event: PrivacyEvent) -> float:
 
 
 def reserved(first: Counts, later: Counts, limit: float, delta: float) -> PrivacyEvent | None:
-    """Find the fixed event of all calls that keep within a limit, by the Gaussian filter; None if these do not.
+    """Find one fixed event for all calls within a Gaussian filter's limit.
 
-    The event is the first run's releases that are not Gaussian, such as a vocabulary purchase, followed by the largest
-    Gaussian mechanism that fits. Both are fixed before the first call.
+    The result is None if these calls do not fit. The event is the first run's releases that are not Gaussian, such as a
+    vocabulary purchase, followed by the largest Gaussian mechanism that fits. Both are fixed before the first call.
     """
     fixed = composed({event: count for event, count in first.items() if not is_whole_gaussian(event)})
     calls = Counter(later)
@@ -215,7 +215,7 @@ def reserved(first: Counts, later: Counts, limit: float, delta: float) -> Privac
 
 @lru_cache(maxsize=64)
 def _noise_beside(fixed: PrivacyEvent | None, limit: float, delta: float) -> float:
-    """Calibrate one Gaussian mechanism that meets the limit, together with a fixed event."""
+    """Calibrate one Gaussian mechanism that meets the limit beside an event."""
     if fixed is None:
         return gaussian_noise_multiplier(limit, delta)
 
@@ -226,7 +226,7 @@ def _noise_beside(fixed: PrivacyEvent | None, limit: float, delta: float) -> flo
 
 
 def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, float]:
-    """Bound a first run and later calls by one fixed event, and find its share of delta.
+    """Bound calls by one fixed event, and find its share of delta.
 
     ``later`` may depend on results. The levels are multiples of the mu^2 that the first run is worth at ``delta``.
 
@@ -249,7 +249,7 @@ def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, 
 
 
 def _level(size: float) -> tuple[float, float]:
-    """Find the first level that holds a size, and its share of delta.
+    """Find the first level that holds a size, and its delta share.
 
     The levels are 0, with half of delta; 1 to 8 and then each 9/8 of the one before, with 3/8 together; and powers of
     1/sqrt(2), with 1/8 together. Number j of the last two has 1/(j (j + 1)) of their share, and these add up to 1.

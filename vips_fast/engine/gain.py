@@ -1,4 +1,4 @@
-"""Score a model by its prediction of a part of a unit from the rest.
+"""Score a model by predicting a unit's part from the rest.
 
 The score is in nats, over a prediction that knows nothing of the unit, such as word frequencies. Statistics that were
 made with a model look like this model, so they cannot judge it. A likelihood can.
@@ -15,7 +15,7 @@ import numpy as np
 NATS = 20.0
 #: A unit with more predictions is brought to this number.
 MOST = 60.0
-#: Standard deviations of the noise by which another candidate than the usual one has to be better.
+#: Another candidate has to be better than the usual one by this many standard deviations of the noise.
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
@@ -26,10 +26,10 @@ _BELOW = 1.0 - 1e-9
 
 
 class FoundGain(NamedTuple):
-    """A gain, which is the share of perplexity that a model saves, and its 90 % interval.
+    """The share of perplexity that a model saves, with its interval.
 
-    The gain is measured against a released prediction that knows nothing of the unit. The interval is about the noise
-    and, for a finished model, about the units that the data hold by chance. A number below -1 is given as -1.
+    The gain is measured against a released prediction that knows nothing of the unit. The 90 % interval is about the
+    noise and, for a finished model, about the units that the data hold by chance. A number below -1 is given as -1.
     """
 
     gain: float
@@ -147,10 +147,11 @@ class Score:
 
 
 def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance: float) -> tuple[float, float]:
-    """Compute Fieller's 90 % interval of a ratio of two means with independent normal errors.
+    """Compute Fieller's 90 % interval of a ratio of two means.
 
-    It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'), which holds for the true one with probability
-    0.9, however large the errors are. If the bottom may be 0, an end is infinite (Fieller 1954).
+    The means have independent normal errors. It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'), which
+    holds for the true one with probability 0.9, however large the errors are. If the bottom may be 0, an end is
+    infinite (Fieller 1954).
     """
     z = _NINETY**2
     a, b, c = bottom**2 - z * bottom_variance, top * bottom, top**2 - z * top_variance

@@ -48,7 +48,10 @@ def _raise() -> None:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let the signals raise `Stopped` in this block; an ignored one, as under nohup, stays ignored."""
+    """Let signals raise `Stopped` in this block; ignored ones stay ignored.
+
+    A signal is ignored under nohup, for example.
+    """
     global _since, _waiting
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -65,7 +68,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay `Stopped` to the end of this block; a failure of the block comes first."""
+    """Delay `Stopped` to the block's end; its failure comes first."""
     global _depth
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread handles signals
@@ -79,7 +82,10 @@ def uninterrupted() -> Iterator[None]:
 
 
 def stop_if_asked() -> None:
-    """Raise `Stopped` now for a signal that waits; call it between two attempts, with nothing half done."""
+    """Raise `Stopped` now for a signal that waits.
+
+    Call it between two attempts, with nothing half done.
+    """
     global _waiting
     if _waiting is not None and threading.current_thread() is threading.main_thread():
         signum, _waiting = _waiting, None

@@ -1,4 +1,4 @@
-"""Exact rounding of finished sums from a fine lattice to the lattice of the noise.
+"""Round finished sums exactly, from a fine lattice to the noise's.
 
 Let two sums differ by x before rounding, in units of the noise lattice. Afterwards they differ by at most |x| + 1 in
 each coordinate, because the nearest integer moves by at most one more than its argument. This holds only for *exact*

@@ -1,4 +1,4 @@
-"""Keep the ledger of a model: a record of each release, written before the release.
+"""Keep a model's ledger: a record of each release, written first.
 
 A ledger stores events. An accountant computes epsilon from them, and a model's statement is computed from its ledger,
 never read from a file. Records are chained by a hash without a key (`vips_fast.store.log`), so a ledger that was
@@ -80,13 +80,13 @@ class _Run:
 
 
 class Ledger:
-    """Append-only list of the plans and releases of one set of records, or of named parts of it.
+    """Append-only list of the plans and releases of a data set.
 
-    The kinds of records are "plan" (the public numbers of a run), "release" (one noised release, written before its
-    noise is drawn), "taint" (a reason why the stated guarantee does not cover the model), "budget" (which budget of the
-    data set pays for the run), "resume" (an interrupted run resumes at an earlier step) and "close" (the digest of a
-    run's result). Appending is safe from several threads. A fitted model's ledger is frozen; `copy` gives one that can
-    go on.
+    A ledger may also name parts of its records. The kinds of records are "plan" (the public numbers of a run),
+    "release" (one noised release, written before its noise is drawn), "taint" (a reason why the stated guarantee does
+    not cover the model), "budget" (which budget of the data set pays for the run), "resume" (an interrupted run resumes
+    at an earlier step) and "close" (the digest of a run's result). Appending is safe from several threads. A fitted
+    model's ledger is frozen; `copy` gives one that can go on.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Ledger:
 
     @property
     def taints(self) -> tuple[str, ...]:
-        """Reasons why the guarantee does not hold; not empty means NOT PRIVATE, for good."""
+        """Reasons why the guarantee fails; any one means NOT PRIVATE, forever."""
         return tuple(self._taints)
 
     @property
@@ -172,7 +172,10 @@ class Ledger:
         self._chain.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
-        """Record the public numbers of a run that is about to begin; its vocabulary purchase is spent."""
+        """Record a run's public numbers before it begins.
+
+        Its vocabulary purchase is then spent.
+        """
         purchase = purchase_of(plan)
         event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:
@@ -188,21 +191,22 @@ class Ledger:
         self._runs[-1].spent[part, event] += 1
 
     def charge_to(self, budget: dict[str, str]) -> None:
-        """Record which budget pays for the run that is about to begin, and its head then."""
+        """Record the budget that pays for the next run, and its head."""
         with self._lock:
             self._append({"kind": "budget", "budget": dict(budget)})
 
     @property
     def budget(self) -> dict[str, str] | None:
-        """The budget that paid for the last run with a budget, or None."""
+        """The budget of the last run that had one, or None."""
         return next((dict(r["budget"]) for r in reversed(self.records) if r["kind"] == "budget"), None)
 
     @property
     def charges(self) -> list[tuple[dict[str, str], int]]:
-        """Return the records of budgets, and the least number of releases that each paid for.
+        """Return the budgets' records, and the releases that each paid for.
 
-        The budget is charged before the release is recorded here. Before its own record, a resume may count a torn end
-        as a release. The budget has not paid for it, so each resume takes one from the number.
+        The number is the least that is certain. The budget is charged before the release is recorded here. Before its
+        own record, a resume may count a torn end as a release. The budget has not paid for it, so each resume takes one
+        from the number.
         """
         found: list[tuple[dict[str, str], int]] = []
         paying = False
@@ -224,13 +228,13 @@ class Ledger:
                 self._taints.append(reason)
 
     def resume(self, step: int, n_steps: int) -> None:
-        """Record that the run resumes after ``step`` of ``n_steps``; later releases were lost."""
+        """Record a resume after ``step`` of ``n_steps``; later releases were lost."""
         with self._lock:
             self._append({"kind": "resume", "step": step, "n_steps": n_steps})
 
     @property
     def lost(self) -> int:
-        """Number of releases that are spent and lost, since a run was resumed from before them."""
+        """Number of releases spent and lost since a run resumed before them."""
         total = in_run = lost = 0
         for record in self.records:
             if record["kind"] == "plan":
@@ -243,7 +247,10 @@ class Ledger:
 
     @property
     def shortened(self) -> tuple[int, int] | None:
-        """Steps done and steps planned of the last run, if it was resumed and could not pay for all; else None."""
+        """Steps done and planned of the last run, if it was shortened.
+
+        A run is shortened if it was resumed and could not pay for all. None otherwise.
+        """
         for record in reversed(self.records):
             if record["kind"] == "plan":
                 break
@@ -253,9 +260,10 @@ class Ledger:
         return None
 
     def write_to(self, log: Log) -> "Ledger":
-        """Append every further record to a log that holds this ledger's records; returns the ledger.
+        """Append further records to a log that holds this ledger's records.
 
-        A record is on the disk before it is in the ledger. Copies and pickles of the ledger do not write.
+        Returns the ledger. A record is on the disk before it is in the ledger. Copies and pickles of the ledger do not
+        write.
         """
         if log.head != self.head:
             raise ValueError(f"{log.path}: does not hold the records of this ledger; read it first")
@@ -264,7 +272,7 @@ class Ledger:
 
     @property
     def records(self) -> list[Record]:
-        """All records, each with its number and the hash before it; they are not yours to change."""
+        """All records, each with number and previous hash; do not change them."""
         return self._chain.records
 
     @property
@@ -297,11 +305,11 @@ class Ledger:
             raise ValueError(f"ledger: a record is malformed: {reason}") from None
 
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
-        """Record a release that is about to be made, from all records or from a part; it counts as spent from now on.
+        """Record a release before it is made; it then counts as spent.
 
-        Within an epoch only the first release has the epoch's event; later ones have 0 times that event. Raises
-        ValueError if that epoch is not recorded, the neighboring relation differs from the earlier releases', or the
-        part is not a name.
+        It is a release from all records or from a part. Within an epoch only the first release has the epoch's event;
+        later ones have 0 times that event. Raises ValueError if that epoch is not recorded, the neighboring relation
+        differs from the earlier releases', or the part is not a name.
         """
         with self._lock:
             if not event.leaves() and (part, getattr(event, "event", None)) not in self._spent:
@@ -315,25 +323,25 @@ class Ledger:
                 self._spend(part, event)
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
-        """Record the digest of a run's result, and with a transcript the digests of its releases."""
+        """Record digests: of a run's result, and of a transcript's releases."""
         with self._lock:
             record = {"kind": "close", "digest": digest, "releases": self._n_releases}
             self._append(record if transcript is None else dict(record, transcript=list(transcript)))
 
     @property
     def spent(self) -> Spent:
-        """Number of releases of each event from each part, None for all records."""
+        """Count each part's releases of each event; None means all records."""
         return self._spent.copy()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts with releases, in the order of the first ones."""
+        """List the parts with releases, in order of their first ones."""
         return tuple(part for part in accounts(self._spent) if part is not None)
 
     def event(self, part: str | None = None) -> PrivacyEvent | None:
-        """Return all releases in sequence as one event, or the ones that used a part; None without releases.
+        """Return all releases, or one part's, as one event; None if empty.
 
-        Raises KeyError if the part is not one of `parts`.
+        A part's releases are the ones that used it. Raises KeyError if the part is not one of `parts`.
         """
         if part is not None:
             return composed(accounts(self._spent)[part])

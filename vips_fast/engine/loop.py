@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run, for a callback: steps done, steps planned, seconds since the start.
+    """A run's progress, for a callback: steps done and planned, seconds.
 
-    Show the seconds only to the operator: the guarantee does not cover time.
+    Seconds count from the start. Show the seconds only to the operator: the guarantee does not cover time.
     """
 
     step: int
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon spent so far at the plan's delta, computed when it is read; inf if not private."""
+        """Epsilon spent so far at the plan's delta; inf if not private."""
         return self._ledger.epsilon(self._delta) if self._ledger.private else float("inf")
 
 
@@ -61,7 +61,7 @@ def run(
     after: Callable[[int], None] | None = None,
     nights: NightsFolder | None = None,
 ) -> int:
-    """Run a plan, updating model and ledger; returns the total number of steps done.
+    """Run a plan, updating model and ledger; return total steps done.
 
     Parameters
     ----------

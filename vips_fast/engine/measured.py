@@ -29,7 +29,10 @@ class ScoreStep:
         self._share = min(1.0, JUDGES / n_records)
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
-        """Add the contributions of a block to the first entries, on the noise's lattice, truncated toward zero."""
+        """Add a block's contributions to the first entries.
+
+        They are truncated toward zero on the noise's lattice.
+        """
         asked = mixed(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
         rows = self.score.rows(block, words, asked, self._clip)
         out.reshape(-1)[: self.score.cells] += np.floor(rows / spacing).astype(np.int64).sum(axis=0)
@@ -152,5 +155,5 @@ class MeasuredModel(Model):
 
 
 def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:
-    """Read the found gain from a state; None if no step measured it."""
+    """Read the found gain from a state; None if not measured."""
     return Score.restore(array_of(state, "score")).found() if "score" in state else None

@@ -31,20 +31,23 @@ class Records(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """Number of records. It is private under "add or remove": only the drawing of a minibatch may read it."""
+        """Count records.
+
+        The number is private under "add or remove": only the drawing of a minibatch may read it.
+        """
 
     @property
     def usable(self) -> np.ndarray | None:
-        """Whether each record can contribute: False for one with an invalid value; None if all can."""
+        """Tell which records have only valid values; None if all."""
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide drawn rows into blocks of about equal work, by boundaries 0, …, len(rows)."""
+        """Divide rows into blocks of equal work: boundaries 0, …, len(rows)."""
 
     def block(self, rows: np.ndarray) -> Any:
         """Make a block of these rows for `Model.contribute`."""
 
     def subset(self, rows: np.ndarray) -> "Records":
-        """Copy these rows, in this order, to records that contain nothing of the others."""
+        """Copy these rows, in order, to records with nothing of others."""
 
 
 class Model(ABC):
@@ -87,7 +90,7 @@ class Model(ABC):
 
     @abstractmethod
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Add the contributions of a block of records to ``out``, int64 of shape ``fine_shape``.
+        """Add a block's contributions to ``out``, int64 of shape ``fine_shape``.
 
         A record's contribution is a function of only that record, its own word and the released parameters, bit for
         bit, and has an L2 norm of at most ``clip``. ``block`` is a result of `Records.block`, ``words`` one uniform
@@ -96,7 +99,7 @@ class Model(ABC):
         """
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Round finished sums to the noise lattice of this spacing, once, at the root.
+        """Round finished sums once to the noise lattice of this spacing.
 
         ``fine`` contains the sums over all records, of shape ``fine_shape``, int64 or Python's integers;
         `vips_fast.engine.lattice.rounded` takes either. The result is int64 of shape ``shape``.
@@ -105,7 +108,7 @@ class Model(ABC):
 
     @abstractmethod
     def update(self, release: "Release") -> None:
-        """Compute the parameters of the next step from one more release: the M-step."""
+        """Compute the next step's parameters from one more release: the M-step."""
 
     def end(self) -> None:
         """Drop everything that the result does not need, after the last step."""
@@ -116,12 +119,15 @@ class Model(ABC):
         return False
 
     def gain_score(self) -> "GainScore | None":
-        """Make the finished model's score, with one candidate, from released parameters only; None without one."""
+        """Make the finished model's score from released parameters; None without one.
+
+        The score has one candidate.
+        """
         return None
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """Give everything that the next step needs, as functions of releases and public numbers."""
+        """Give the next step's state, made of releases and public numbers."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -170,7 +176,7 @@ def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] 
 
 
 def steps_of(state: Mapping[str, np.ndarray]) -> int:
-    """Read the number of steps, ``step``, from a state; ValueError if it is no whole number."""
+    """Read ``step`` from a state; ValueError if not a whole number."""
     (steps,) = array_of(state, "step", (1,)).tolist()
     if not (steps >= 0 and steps == int(steps)):
         raise ValueError("state: 'step' is expected to be a whole number")
@@ -178,7 +184,7 @@ def steps_of(state: Mapping[str, np.ndarray]) -> int:
 
 
 def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:
-    """Add to the un-noised diagnostics of a step, if the run collects them."""
+    """Add to a step's un-noised diagnostics, if the run collects them."""
     if (diagnostics := scratch.get("diagnostics")) is not None:
         for name, amount in amounts.items():
             diagnostics[name] = diagnostics.get(name, 0.0) + float(amount)

@@ -1,4 +1,4 @@
-"""Sums over parts of the data set: small in transit, each part counted once."""
+"""Sum over parts of the data: compact, and each part counts once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 @dataclass(frozen=True, repr=False)
 class PackedSum:
-    """An int64 array in fewer bytes; an array of objects, for longer integers, unchanged.
+    """An int64 array in fewer bytes.
+
+    An array of objects, for longer integers, is unchanged.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class PartialSum:
     moved: int = 0
 
     def __sizeof__(self) -> int:
-        """Tell Dask the size, which decides on which worker sums are added."""
+        """Tell Dask the size, which decides the worker that adds sums."""
         return self.packed.nbytes
 
     @classmethod

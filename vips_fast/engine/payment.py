@@ -41,7 +41,7 @@ class Payment:
                 self._reservation = self.budget.reserve(event, count, least=least, what=self._what, part=plan.part)
 
     def check(self, *ledgers: Ledger) -> None:
-        """Refuse a budget that is older than one of the ledgers; nothing is drawn yet."""
+        """Refuse a budget older than one of the ledgers; draw nothing."""
         if self.budget is not None:
             self.budget.check_history(charge for ledger in ledgers for charge in ledger.charges)
 

@@ -18,19 +18,25 @@ from ..kernels import native
 
 
 class Randomness(Protocol):
-    """Source of a run's random words and of the keys of its noise."""
+    """Source of a run's random words and noise keys."""
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
-        """Draw n independent uniform uint64 for a purpose in a step, from number ``first`` on."""
+        """Draw n independent uint64 words for a purpose and step, from ``first``."""
 
     def key(self, purpose: str, step: int) -> bytes:
         """Make the 32 bytes of the key of these words (`words_of`)."""
 
     def of_step(self, step: int) -> "Randomness":
-        """Make randomness whose words of this step are the same at every call, in every process."""
+        """Make randomness whose words repeat at every call, in every process.
+
+        They are the words of this step.
+        """
 
     def noise_key(self, step: int) -> bytes | None:
-        """Make the key for the noise of one release; None: the operating system makes a fresh one."""
+        """Make the key of one release's noise.
+
+        None lets the operating system make a fresh one.
+        """
 
 
 def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
@@ -52,7 +58,7 @@ class SystemRandomness:
         return os.urandom(32)
 
     def of_step(self, step: int) -> "KeyedRandomness":
-        """Make a stream from a fresh key of the operating system; the caller forgets it after the step."""
+        """Make a stream from a fresh system key; forget it afterwards."""
         return KeyedRandomness(os.urandom(32))
 
     def noise_key(self, step: int) -> bytes | None:
@@ -61,7 +67,10 @@ class SystemRandomness:
 
 
 class KeyedRandomness:
-    """A stream from a key, a purpose and a step: for one step, tests, and fits without privacy."""
+    """A stream from a key, a purpose and a step.
+
+    It serves one step, tests, and fits without privacy.
+    """
 
     def __init__(self, key: bytes):
         self._key = bytes(key)
@@ -70,7 +79,7 @@ class KeyedRandomness:
         return hashlib.blake2b(f"{purpose}/{step}".encode(), key=self._key[:64], digest_size=32).digest()
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
-        """Draw n uint64 of the purpose's stream in this step, from number ``first`` on."""
+        """Draw n uint64 of the purpose's stream, from number ``first`` on."""
         return words_of(self.key(purpose, step), n, first)
 
     def key(self, purpose: str, step: int) -> bytes:
@@ -78,7 +87,7 @@ class KeyedRandomness:
         return self._digest(purpose, step)
 
     def of_step(self, step: int) -> "KeyedRandomness":
-        """Make an own stream for the step; it reveals nothing about other steps or about noise."""
+        """Make the step's own stream, which reveals no other step or noise."""
         return KeyedRandomness(self._digest("step", step))
 
     def noise_key(self, step: int) -> bytes:

@@ -46,7 +46,7 @@ class Sampler(Protocol):
     n_records : int
         Public number of records.
     expected_batch_size : float
-        Public; what sums are divided by, never the size that was drawn.
+        Public; sums are divided by it, never by the drawn size.
     """
 
     name: str
@@ -55,18 +55,21 @@ class Sampler(Protocol):
     expected_batch_size: float
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers below n_rows, int64; with ``part``, only those within it.
+        """Draw sorted record numbers below n_rows, int64, or only in ``part``.
 
         ``randomness`` is deterministic (`Randomness.of_step`): drawing part by part selects the same rows as drawing
         all at once. It is the same for all steps that one event covers.
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release with this noise multiplier, or of an epoch of `n_batches` releases."""
+        """Make the event of one release, or of an epoch's `n_batches` releases.
+
+        It has this noise multiplier.
+        """
 
 
 def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
-    """Count the steps that an event of this sampler covers, or this event."""
+    """Count the steps that this event, or the sampler's, covers."""
     return int(getattr(of, "n_batches", 1))
 
 
@@ -80,7 +83,9 @@ def check_steps(sampler: Sampler, n_steps: int) -> None:
 
 
 def starts_event(sampler: Sampler, step: int, first: bool = False) -> bool:
-    """Test whether a step of a run starts a new event: every step, or every step that begins an epoch.
+    """Tell whether a step starts a new event, or continues an epoch.
+
+    Every step starts one, or every step that begins an epoch.
 
     The first step of a run also starts one, even within an epoch: a resumed run draws new minibatches. The steps
     before and after the interruption then belong to two different epochs.
@@ -89,7 +94,7 @@ def starts_event(sampler: Sampler, step: int, first: bool = False) -> bool:
 
 
 def n_events(of: Sampler | PrivacyEvent | None, steps: range) -> int:
-    """Count the events that consecutive steps of a run start, if the first of them is done first."""
+    """Count the events that the next consecutive steps start."""
     length = epoch_length(of)
     return (steps.stop - 1) // length - steps.start // length + 1 if len(steps) else 0
 
@@ -140,7 +145,9 @@ class PoissonSampler:
 
 
 class RowSampler(PoissonSampler):
-    """Rows of persons, drawn independently as `PoissonSampler` draws records; a person has only a few.
+    """Rows of persons, drawn independently, as `PoissonSampler` draws records.
+
+    A person has only a few.
 
     Parameters
     ----------
@@ -172,7 +179,7 @@ class RowSampler(PoissonSampler):
         self.rows_per_unit = rows_per_unit
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release with this noise multiplier, for a person."""
+        """Make the event of one release for a person."""
         return group_event(super().event(noise_multiplier), self.rows_per_unit)
 
 
@@ -194,7 +201,10 @@ class FixedSizeSampler:
         self.expected_batch_size = float(batch_size)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw the records with the smallest random words of the whole data set; sorted int64 numbers."""
+        """Draw the records with the smallest random words; sorted int64 numbers.
+
+        They are the smallest of the whole data set.
+        """
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
@@ -215,7 +225,9 @@ class FixedSizeSampler:
 
 
 class RandomAllocationSampler:
-    """Each record is in one minibatch of an epoch, uniformly and independently of the others.
+    """Put each record into one minibatch of an epoch.
+
+    The minibatch is uniform and independent of the other records.
 
     Parameters
     ----------
@@ -246,7 +258,10 @@ class RandomAllocationSampler:
         self.expected_batch_size = n_records / n_batches
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers, int64, possibly none; ``randomness`` is the same within an epoch."""
+        """Draw sorted record numbers, int64, possibly empty.
+
+        ``randomness`` is the same within an epoch.
+        """
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
@@ -347,7 +362,9 @@ def minibatch(
     step: int,
     part: range | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the contributing records of a step, int64 and sorted, and a random uint64 word for each.
+    """Draw a step's contributing records and a random word for each.
+
+    The record numbers are int64 and sorted, and the words uint64.
 
     Parameters
     ----------

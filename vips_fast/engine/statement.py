@@ -111,7 +111,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Privacy:
-    """The spent privacy of a fit and its guarantee; always computed from a ledger.
+    """A fit's spent privacy and guarantee, always computed from a ledger.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class Privacy:
 
     @property
     def rows_per_unit(self) -> int | None:
-        """Most rows of a unit in the last run; None if it drew units."""
+        """Most rows of a unit in the last run; None without units."""
         return self.runs[-1].rows_per_unit
 
     @property
@@ -295,7 +295,7 @@ class Privacy:
         return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
 
     def _owners(self) -> str:
-        """Say the guarantee for several records of a person; empty if that is not useful."""
+        """State the guarantee for several records of a person, if useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
         if self.selections and self.relation == Relation.REPLACE_ONE:
@@ -304,7 +304,7 @@ class Privacy:
         several = [self.for_group(size) for size in (2, 5, 10)]
         if math.isinf(several[-1]):
             return ""
-        return " Who owns 2, 5 or 10 of the records: epsilon {}, {} or {}.".format(*map(rounded_up, several))
+        return " For someone who owns 2, 5 or 10 records, epsilon is {}, {} or {}.".format(*map(rounded_up, several))
 
     def _runs(self) -> str:
         """Say how all runs drew minibatches, and their noise."""
@@ -330,13 +330,13 @@ class Privacy:
             relation += " in each run" + " by another of the same part" * (self.relation == Relation.REPLACE_ONE)
             assumed = (
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
-                "program. Epsilon is that of the worst part."
+                "program. The worst part decides epsilon."
             )
         if self.calls:
             why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
             assumed += f" Calls may depend on earlier releases: epsilon is {why}, and holds whenever they end."
         if any(getattr(leaf, "reused", False) for leaf in (self.event.leaves() if self.event else ())):
-            how += ", drawn once with the data: what else is released of them is to be accounted for together with this"
+            how += ", drawn once with the data: account for their other releases together with this one"
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:

@@ -1,4 +1,4 @@
-"""Keep the releases of a fit, so that anyone can make its model again.
+"""Keep a fit's releases, so that anyone can make its model again.
 
 A release is public, and a model is a function of its releases and of public numbers. So a reader of the transcript can
 rebuild the model without the data and compare it with the published one. A transcript is a folder with a folder for
@@ -57,7 +57,7 @@ class Run:
     records: tuple[Record, ...]
 
     def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
-        """Return the ledger before this run with the records of this run, compared with its plan.
+        """Return the ledger with this run's records, compared with its plan.
 
         Raises ValueError if no run of this plan writes one of the records, or the run's steps made other releases.
         """
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def done(self) -> int:
-        """Number of steps done: all planned ones, or the number that a resumed run could pay for."""
+        """Number of steps done: all planned, or all that were affordable."""
         ends = [record.get("n_steps") for record in self.records if record.get("kind") == "resume"]
         return int([self.plan["n_steps"], *ends][-1])
 
@@ -143,9 +143,10 @@ class TranscriptWriter:
         done: int = 0,
         **facts: Any,
     ) -> None:
-        """Write everything known before the first release, or find it with the releases of the ``done`` steps.
+        """Write everything known before the first release, or find it there.
 
-        Raises ValueError if another run is there, or a release of those steps is missing.
+        The folder then holds the releases of the ``done`` steps. Raises ValueError if another run is there, or a
+        release of those steps is missing.
         """
         number = 0 if self._first else self._further(facts["follows"])
         self._path = self._root / _run_name(number)
@@ -168,7 +169,7 @@ class TranscriptWriter:
         self._write([])
 
     def _further(self, follows: str | None) -> int:
-        """Find the number of a further run; put runs aside that its model does not continue."""
+        """Find a further run's number; set aside runs it does not continue."""
         folders = _run_folders(self._root)
         lost = [number for number, path in enumerate(folders) if _follows(path) == follows]
         number = min(lost, default=len(folders) - len(self._unused()))
@@ -179,7 +180,7 @@ class TranscriptWriter:
         return number
 
     def _unused(self) -> list[Path]:
-        """List the last run if it has no release, as after a stop before the first one."""
+        """List the last run if it stopped before its first release."""
         last = _run_folders(self._root)[-1:]
         return [path for path in last if not any(path.glob("release-*"))]
 
@@ -196,7 +197,10 @@ class TranscriptWriter:
         self.digests.append(release_digest(release))
 
     def finish(self, ledger: Ledger, n_before: int) -> None:
-        """Write the records of the run, which follow the first ``n_before`` of a ledger that is not closed yet."""
+        """Write the run's records: those after a ledger's first ``n_before``.
+
+        The ledger is not closed yet.
+        """
         self._write(ledger.records[n_before:])
 
 
@@ -210,7 +214,7 @@ def release_digest(release: Release) -> str:
 
 
 def read_transcript(path: str | Path) -> list[Run]:
-    """The runs of a transcript, in order.
+    """Read the runs of a transcript, in order.
 
     Raises FileNotFoundError if there is no such folder; ValueError if it holds no run, or one that is malformed.
     """
@@ -231,7 +235,7 @@ def _run_name(number: int) -> str:
 
 
 def _run_folders(root: Path) -> list[Path]:
-    """List the folders of the runs, up to the first number that is missing."""
+    """List the runs' folders, up to the first missing number."""
     found: list[Path] = []
     while (path := root / _run_name(len(found))).is_dir():
         found.append(path)
@@ -239,7 +243,7 @@ def _run_folders(root: Path) -> list[Path]:
 
 
 def _follows(path: Path) -> Any:
-    """Read the head that a run continued; nothing equals the answer if there is no whole record."""
+    """Read the head that a run continued; None without a whole record."""
     try:
         return Log.of(path / RUN, _KIND).records[0]["run"]["follows"]
     except (OSError, ValueError, LookupError, TypeError):

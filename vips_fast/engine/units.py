@@ -38,13 +38,14 @@ class UnitBlock:
 
 
 class UnitRecords:
-    """Units with any number of rows, as the engine's `Records`, in the order of their first rows.
+    """Units with any number of rows, as the engine's `Records`.
 
-    ``rows`` are the rows, as a model's reader made them. ``groups``, (rows.n_rows,), labels the unit of each row
-    (`vips_fast.data.groups.group_codes`, which also raises its errors). It is `Runs`, the first rows of all units, if
-    each unit's rows are consecutive. ``limit`` is the most rows of a unit in one visit, or None. If a unit has more
-    rows, its own random word chooses ``limit`` of them, anew at each visit: a function of this unit only. With
-    ``invalid="drop"`` rows without a label are together one more unit, which contributes nothing.
+    They stand in the order of their first rows. ``rows`` are the rows, as a model's reader made them. ``groups``,
+    (rows.n_rows,), labels the unit of each row (`vips_fast.data.groups.group_codes`, which also raises its errors). It
+    is `Runs`, the first rows of all units, if each unit's rows are consecutive. ``limit`` is the most rows of a unit in
+    one visit, or None. If a unit has more rows, its own random word chooses ``limit`` of them, anew at each visit: a
+    function of this unit only. With ``invalid="drop"`` rows without a label are together one more unit, which
+    contributes nothing.
     """
 
     usable: np.ndarray | None = None
@@ -74,11 +75,11 @@ class UnitRecords:
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
     def _numbers(self, places: np.ndarray) -> np.ndarray:
-        """Look up numbers of rows by their places in the order of the units."""
+        """Look up rows by the places of their units."""
         return places if self._order is None else self._order[places]
 
     def edges(self, units: np.ndarray) -> np.ndarray:
-        """Divide units into blocks of about equal work; a unit is never split."""
+        """Divide units into blocks of equal work; never split a unit."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
@@ -106,10 +107,10 @@ class UnitRecords:
         return UnitBlock(self, units)
 
     def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Look up rows of units: a block of `Records`, a word for each row, and the starts of units, (n + 1,).
+        """Look up units' rows: block, words of the rows, unit starts.
 
-        ``words``, (n,) uint64, has one for each unit. A unit's first row takes the unit's word; the words of its other
-        rows follow from it.
+        The block is of `Records`, and the starts have shape (n + 1,). ``words``, (n,) uint64, has one for each unit. A
+        unit's first row takes the unit's word; the words of its other rows follow from it.
         """
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
@@ -136,13 +137,19 @@ def read_units(
     groups: Any,
     owned: Callable[[Records, Any], Records],
 ) -> tuple[Records, dict[str, Any]]:
-    """Call ``read(X, y, **extra)`` for records and public facts; with ``groups``, join the records to units."""
+    """Read records and public facts; with ``groups``, join records to units.
+
+    Calls ``read(X, y, **extra)``.
+    """
     records, facts = read(X, y, **extra)
     return records if groups is None else owned(records, groups), facts
 
 
 class Selection:
-    """A selection of rows that stay in place, such as on disk; see `vips_fast.engine.model.Records`."""
+    """A selection of rows that stay in place, such as on disk.
+
+    See `vips_fast.engine.model.Records`.
+    """
 
     def __init__(self, records: Records, chosen: np.ndarray):
         self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
@@ -166,10 +173,10 @@ class Selection:
 
 
 class KeptRows(Selection):
-    """Rows as independent records, with at most ``limit`` of each unit, as the engine's `Records`.
+    """Rows as independent records, at most ``limit`` of each unit.
 
-    ``rows``, ``groups`` and ``invalid`` are as for `UnitRecords`. ``limit`` is the most rows of a unit; None takes all.
-    Call `choose` first: it makes the choice.
+    They are the engine's `Records`. ``rows``, ``groups`` and ``invalid`` are as for `UnitRecords`. ``limit`` is the
+    most rows of a unit; None takes all. Call `choose` first: it makes the choice.
     """
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None, invalid: str = "raise"):
@@ -181,14 +188,20 @@ class KeptRows(Selection):
         self.n_rows = int(np.minimum(sizes, self._limit).sum())
 
     def choose(self, randomness: Randomness, step: int) -> None:
-        """Choose each unit's rows for a run: those with its least random words, independent of other units."""
+        """Choose each unit's rows for a run: those with its least words.
+
+        The choice is independent of other units.
+        """
         words = randomness.words(len(self._codes), "rows", step)
         order = self._own[np.lexsort((words[self._own], self._codes[self._own]))]
         self._chosen = np.sort(order[self._places < self._limit])
 
 
 def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Unpack a block: rows, a word for each, and the starts of units; None if every row is a unit."""
+    """Unpack a block: rows, their words, and the starts of units.
+
+    The starts are None if every row is a unit.
+    """
     if isinstance(block, UnitBlock):
         return block.records.take(block.units, words)
     return block, words, None

@@ -1,4 +1,4 @@
-"""Tasks of a cluster's workers: each draws the units of its own part and sums over them."""
+"""Run a cluster's tasks: draw a part's units and sum over them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _APPROXIMATE = ("avx2", "avx512")
 
 
 class ClusterError(ConnectionError):
-    """The cluster cannot compute a sum. Earlier releases stand, and nothing more is spent."""
+    """The cluster cannot compute a sum; earlier releases stand.
+
+    Nothing more is spent.
+    """
 
 
 @cache
@@ -48,7 +51,7 @@ def identity() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Read maker, family and model of the processor, if the system knows them."""
+    """Read the processor's maker, family and model, if known."""
     try:
         lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
     except OSError:
@@ -58,7 +61,7 @@ def _processor() -> str:
 
 
 def difference(theirs: dict[str, str]) -> str | None:
-    """Name the first difference between a worker and this process; None without any."""
+    """Name the first difference between a worker and this process, or None."""
     for name, mine in identity().items():
         if theirs.get(name) != mine:
             advice = "; set VIPS_FAST_ISA for all of them" if name == "instruction set" else ""
@@ -67,7 +70,7 @@ def difference(theirs: dict[str, str]) -> str | None:
 
 
 class Sent:
-    """Content that no log shows, and that arrives with arrays of its own.
+    """Content that logs do not show, and that arrives with own arrays.
 
     Arrays in Dask's hands would be read-only, and at any address. An object knows its size in bytes, so Dask runs a
     task next to its records.

@@ -1,7 +1,7 @@
 """The lattice of released sums: spacings and integer bounds.
 
-Contributions are truncated toward zero to multiples of a power-of-two spacing g and added as int64, so that sums are
-exact whatever the order, and noise is added to integers. Everything here is a function of public numbers.
+Contributions are truncated toward zero to multiples of a power-of-two spacing g and added as int64. So sums are exact
+whatever the order, and noise is added to integers. Everything here is a function of public numbers.
 """
 
 import math

@@ -48,7 +48,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 
 
 def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1) -> np.ndarray:
-    """Make the word-major table (V, padded K), each row divided by its sum.
+    """Make the word-major table (V, padded K), rows divided by sums.
 
     Raises ValueError if an entry of ``exp_elog_beta``, (K, V) float64, is not in [0, 1e300].
     """
@@ -226,7 +226,7 @@ def lda_estep(
     extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead nearer to the fixed point. With
     alpha below 1/4 a topic that has less than a word of the document and halves leaves it; its gamma is alpha. The
     contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to
-    multiples of ``spacing`` and added as integers, so the sums have the same bits for any number of threads and any
+    multiples of ``spacing`` and added as integers. So the sums have the same bits for any number of threads and any
     order of documents. A document's result depends only on that document and the topics.
 
     Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.

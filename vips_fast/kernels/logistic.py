@@ -42,8 +42,8 @@ def pg_mean(
     Equivalent to ``b * np.where(c == 0, 0.25, np.tanh(c / 2) / (2 * c))`` with the digits that this loses for small c.
 
     ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
-    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``n_threads`` a
-    number of threads, or -1 for all processors, which changes no bit; ``isa`` an instruction set to use in place of
+    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials. ``n_threads`` is a
+    number of threads, or -1 for all processors, and changes no bit. ``isa`` is an instruction set to use in place of
     the one chosen at import. Returns an array of the shape of ``c``, a scalar for a scalar without ``out``. Raises
     ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, ``n_threads`` no number of
     threads, or ``out`` does not fit.
@@ -97,7 +97,10 @@ class Rows(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Public bounds of a contribution and grids of its parts, as kernels take them."""
+    """Public bounds of a contribution and grids of its parts.
+
+    Kernels take them in this form.
+    """
 
     row_norm: float  #: Rows are scaled down to this norm.
     n_trials: float

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 LINE = 64
 
 #: From LARGE bytes on, an array is read here and there often enough that the processor's table of 4 KiB pages is short
-#: for it. numpy asks Linux for pages of 2 MiB for what it takes in one piece of at least HUGE bytes.
+#: for it. numpy asks Linux for pages of 2 MiB for one piece of memory of at least HUGE bytes.
 LARGE, HUGE = 2**20, 2**22
 
 

@@ -1,9 +1,9 @@
 """Checked Python entries of the noise kernels.
 
-A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key that the operating
-system gives for each call and that is wiped when the call ends. Nothing stays between calls, so nothing can be
-repeated by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so
-protects nobody.
+A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key. The operating system
+gives the key for each call, and it is wiped when the call ends. Nothing stays between calls, so nothing can be repeated
+by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so protects
+nobody.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def rounded_gaussian(
 
     Notes
     -----
-    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the algorithm, its error bound and what the
-    security rests on.
+    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the algorithm, its error bound and the basis
+    of its security.
     """
     value, shape = _checked_scale(scale), _checked_size(size)
     _checked_key(unsafe_test_key)
@@ -143,8 +143,8 @@ def add_rounded_gaussian(
     """Add independent draws of round(N(0, scale^2)) to an int64 array, in place.
 
     Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is integer, the result is round(sums +
-    N(0, scale^2)): a function of the output of the exact Gaussian mechanism, to which every bound for that mechanism
-    applies.
+    N(0, scale^2)): a function of the output of the exact Gaussian mechanism. Every bound for that mechanism applies to
+    it.
 
     ``sums`` is C-contiguous and writeable, of at least one element; other arguments are as for `rounded_gaussian`.
     Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +

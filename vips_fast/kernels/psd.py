@@ -91,7 +91,7 @@ def _fortran(A: np.ndarray) -> np.ndarray:
 def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
     """Project without checks; None for floor I without eigenvalues above it.
 
-    Rows' entries on and right of the diagonal are read, and in the result only they are set unless the rest of A is its
+    Rows' entries on and right of the diagonal are read. In the result only they are set, unless the rest of A is its
     mirror image.
     """
     d = len(A)
@@ -120,7 +120,7 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
     add = 2 * below <= d
     w, Z = _tridiagonal_eigenpairs(diagonal, beside, 0 if add else below, below if add else d, lapack)
     if w.size:
-        # Q leaves the first coordinate alone: dormtr is dormqr on the rest.
+        # Q does not change the first coordinate: dormtr is dormqr on the rest.
         rest = np.asfortranarray(Z[1:])
         work = int(lapack.dormqr("L", "N", reflectors[1:, :-1], tau, rest, -1)[1][0])
         Z[1:], _, info = lapack.dormqr("L", "N", reflectors[1:, :-1], tau, rest, work, overwrite_c=1)

@@ -26,7 +26,7 @@ class LogisticEStep(NamedTuple):
 
 
 class SbnEStep(NamedTuple):
-    """Result of the Polya-Gamma E-step of a sigmoid belief network over n records."""
+    """Result of a sigmoid belief network's Polya-Gamma E-step, n records."""
 
     z: np.ndarray  #: (n, K) float64, probabilities q(z_k = 1).
     xi: np.ndarray  #: (n, J) float64, Polya-Gamma means at that z.

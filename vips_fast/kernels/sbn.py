@@ -1,6 +1,6 @@
 """Checked Python entries of the sigmoid belief network kernels.
 
-J visible units, K hidden units, n records. Both sweeps split the records into blocks for Python threads; results have
+J visible units, K hidden units, n records. Both sweeps split the records into blocks for Python threads. Results have
 the same bits for any number of threads (``n_threads``, -1 for all processors) and any blocks. ``isa`` names an
 instruction set to use in place of the one chosen at import. An argument of a wrong shape, dtype or range raises
 ValueError or TypeError before anything is computed. The twins of the same names in `vips_fast.kernels.reference` are

@@ -17,8 +17,8 @@ class GaussianMechanism:
     """Gaussian noise for a sum of clipped contributions on a lattice.
 
     The sum is an int64 array in units of ``spacing``. The noise that is added is round(N(0, (noise_sd / spacing)^2))
-    for each entry; as the sum is an integer this equals round(sum + N(0, ...)), post-processing of the exact Gaussian
-    mechanism, so every bound for the Gaussian holds.
+    for each entry. As the sum is an integer this equals round(sum + N(0, ...)), post-processing of the exact Gaussian
+    mechanism. So every bound for the Gaussian holds.
 
     With ``lattice_bits`` the sum is a mixed one of several (`vips_fast.accounting.running_sum`), in finer units.
 

@@ -8,9 +8,9 @@ from ..accounting.selection import stopping_probability
 def number_of_runs(mean: float, shape: float | None, word: int) -> int:
     """Draw the runs of `RepeatAndSelectEvent` from an integer below 2^128.
 
-    Poisson of this mean if `shape` is None, else truncated negative binomial (Papernot & Steinke 2022, definition
-    1). It is the inverse of the distribution function, in decimal numbers of 60 digits: the draw differs from the
-    distribution by less than 2^-100 in total variation, far below every delta that is stated.
+    Poisson of this mean if `shape` is None, else truncated negative binomial (Papernot & Steinke 2022, definition 1).
+    It is the inverse of the distribution function, in decimal numbers of 60 digits. The draw differs from the
+    distribution by less than 2^-100 in total variation, far below every stated delta.
     """
     with decimal.localcontext() as context:
         context.prec = 60

@@ -1,8 +1,8 @@
 """Textbook mechanisms: each returns a release together with its event.
 
 Float noise of the usual samplers leaks (Mironov 2012), so no float is noised here. Values are truncated to a
-power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample:
-rounding an integer plus a continuous sample is post-processing of the continuous mechanism, so the event's bounds hold
+power-of-two lattice, the sensitivity grows by the error of truncation, and the noise is an exactly rounded sample.
+Rounding an integer plus a continuous sample is post-processing of the continuous mechanism. So the event's bounds hold
 word for word. Random bits come from the operating system; there is no seed.
 
 ``value`` is finite, of any shape, ``sensitivity`` > 0 its L1 (Laplace) or L2 (Gaussian) sensitivity under
@@ -114,8 +114,8 @@ def gaussian_mechanism(
     def mechanism(moved: float) -> GaussianMechanism:
         return GaussianMechanism(event.noise_multiplier, moved, moved)
 
-    # The spacing depends on the sensitivity and the other way round: take the
-    # spacing of twice the sensitivity, which is not smaller, to charge for it.
+    # The spacing depends on the sensitivity and the other way round. So take the spacing of twice the sensitivity,
+    # which is not smaller, to charge for it.
     coarse = mechanism(2.0 * sensitivity).spacing
     moved = sensitivity + math.sqrt(value.size) * coarse * (1.0 + 1e-15)
     if moved > 2.0 * sensitivity:
@@ -130,9 +130,9 @@ def gaussian_mechanism(
 
 
 def randomized_response_truth_probability(epsilon: float, n_categories: int = 2) -> float:
-    """Compute the true answer's probability in K-ary response: e^eps / (K - 1 + e^eps).
+    """Compute the true answer's probability in K-ary response.
 
-    Rounded down, so that the response is never less private than `epsilon` says.
+    It is e^eps / (K - 1 + e^eps). Rounded down, so that the response is never less private than `epsilon` says.
     """
     epsilon = non_negative("epsilon", epsilon)
     k = RandomizedResponseEvent(0.5, n_categories).n_categories
@@ -150,8 +150,8 @@ def randomized_response(
 
     `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
     `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
-    words rounds the probability down, toward privacy. The reports are int64 of the same shape, the event that of one
-    individual's response.
+    words rounds the probability down, toward privacy. The reports are int64 of the same shape, and the event belongs to
+    one individual's response.
     """
     event = RandomizedResponseEvent(truth_probability, n_categories)
     k = event.n_categories

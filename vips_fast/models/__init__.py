@@ -1,1 +1,4 @@
-"""The models, each in a folder of its own: estimator, model, and the papers' variants."""
+"""The models, each in its own folder.
+
+A folder has the estimator, the model, and the papers' variants.
+"""

@@ -1,4 +1,6 @@
-"""Answers to scikit-learn's tools: an estimator's tags, and the routes of its methods' keywords.
+"""Answer scikit-learn's tools: an estimator's tags and metadata routes.
+
+The routes are of its methods' keywords.
 
 scikit-learn is imported when one of its tools asks, and never before. Nothing here is learned from data: tags and
 requests follow from the parameters and from the user's requests.
@@ -14,7 +16,7 @@ class Conventions(Repeatable):
     """Estimator for scikit-learn's pipelines, searches and cross-validation."""
 
     def _keywords(self, method: str) -> list[str]:
-        """What a method takes beside the data, in the order of its signature."""
+        """List a method's arguments beside the data, in order."""
         return [name for name in [*inspect.signature(getattr(self, method)).parameters][1:] if name != "y"]
 
     def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:

@@ -81,7 +81,7 @@ class PrivateEstimator(Fitted):
         return True
 
     def _whole_schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
-        """Schedule a whole fit, whose last step may be a score of the finished model."""
+        """Schedule a whole fit; its last step may score the model."""
         schedule = self._schedule(public, terms)
         asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
         if schedule is None or not terms.noised or asked is False or not self._has_score:
@@ -482,7 +482,7 @@ class PrivateEstimator(Fitted):
         return None if before is not None else carried
 
     def purchase(self) -> dict[str, object]:
-        """Describe this fit for a later one that includes it in its statement.
+        """Describe this fit for a later one whose statement includes it.
 
         The answer is JSON-ready, and has no "event" if this fit is tainted. A "fit" that chose no columns says so.
         """

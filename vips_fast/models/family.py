@@ -1,11 +1,13 @@
-"""Families of models: one record a model, the source of every table of models in the package.
+"""Record the families of models, one record a model.
+
+Every table of models in the package is made from it.
 
 A record names the parts of a model that other layers own: how the shell reads its data, how a search scores it, which
 files lie beside it, its part of the report, its adapter in the audit. Parts are written ``module:name``, relative to
 the package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
-imported: a file cannot choose what code runs. The caller passes a class of your own; no file names it.
+imported: a file cannot choose the code that runs. The caller passes a class of your own; no file names it.
 """
 
 from importlib import import_module
@@ -188,12 +190,18 @@ FAMILIES = (
 
 
 def _places() -> dict[str, tuple[str, Family]]:
-    """Map each class name that the files of a model may hold to its path and its family."""
+    """Map each class name in a model's files to its place.
+
+    The place is its path and its family.
+    """
     return {path.partition(":")[2]: (path, one) for one in FAMILIES for path in (*one.classes, *one.variants)}
 
 
 def resolve(path: str) -> Any:
-    """Import a part that a record names: ``module:name``, or a module, relative to the package."""
+    """Resolve a record's part: ``module:name``, or a module.
+
+    The path is relative to the package.
+    """
     module, _, name = path.partition(":")
     found = import_module(f"{__name__.partition('.')[0]}.{module}")
     return getattr(found, name) if name else found
@@ -210,9 +218,10 @@ def class_named(name: str) -> Any:
 
 
 def family_of(model: Any) -> Family:
-    """Find the family of an estimator or of a class; `OWN` for every class that is in no record.
+    """Find the family of an estimator or class.
 
-    A class made from one in a record, such as one of your own, is of the same family.
+    A class that is in no record has `OWN`. A class made from one in a record, such as one of your own, is of the same
+    family.
     """
     places = _places()
     for kind in (model if isinstance(model, type) else type(model)).__mro__:
@@ -227,16 +236,19 @@ def family_named(name: str) -> Family:
 
 
 def exported() -> dict[str, str]:
-    """Map the name of each class that ``vips_fast`` exports to the module it comes from."""
+    """Map the classes that ``vips_fast`` exports to their modules."""
     paths = (path.partition(":") for one in FAMILIES for path in one.classes)
     return {name: module for module, _, name in paths}
 
 
 def with_adapter() -> tuple[str, ...]:
-    """List the short names of the families that the audit has an adapter for."""
+    """List the families that the audit has an adapter for.
+
+    They have their short names.
+    """
     return tuple(one.name for one in FAMILIES if one.adapter)
 
 
 def files_beside() -> frozenset[str]:
-    """List the names of the files of all families that may lie beside a saved model."""
+    """List all families' files that may lie beside a saved model."""
     return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs, PURCHASE) if name)

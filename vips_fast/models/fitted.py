@@ -36,7 +36,10 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Required shape (-1: any length), closed range and type of a published array."""
+    """A published array's required shape, range and type.
+
+    A length of -1 stands for any length, and the range is closed.
+    """
 
     shape: tuple[int, ...]
     low: float = -math.inf
@@ -126,7 +129,7 @@ class Fitted(Conventions):
         return self._result
 
     def _as_fitted(self) -> Self:
-        """Make an estimator with the settings of the fit, not with later ones."""
+        """Make an estimator with the fit's settings, not later ones."""
         return self._from_settings(self._fitted().settings)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -188,7 +191,7 @@ class Fitted(Conventions):
         return dict(self._fitted().public.inputs)
 
     def _held(self, X: Any) -> Any:
-        """Check the names and the order of X's columns, if the fit had names."""
+        """Check X's column names and order, if the fit had names."""
         return check_names(type(self).__name__, self._fitted().public.feature_names, X)
 
     @property
@@ -202,10 +205,9 @@ class Fitted(Conventions):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder, without pickle.
 
-        The files are ``model.npz``, ``model.json``, ``privacy.json`` and those of ``inputs_``. Only released quantities
-        and the arguments of the constructor and of ``fit`` that are public are written. The folder appears whole or not
-        at all. An existing model is exchanged
-        for the new one, in one step if the system can.
+        The files are ``model.npz``, ``model.json``, ``privacy.json`` and the files of ``inputs_``. Only released
+        quantities and the arguments of the constructor and of ``fit`` that are public are written. The folder appears
+        whole or not at all. An existing model is exchanged for the new one, in one step if the system can.
 
         Raises NotFittedError before ``fit``, and ValueError if an argument of the constructor cannot be written as
         JSON. Raises FileExistsError if the path is a file, or a folder that holds anything but a saved model.

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class HopelessWarning(UserWarning):
-    """Nothing that a fit learns can be expected to be more than noise."""
+    """A fit that is expected to learn nothing but noise."""
 
 
 #: Part of a model's least signal below which a run is hopeless.
@@ -20,13 +20,16 @@ HOPELESS = 1.0
 
 
 def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: int) -> float:
-    """Compute the noise in an entry of the averaged mean of ``n_steps`` releases, over the bound of a record."""
+    """Compute the noise in an averaged mean's entry.
+
+    The average has ``n_steps`` releases, and the noise is over the bound of a record.
+    """
     size = model.sensitivity(schedule.sampler.relation) / model.clip / schedule.sampler.expected_batch_size
     return float(schedule.noise_multiplier * size * averaged_variance(rate, n_steps) ** 0.5)
 
 
 def by_signal(signal: float, least: float, enough: float, sought: str) -> RunForecast:
-    """Forecast a run of a model by its largest signal over the noise.
+    """Forecast a run by its largest signal over the noise.
 
     Below ``least`` no run found ``sought``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
     data that the limits were fitted on, and others.

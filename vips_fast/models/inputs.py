@@ -18,7 +18,7 @@ from .family import COLUMNS, PURCHASE, SCHEMA, VOCABULARY
 def input_texts(
     inputs: Any, known: Collection[str], before: FitResult | None, purchase: str | None = None
 ) -> dict[str, str]:
-    """Check the ``inputs`` of a fit, or take the inputs of earlier calls.
+    """Check a fit's ``inputs``, or take an earlier call's.
 
     ``known`` are the names of the family. ``purchase`` is the text of the columns' purchase, which joins them.
 
@@ -47,9 +47,9 @@ def input_texts(
 
 
 def column_names(public: Public) -> tuple[str, ...] | None:
-    """Find the names of a model's columns, in its inputs or its frame.
+    """Find the names of a model's columns.
 
-    Raises ValueError if an input is malformed, or names another number of columns.
+    They are in its inputs or its frame. Raises ValueError if an input is malformed, or names another number of columns.
     """
     source = next((name for name in (VOCABULARY, SCHEMA, COLUMNS) if name in public.inputs), None)
     if source is None:

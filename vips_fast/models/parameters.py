@@ -24,13 +24,16 @@ BudgetLike: TypeAlias = str | Path | Budget | None
 
 
 class Purchased(Protocol):
-    """A fit that chose the columns of a later one, such as a `vips_fast.PrivateVocabulary`."""
+    """A fit that chose a later one's columns.
+
+    An example is a `vips_fast.PrivateVocabulary`.
+    """
 
     def purchase(self) -> dict[str, object]:
-        """The facts that the later fit records about it."""
+        """Return the facts that the later fit records about it."""
 
     def purchase_text(self) -> str | None:
-        """The text that the later fit publishes about it."""
+        """Return the text that the later fit publishes about it."""
 
 
 class Words(str):
@@ -42,8 +45,8 @@ class Words(str):
 def spell(function: FunctionType, parent: Callable[..., object] | None) -> None:
     """Name in a function's signature each keyword that it takes as ``**``.
 
-    They are the fields of the TypedDict in ``Unpack``, or the parameters of ``parent`` without one. Type checkers read
-    the source, where nothing changes.
+    They are the fields of the TypedDict in ``Unpack``, or without one the parameters of ``parent``. Type checkers read
+    the source, which stays the same.
     """
     signature = inspect.signature(function)
     *own, rest = signature.parameters.values()
@@ -88,12 +91,12 @@ class Parameters:
     Parameters
     ----------
     sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
-        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
-        "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once in each
-        epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was written in
-        are its minibatches, in every epoch. None is "without_replacement" where ``relation`` is "replace_one", else
-        "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory; the statement says
-        which it was.
+        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped on its own, in place of
+        persons. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once
+        in each epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was
+        written in are its minibatches, in every epoch. None is "without_replacement" where ``relation`` is
+        "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory.
+        The statement says which it was.
     relation : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
@@ -117,13 +120,13 @@ class Parameters:
     private : bool
         False fits without clipping and noise.
     invalid : {"raise", "drop"}
-        What happens to a record with values that its model cannot take, or without a label among ``groups``: the fit is
-        refused before anything is spent, or the record contributes nothing, without a word. A refusal says something
+        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
+        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
         about that record; unattended jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
-        run. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit. With "rows", which needs a number, they are
+        chosen once for a run. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
@@ -152,7 +155,7 @@ class Parameters:
     _options_type: ClassVar[type | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Show the keywords behind ``**`` by name in the signatures of a subclass."""
+        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
         super().__init_subclass__(**options)
         for name, thing in [*vars(cls).items()]:
             function = getattr(thing, "__func__", thing)
@@ -179,7 +182,10 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: object) -> Self:
-        """Set constructor arguments; returns the estimator. Raises ValueError if a name is not a parameter."""
+        """Set constructor arguments; return the estimator.
+
+        Raises ValueError if a name is not a parameter.
+        """
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:
@@ -209,20 +215,22 @@ class Common(TypedDict, total=False):
 
 
 class Rows(TypedDict, total=False):
-    """Whose the rows are, and where their releases go and are paid: keywords of ``fit`` and ``partial_fit``.
+    """Privacy units of rows, and the place and payment of releases.
+
+    These are keywords of ``fit`` and ``partial_fit``.
 
     Attributes
     ----------
     groups : array-like of shape (n_rows,), or None
         Whose each row is: labels of persons (`vips_fast.data.groups.canonical_label`), private like the rows. The
-        guarantee is then about adding or removing a person with all rows: persons are sampled, and the sum of a
-        person's rows is clipped once, jointly, so that a person with many rows has no more influence than the clip
-        allows. ``n_records`` is the public number of persons. None: each row is a record of its own.
+        guarantee is then about adding or removing a person with all rows. Persons are sampled, and the sum of a
+        person's rows is clipped once, jointly. So a person with many rows has no more influence than the clip allows.
+        ``n_records`` is the public number of persons. None: each row is a record of its own.
     unit : str or None
         What the statement calls them, such as "patient"; None is "person".
     transcript : path or None
-        New folder that keeps the releases: they make the model again without the data
-        (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
+        New folder that keeps the releases: they make the model again without the data (`vips_fast.verify`). Further
+        calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
     after : fitted PrivateVocabulary, another fitted model, or None
@@ -230,8 +238,8 @@ class Rows(TypedDict, total=False):
         model's ledger and statement, and a target is for both together.
     inputs : mapping of str to str, or None
         Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
-        They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes those
-        of the calls before.
+        They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes the
+        earlier calls' texts.
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
@@ -261,8 +269,8 @@ class Bookkeeping(Rows, total=False):
     checkpoint_every : int or None
         Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
     on_forecast : callable(RunForecast) or None
-        Called with what a new run is expected to be worth, before anything is spent on it; may raise. None logs the
-        forecast, or warns if the run is hopeless.
+        Called with a new run's forecast, before anything is spent on it; may raise. None logs the forecast, or warns if
+        the run is hopeless.
     """
 
     checkpoint: str | Path | RunFolder | None
@@ -278,9 +286,9 @@ class Call(Rows, total=False):
     ----------
     part : str or None
         Name of the part of the data set that the rows are, "2026-11-20", say, if each record lies in one part only.
-        Calls about different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and
-        calls without a part, which are about all records, compose in sequence. That no record lies in two parts is
-        not checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
+        Calls about different parts compose in parallel: the worst part decides epsilon. Calls about one part, and calls
+        without a part, which are about all records, compose in sequence. That no record lies in two parts is not
+        checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
     n_records : int or None
         Public number of records of this call, the scale of its sums. None takes ``batch_size``; if that is None
         too, the estimator's ``n_records`` for each part, or without it the number of rows.

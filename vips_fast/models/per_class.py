@@ -9,7 +9,7 @@ from ..engine.model import Model, steps_of
 
 
 class PerClassModel(Model):
-    """State and result of a model that has one model for each class, all at one step."""
+    """State and result of models for each class, at one step."""
 
     #: The model of each class.
     classes: Sequence[Any]

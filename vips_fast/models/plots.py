@@ -31,7 +31,10 @@ def new_figure(model: PrivateEstimator, width: float, height: float) -> "Figure"
 
 
 def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
-    """Name the columns, or number them in a form; ValueError if names and columns differ in number."""
+    """Name the columns, or number them in a form.
+
+    Raises ValueError if names and columns differ in number.
+    """
     if names is not None and len(names) != n:
         raise ValueError(f"names: {len(names)} were given; expected {n}, one for each column")
     # A dollar sign would begin a formula.
@@ -46,9 +49,9 @@ def plot_topics(
     n_words: int,
     shown: Sequence[int] | None = None,
 ) -> "Figure":
-    """Draw a panel for each topic: its first words' probabilities, with one standard error on either side.
+    """Draw a panel of the first words' probabilities for each topic.
 
-    Topics that are ``shown`` are numbered from 0; None shows all.
+    One standard error stands on either side. Topics that are ``shown`` are numbered from 0; None shows all.
     """
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
     shown = range(len(components)) if shown is None else shown
@@ -74,7 +77,10 @@ def plot_topics(
 def plot_coefficients(
     model: PrivateEstimator, means: Array, limits: Array, titles: Sequence[str], names: Sequence[str] | None, most: int
 ) -> "Figure":
-    """Draw a panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
+    """Draw a panel for each row of means, with their limits.
+
+    Means are (K, d), and limits (K, d, 2). The ``most`` largest means are drawn.
+    """
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])
     figure = new_figure(model, 5.0 * len(means), 0.22 * shown + 1.0)
@@ -94,16 +100,19 @@ def plot_coefficients(
 
 
 def plot_images(model: PrivateEstimator, weights: Array, shape: tuple[int, int] | None) -> "Figure":
-    """Draw an image for each row of weights, (K, J), gray being 0; ``shape`` None is for square images."""
+    """Draw an image for each row of weights.
+
+    Weights are (K, J), and gray is 0. With ``shape`` None images are square.
+    """
     # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
     return _images(model, weights, shape, (-top, top), math.ceil(math.sqrt(len(weights))))
 
 
 def plot_reconstructions(model: Any, Y: Array, shape: tuple[int, int] | None) -> "Figure":
-    """Draw records Y, shape (n, J), above, and below them the model's ``reconstruct`` of each.
+    """Draw records, and below them the model's ``reconstruct`` of each.
 
-    The figure describes Y, which must be public.
+    Records are Y, of shape (n, J). The figure describes Y, which must be public.
     """
     return _images(model, np.concatenate([Y, model.reconstruct(Y)]), shape, (0.0, 1.0), len(Y))
 
@@ -111,7 +120,10 @@ def plot_reconstructions(model: Any, Y: Array, shape: tuple[int, int] | None) ->
 def _images(
     model: PrivateEstimator, images: Array, shape: tuple[int, int] | None, span: tuple[float, float], columns: int
 ) -> "Figure":
-    """Draw rows as images, as many side by side as there are columns; ``span`` is white and black."""
+    """Draw rows as images side by side, one for each column.
+
+    ``span`` is white and black.
+    """
     side = math.isqrt(images.shape[1])
     height, width = (side, side) if shape is None else shape
     if height * width != images.shape[1]:

@@ -43,11 +43,11 @@ def ledger_bounds(ledger: Ledger, delta: float) -> "list[tuple[str | None, Priva
 
 
 def privacy_record(result: FitResult) -> dict[str, Any]:
-    """Write the statement of a result as a JSON value; see the schema.
+    """Write a result's statement as a JSON value.
 
-    ``privacy_loss`` has ``epsilon``, ``delta``, ``mu`` (Gaussian differential privacy) and ``rho`` (zero-concentrated).
-    The last two are null unless every release is a Gaussian mechanism on all the data, and no odometer bounds them. A
-    tainted result has null for all.
+    See the schema. ``privacy_loss`` has ``epsilon``, ``delta``, ``mu`` (Gaussian differential privacy) and ``rho``
+    (zero-concentrated). The last two are null unless every release is a Gaussian mechanism on all the data, and no
+    odometer bounds them. A tainted result has null for all.
     """
     from .. import __version__
 
@@ -117,10 +117,11 @@ def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, A
 
 
 def _terms(result: FitResult) -> dict[str, dict[str, str]]:
-    """Say the guarantee in the terms of others: NIST SP 800-226, and the criteria of anonymity that the EDPB goes by.
+    """State the guarantee in other terms: NIST's and the EDPB's.
 
-    The criteria are those of the Article 29 Working Party's opinion 05/2014: singling out, linkability, inference. The
-    one bound of differential privacy is for all three. Whether it is small enough is for a person to decide.
+    NIST's are SP 800-226, and the EDPB's are criteria of anonymity. The Article 29 Working Party's opinion 05/2014 has
+    the criteria: singling out, linkability, inference. The one bound of differential privacy is for all three. Whether
+    it is small enough is for a person to decide.
     """
     privacy = result.privacy
     bound = "none: the result is not private"

@@ -1,4 +1,7 @@
-"""What fitted estimators read out of their results, and what scikit-learn asks of those with a ``transform``."""
+"""Read results out of fitted estimators, as scikit-learn expects.
+
+scikit-learn expects more of estimators with a ``transform``.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -28,7 +31,10 @@ class Attribute(property, Generic[T]):
 
 
 class Published(Attribute[T]):
-    """A fitted attribute: a published array, read-only, or one entry of it as a float."""
+    """A fitted attribute: a read-only published array, or one entry.
+
+    An entry is a float.
+    """
 
     def __init__(self, name: str, doc: str, entry: int | None = None):
         def read(estimator: PrivateEstimator) -> Any:
@@ -39,9 +45,9 @@ class Published(Attribute[T]):
 
 
 def kept(method: Method) -> Method:
-    """Lets ``method(self, *key)``, a function of the fitted result and of its key alone, be computed once for each.
+    """Cache ``method(self, *key)``, computed once for each key.
 
-    What it gives must not be changed."""
+    The method is a function of only the fitted result and its key. What it gives must not be changed."""
 
     @wraps(method)
     def read(self: Any, *key: Any) -> Any:
@@ -54,8 +60,10 @@ def kept(method: Method) -> Method:
 
 
 def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Method], Method]:
-    """Lets a read-out ``method(self, X)`` of each row by itself take shards, of which it sees a few megabytes at a
-    time; ``join`` makes the whole of what it says of the pieces."""
+    """Let a row-wise read-out ``method(self, X)`` take shards.
+
+    It sees a few megabytes of them at a time. ``join`` puts its results for the pieces together.
+    """
 
     def decorated(method: Method) -> Method:
         @wraps(method)
@@ -70,12 +78,15 @@ def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Method], Method
 
 
 class Transformer(PrivateEstimator):
-    """An estimator with ``components_``, a row for each column of what ``transform`` gives."""
+    """An estimator with ``components_``, one row a ``transform`` column."""
 
     components_ = Published[Matrix]("components", "What describes each component, shape (K, n_features).")
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """What ``transform`` gives: "default" (an array), "pandas" or "polars"; returns the estimator."""
+        """Set the type that ``transform`` returns; return the estimator.
+
+        The types are "default" (an array), "pandas" and "polars".
+        """
         return cast(Self, set_output(self, transform))
 
     def get_feature_names_out(self, input_features: Any = None) -> Names:
@@ -100,7 +111,10 @@ class Classifier(PrivateEstimator):
 
     @property
     def classes_(self) -> Labels:
-        """The labels, sorted, shape (C,); [0, 1] if the model counts successes of several trials."""
+        """Sorted labels, shape (C,); [0, 1] if the model counts successes.
+
+        The successes are of several trials.
+        """
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
@@ -110,7 +124,10 @@ class Classifier(PrivateEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define predict")
 
     def _accuracy(self, X: Data, y: Column | None) -> float:
-        """Compute the share of public rows whose label, y or a shard's, is predicted."""
+        """Compute the share of public rows with a correct label.
+
+        The labels are y or the shard's.
+        """
         known = np.asarray(X.labels if y is None and isinstance(X, ShardedCorpus) else y)
         predicted = self.predict(X)
         if known.shape != predicted.shape:

@@ -1,4 +1,6 @@
-"""Default scores of a private search, one function a family: a scorer, and the public range of its numbers.
+"""Define a private search's default scores, one for each family.
+
+A family has a scorer, and the public range of its numbers.
 
 A scorer takes (model, X, y) and uses nothing else: a private score may depend on the rows of one unit and on the
 released model only. The range bounds a unit's contribution, so it follows from public numbers. Rows that a fit with
@@ -20,18 +22,27 @@ Score = tuple[Scorer, tuple[float, float]]
 
 
 def log_likelihood(estimator: Any, n_features: int) -> Score | None:
-    """Score labels by their mean log-likelihood, in (-2, 0); None for counts of several trials."""
+    """Score labels by their mean log-likelihood, in (-2, 0).
+
+    None for counts of several trials.
+    """
     return (_log_likelihood, (-2.0, 0.0)) if estimator.n_trials == 1 else None
 
 
 def bound_per_word(estimator: Any, n_features: int) -> Score:
-    """Score documents by the variational bound per word, in (-5/4 ln V, -1/2 ln V) for V words."""
+    """Score documents by the variational bound per word.
+
+    For V words it is in (-5/4 ln V, -1/2 ln V).
+    """
     width = math.log(max(n_features, 2))
     return _bound_per_word, (-1.25 * width, -0.5 * width)
 
 
 def pixel_accuracy(estimator: Any, n_features: int) -> Score:
-    """Score binary records by the share of pixels that the network reconstructs, in (0, 1)."""
+    """Score binary records by reconstructed pixels, in (0, 1).
+
+    The score is the share of pixels that the network reconstructs.
+    """
     return _pixel_accuracy, (0.0, 1.0)
 
 
@@ -42,7 +53,10 @@ def _pixel_accuracy(model: Any, X: Any, y: Any) -> float:
 
 
 def _log_likelihood(model: Any, X: Any, y: Any) -> float:
-    """Compute the mean log-likelihood; a label that the model does not have counts as unlikely as can be."""
+    """Compute the mean log-likelihood; unknown labels count as least likely.
+
+    A label that the model does not have counts as unlikely as can be.
+    """
     labels = np.asarray(y)
     if not isinstance(X, ShardedCorpus) and (usable := finite_records(X, invalid="drop")[1]) is not None:
         X, labels = X[usable], labels[usable]
@@ -53,7 +67,10 @@ def _log_likelihood(model: Any, X: Any, y: Any) -> float:
 
 
 def _bound_per_word(model: Any, X: Any, y: Any) -> float:
-    """Compute the bound per word; an empty document gets the middle of the range."""
+    """Compute the bound per word.
+
+    An empty document gets the middle of the range.
+    """
     X = documents(X, invalid="drop")
     n_words = float(X.sum())
     return float(model.score(X)) / n_words if n_words else -0.875 * math.log(max(X.shape[1], 2))

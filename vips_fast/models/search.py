@@ -352,7 +352,7 @@ class PrivateSearch(Generic[E]):
             prospective = self._unfitted({**one, **common, **own})
             stage = prospective.prepare(X, y, groups=groups, inputs=inputs, **whose)
             seen, drawn = stage.public, RunSchedule(stage.plan.sampler, n_steps, n_steps, noise_multiplier=z)
-            fewer = replace(seen, n_records=n_fitted)  # what a run is fitted to
+            fewer = replace(seen, n_records=n_fitted)  # the data of a run's fit
             forecasts.append(prospective._forecast(fewer, drawn, stage.model))
         if (forecast := _best_forecast(tried, forecasts)) is not None:
             tell(forecast, on_forecast, 2)
@@ -413,7 +413,7 @@ class PrivateSearch(Generic[E]):
         judge: Callable[[PrivateEstimator, int], float],
         randomness: Randomness,
     ) -> tuple[E, dict[str, Any], float] | None:
-        """Find the best of a random number of runs, with settings and score."""
+        """Find the best of a random number of runs, settings and score."""
         best: tuple[E, dict[str, Any], float] | None = None
         high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
         for number in range(number_of_runs(self.mean_runs, self.shape, (high << 64) | low)):
@@ -502,7 +502,7 @@ def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
 
 
 def _scored(scorer: Scorer, model: PrivateEstimator, X: Any, y: Any) -> float:
-    """Score a unit; minus infinity if that fails, since an error would tell of a private record."""
+    """Score a unit; minus infinity replaces errors, which could reveal a record."""
     try:
         score = float(scorer(model, X, y))
     except Exception:

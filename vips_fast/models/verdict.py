@@ -1,4 +1,6 @@
-"""Judge a fitted model in words, from releases only: useful, weak or noise.
+"""Judge a fitted model from releases: useful, weak or noise.
+
+The judgment is in words.
 
 Two numbers decide. The found gain says how much the model tells about a record. The clear features say how far the
 model stands above the noise: words of topics, for example. A model with clear features and a small gain is good for
@@ -11,7 +13,7 @@ from ..engine.gain import FoundGain
 
 #: A gain that matters.
 _LEAST = 0.02
-#: Half widths of an interval by which a gain has to be above `_LEAST`: noise passes for a gain in 1 fit of 200.
+#: A gain has to be above `_LEAST` by this many half widths of its interval: noise passes for a gain in 1 fit of 200.
 _SURE = 1.6
 #: With a lower end below it, the noise hides whether there is a gain.
 _UNSURE = -0.1

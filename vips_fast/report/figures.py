@@ -1,4 +1,4 @@
-"""Lay out the charts of a report, in percent for the page's style.
+"""Lay out a report's charts, in percent for the page's style.
 
 The page uses no plotting library. ``vips-fast verify`` makes it again and compares every byte, and a picture changes
 with the version of the library that drew it. Figures for a screen come from `vips_fast.models.plots`.
@@ -22,7 +22,10 @@ _DIGIT, _LINE = 1.3, 5.0
 
 @dataclass(frozen=True)
 class Row:
-    """Line of a chart: name, value in words, bar and error in percent."""
+    """A chart's line: name, value in words, bar and error.
+
+    Bar and error are in percent.
+    """
 
     name: str
     value: str
@@ -40,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """Chart of bars or points; 0 of the axis is at ``zero`` percent."""
+    """A chart of bars or points; 0 is at ``zero`` percent."""
 
     rows: tuple[Row, ...]
     zero: float | None = None
@@ -48,9 +51,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Point:
-    """A topic on the map: center and diameter in percent of its width.
+    """A topic on the map: center and diameter in percent.
 
-    The label is empty if it does not fit.
+    They are percent of its width. The label is empty if it does not fit.
     """
 
     x: float

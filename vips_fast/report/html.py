@@ -61,7 +61,10 @@ def html_report(
 
 
 def environment() -> Any:
-    """Make Jinja's environment with the templates of this package; ImportError, with the remedy, without Jinja2."""
+    """Make Jinja's environment with this package's templates.
+
+    Without Jinja2 it raises ImportError with the remedy.
+    """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:

@@ -1,4 +1,4 @@
-"""Parts of a report that depend on the model, and its text file.
+"""Write the model's part of a report, and its text file.
 
 `Part` serves every model. A family with more to show has a class of its own in `vips_fast.report.parts`, which its
 record in `vips_fast.models.family` names.

@@ -65,7 +65,7 @@ def topic_names(
 
 
 def distinct_names(lists: Sequence[Sequence[str]], namer: Namer | None = None) -> tuple[str, ...]:
-    """Join the words of each list to a name, or call a ``namer``.
+    """Join each list's words to a name, or call ``namer``.
 
     Equal names are numbered. Raises ValueError if the namer gives other than a line of text for each list.
     """

@@ -1,4 +1,4 @@
-"""Meaning of epsilon for a person in the data: the gain of an attacker.
+"""Say the meaning of epsilon for a person: an attacker's gain.
 
 The attacker knows everything else.
 """

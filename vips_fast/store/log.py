@@ -46,7 +46,7 @@ _WIDTH = len(_MAGIC) + 1 + 8 + 1 + 12 + 1 + 8 + 1
 
 
 class LogDamagedError(ValueError):
-    """A log that is not as it was written, so that nobody can tell how much was spent."""
+    """A changed log: nobody can tell how much was spent."""
 
 
 def canonical_json(value: Any) -> bytes:
@@ -136,7 +136,7 @@ def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]
 
 
 class Log(Chain):
-    """The chain in a file of the given kind; `read` it before you append.
+    """A chain in a file of one kind; `read` before you append.
 
     The caller holds a lock on the file, or on its folder. ``torn`` tells whether the end was torn at the last `read`.
 

@@ -48,7 +48,7 @@ _BROKEN = (
 
 
 class _Head(NamedTuple):
-    """The header of an array: its own length, and the array's shape, type and order."""
+    """An array's header: its own length, and shape, type and order."""
 
     length: int
     shape: tuple[int, ...]
@@ -61,7 +61,10 @@ class _Refused(Exception):
 
 
 class _Archive(io.BufferedReader):
-    """A file whose directory is read only if it is small: zipfile reads it at once, and takes 13 times its size."""
+    """A file whose directory is read only if it is small.
+
+    zipfile reads it at once, and takes 13 times its size.
+    """
 
     def read(self, size: int | None = -1, /) -> bytes:
         unlimited = size is None or size < 0

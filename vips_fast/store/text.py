@@ -1,4 +1,4 @@
-"""Text that strangers may have written, made safe for a terminal or page."""
+"""Make text from strangers safe for a terminal or page."""
 
 import contextlib
 import os

@@ -84,7 +84,9 @@ _COUNTS = 1e7
 
 
 class Law(NamedTuple):
-    """A bound of a law on values >= 0, which is dP/dQ, by its masses under Q, in the sense of the module's docstring.
+    """A bound of a law on values >= 0, by its masses.
+
+    The value is dP/dQ, and the masses are under Q, in the sense of the module's docstring.
 
     The values increase. ``infinite`` is a mass of P that Q has nothing of; ``value_error`` and ``mass_error`` are a
     and b.
@@ -98,7 +100,7 @@ class Law(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Which bound is made: the mass that may be cut at each end, and the number of points.
+    """The bound to make: mass cut at each end, number of points.
 
     There are `middle` points for where the mass is, and one for each `nats` nats of the tail of P.
     """
@@ -121,7 +123,10 @@ def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
 
 
 def _nats(mass: FloatArray, tail: float) -> FloatArray:
-    """Compute ln of the mass, with cells of mass^(1/3) below the smallest delta."""
+    """Compute ln of the mass, in cells for small masses.
+
+    Below the smallest delta, cells have size mass^(1/3).
+    """
     counts = _COUNTS * tail
     return np.asarray(np.log(np.maximum(mass, counts)) + 3.0 * np.cbrt(np.clip(mass / counts, 0.0, 1.0)))
 

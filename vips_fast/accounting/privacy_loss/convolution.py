@@ -42,7 +42,10 @@ class Part(NamedTuple):
 
 
 class Cumulants(NamedTuple):
-    """Upper bounds of the cumulants K(theta) = ln E_P[e^(theta L)] at orders theta > 0, and at low orders theta < 0."""
+    """Upper bounds of the cumulants K(theta) = ln E_P[e^(theta L)].
+
+    The orders are theta > 0, and low orders theta < 0.
+    """
 
     orders: FloatArray
     values: FloatArray
@@ -81,7 +84,10 @@ def split(pair: Pair, points: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _spacing(parts: Sequence[Part], h: float, tail: float) -> float:
-    """Choose a spacing of at most h, aligned with a shared lattice's atoms."""
+    """Choose a spacing of at most h, aligned with shared atoms.
+
+    The atoms are those on a shared lattice.
+    """
     values: set[float] = set()
     width = 0.0
     lattice = True
@@ -101,7 +107,9 @@ def _spacing(parts: Sequence[Part], h: float, tail: float) -> float:
 
 
 class Convolution:
-    """The tilted composition of `parts`, whose `cumulants` are given, on one window of the grid.
+    """The tilted composition of `parts` on one window of the grid.
+
+    The `cumulants` of the parts are given.
 
     ``theta`` is the tilt, ``h`` the largest spacing of the grid. Answers are wanted above ``low``, and little mass lies
     above ``high``. ``tail`` is the mass of one step that may be moved to an infinite loss, ``eta`` the ln of the error
@@ -259,11 +267,11 @@ class Convolution:
         return float(x[above[-1]]) if len(above) else None
 
     def _log_overread(self, x: FloatArray, low: float) -> FloatArray:
-        """Bound ln of wrapped mass's part of delta at points x near `low`.
+        """Bound ln of wrapped mass's part of delta near `low`.
 
-        With W the width of the window, mass read at x or above comes from x + W or above and counts exp(theta W)
-        times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below the window counts
-        exp(-theta W) times and is at most exp(K(-s) + s start).
+        The points are x. With W the width of the window, mass read at x or above comes from x + W or above and counts
+        exp(theta W) times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below the
+        window counts exp(-theta W) times and is at most exp(K(-s) + s start).
         """
         known, theta, width = self._cumulants, self.theta, self.h * self.points
         start = self.h * self.first
@@ -300,7 +308,7 @@ def discounted_tail(p: FloatArray, rate: float) -> FloatArray:
 
 
 def power(spectrum: ComplexArray, count: int) -> ComplexArray:
-    """spectrum ** count by squaring; coefficients that vanish are dropped early.
+    """Compute spectrum ** count by squaring; drop vanishing coefficients early.
 
     Below exp(-80 / count) the power is under 2e-35 of the total mass, far below the rounding that is charged anyway.
     """

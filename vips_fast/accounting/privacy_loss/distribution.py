@@ -102,9 +102,10 @@ class Direction:
         self.cumulants = Cumulants(thetas, values[:n], orders[n:], values[n:])
 
     def _window(self, low: float, focus: float, eta: float) -> tuple[float, float, float]:
-        """Choose tilt and window (theta, start, high) for epsilon >= `low`, near `focus`.
+        """Choose tilt and window (theta, start, high) for epsilon near `focus`.
 
-        `eta` is the ln of the error that wrap-around may cause. With W the width of the window:
+        Epsilon is at least `low`. `eta` is the ln of the error that wrap-around may cause. With W the width of the
+        window:
 
         - the mass above `high` is lost, at most exp(eta);
         - mass above low + W is read exp(theta W) times too large;
@@ -427,9 +428,9 @@ def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, fl
 
 
 def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
-    """Find a run of fixed-size or dealt samples for a group of k.
+    """Find a run of fixed-size or dealt samples, for a group.
 
-    Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
+    The group has k members. Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
     delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbors on the way between the data sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}

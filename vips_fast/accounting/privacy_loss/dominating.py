@@ -53,7 +53,7 @@ def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
 
 
 def base_pair(event: PrivacyEvent) -> Pair:
-    """Return the pair of one mechanism, or several Gaussian ones, on whole data."""
+    """Return the pair of Gaussian mechanisms, or another one, on all data."""
     if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
         return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
     if isinstance(event, LaplaceEvent):

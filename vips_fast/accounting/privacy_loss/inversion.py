@@ -55,7 +55,10 @@ _WIDEST = 600.0
 
 
 class Sampled(NamedTuple):
-    """Steps on Poisson samples with probability `rate` by a Gaussian mechanism of shift `mu`."""
+    """Steps on Poisson samples by a Gaussian mechanism.
+
+    The probability is `rate`, and the shift `mu`.
+    """
 
     rate: float
     mu: float
@@ -76,7 +79,10 @@ def rare_samples(event: PrivacyEvent) -> list[Sampled] | None:
 
 
 class _Atoms(NamedTuple):
-    """The law of one step's loss under Q, and how often it is; the mass that is missing from 1 lies at 0."""
+    """The law of one step's loss under Q, and its number.
+
+    The mass that is missing from 1 lies at 0.
+    """
 
     loss: FloatArray
     masses: FloatArray
@@ -84,7 +90,10 @@ class _Atoms(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """The terms of the trapezoid rule at frequencies w = 0, h, 2 h, ..., and a bound of their errors' sum."""
+    """The trapezoid rule's terms, and a bound of their errors' sum.
+
+    The frequencies are w = 0, h, 2 h, ….
+    """
 
     c: float
     h: float
@@ -98,9 +107,10 @@ def _turns(angle: FloatArray) -> ComplexArray:
 
 
 class Inversion:
-    """Bounds of the cost of steps on tiny samples, for deltas near `delta`: upper ones, or lower ones.
+    """Bounds of the cost of steps on tiny samples.
 
-    Its answers are bounds at any delta; at one much smaller than `delta` they are loose.
+    They serve deltas near `delta`, and are upper ones or lower ones. Its answers are bounds at any delta; at one much
+    smaller than `delta` they are loose.
     """
 
     def __init__(self, parts: Sequence[Sampled], delta: float, rtol: float, upper: bool) -> None:
@@ -142,7 +152,9 @@ class Inversion:
         )
 
     def _sums(self, c: float, tau: float) -> _Sums:
-        """Compute F e^(-i w x) without its second factor, on Re s = c."""
+        """Compute F e^(-i w x) without its second factor.
+
+        The line is Re s = c."""
         h = 2.0 * math.pi / self._width
         count = math.ceil(9.0 / (tau * h)) + 1
         block = math.ceil(math.sqrt(count))
@@ -224,7 +236,10 @@ class Inversion:
         return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_delta(tau, k))
 
     def _tuned(self, x: float, tau: float) -> _Sums:
-        """Sum for answers near x, on the line of least copies and rounding."""
+        """Sum for answers near x, with least copies and rounding.
+
+        The line is chosen for that.
+        """
 
         def badness(c: float, above: float) -> float:
             copies, rounding = self._log_copies(x, c, tau), above - c * x - 25.0
@@ -235,7 +250,7 @@ class Inversion:
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
     def epsilon(self, delta: float, near: float | None = None) -> float | None:
-        """Bound epsilon at `delta`, to about `rtol`; None if it is not tight.
+        """Bound epsilon at `delta` to about `rtol`; None if not tight.
 
         `near` is about the answer, if known.
         """

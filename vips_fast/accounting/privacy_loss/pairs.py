@@ -27,7 +27,10 @@ ROUND_UP = 1.0 + 1e-12
 
 
 def tail_quantile(tail: float) -> float:
-    """Find z with P(N(0, 1) > z) <= tail, for any tail > 0."""
+    """Find z with P(N(0, 1) > z) <= tail.
+
+    The tail is any number > 0.
+    """
     from scipy.special import ndtri
 
     if tail >= 0.5:
@@ -72,7 +75,10 @@ def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class Pair:
-    """A pair (P, Q): interval masses of its loss, and, of a mechanism on the whole data, Renyi divergences."""
+    """A pair (P, Q): interval masses and Renyi divergences.
+
+    The masses are of its loss. Only a mechanism on the whole data has the divergences.
+    """
 
     #: P-mass of an infinite loss.
     p_infinite = 0.0
@@ -80,7 +86,10 @@ class Pair:
     max_loss = math.inf
 
     def support(self, tail: float) -> tuple[float, float]:
-        """Find (low, high) with P(L < low) <= tail and P(high < L < inf) <= tail."""
+        """Find (low, high) with at most `tail` beyond each end.
+
+        P(L < low) <= tail and P(high < L < inf) <= tail.
+        """
         raise NotImplementedError
 
     def q_support(self, tail: float) -> tuple[float, float]:
@@ -107,7 +116,7 @@ class Pair:
         return np.linspace(low, high, n)
 
     def atoms(self) -> FloatArray | None:
-        """Return the finite losses of a discrete pair; None for a continuous one."""
+        """Return a discrete pair's finite losses; None for a continuous one."""
         return None
 
     def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
@@ -119,13 +128,19 @@ class Pair:
         raise NotImplementedError(f"{type(self).__name__} is not a mechanism on the whole data")
 
     def divergence(self, alpha: float) -> float:
-        """Compute the Renyi divergence of order alpha > 1 on the whole data."""
+        """Compute the Renyi divergence of order alpha on whole data.
+
+        Alpha is > 1.
+        """
         loss, log_weight = self.under_q(alpha, 1.0, False)
         return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
 
 
 class GaussianPair(Pair):
-    """P = N(mu, 1), Q = N(0, 1): L ~ N(mu^2/2, mu^2) under P."""
+    """The pair P = N(mu, 1), Q = N(0, 1).
+
+    Its loss has L ~ N(mu^2/2, mu^2) under P.
+    """
 
     def __init__(self, mu: float) -> None:
         self.mu = mu
@@ -166,7 +181,10 @@ class GaussianPair(Pair):
 
 
 class DiscretePair(Pair):
-    """A pair given by its atoms; `infinite` is P's mass at +inf, `lost` Q's at -inf, the same if it is None."""
+    """A pair given by its atoms.
+
+    `infinite` is P's mass at +inf, and `lost` Q's at -inf. If `lost` is None, it is the same.
+    """
 
     def __init__(
         self, losses: ArrayLike, p: ArrayLike, q: ArrayLike, infinite: float = 0.0, lost: float | None = None
@@ -328,7 +346,10 @@ class PoissonPair(Pair):
 
 
 class MirrorPair(Pair):
-    """(Q, P) of a sampled pair (P, Q): the loss changes its sign and its law."""
+    """The pair (Q, P) of a sampled pair (P, Q).
+
+    The loss changes its sign and its law.
+    """
 
     def __init__(self, pair: PoissonPair) -> None:
         self.pair = pair

@@ -58,7 +58,10 @@ from .pairs import (
 
 
 class RowsPair(Pair):
-    """j >= 1 of somebody's rows in the sample, j told: pairs of N(j mu, 1) and N(0, 1), each with weight w_j."""
+    """A sample with j >= 1 of somebody's rows, and j known.
+
+    Each pair is N(j mu, 1) and N(0, 1), with weight w_j.
+    """
 
     def __init__(self, mu: float, weights: FloatArray) -> None:
         # What is lighter is below the rounding of any delta that is answered.
@@ -90,9 +93,10 @@ class RowsPair(Pair):
 
 
 class MixturePair(RowsPair):
-    """The same, j not told: P = sum_{j >= 1} w_j N(j mu, 1), Q = N(0, 1).
+    """A sample with an unknown number of somebody's rows.
 
-    The loss ln sum_j w_j exp(j mu x - (j mu)^2 / 2) increases in the output x, with slopes from mu up, and is convex.
+    P = sum_{j >= 1} w_j N(j mu, 1), Q = N(0, 1). The loss ln sum_j w_j exp(j mu x - (j mu)^2 / 2) increases in the
+    output x, with slopes from mu up, and is convex.
     """
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -109,7 +113,7 @@ class MixturePair(RowsPair):
         return top + np.log(total), slope / total
 
     def _output(self, loss: ArrayLike) -> FloatArray:
-        """Find the outputs x of these losses, by Newton's method from the right."""
+        """Find the outputs x of losses, by Newton's method from right."""
         loss = np.asarray(loss, float)
         inside = np.isfinite(loss)
         goal, out = loss[inside], loss.copy()
@@ -141,9 +145,11 @@ class MixturePair(RowsPair):
         return p, normal_masses(x)
 
     def _gains(self, epsilon: float, sign: float) -> float:
-        """sum_j w_j (...): with b_j the loss of component j at the output whose loss is `epsilon`, P above it minus
-        e^epsilon Q there is sum_j w_j delta_{j mu}(b_j), e^epsilon Q below it minus P sum_j w_j e^b_j
-        delta_{j mu}(-b_j), since e^epsilon = sum_j w_j e^b_j; no term is negative.
+        """Sum the components' gains sum_j w_j (...) at one output.
+
+        With b_j the loss of component j at the output whose loss is `epsilon`, P above it minus e^epsilon Q there is
+        sum_j w_j delta_{j mu}(b_j). Below it, e^epsilon Q minus P is sum_j w_j e^b_j delta_{j mu}(-b_j), since
+        e^epsilon = sum_j w_j e^b_j. No term is negative.
         """
         x = float(self._output(epsilon))
         loss = [pair.mu * x - 0.5 * pair.mu**2 for _, pair in self._parts]
@@ -171,7 +177,10 @@ class MixturePair(RowsPair):
 
 
 def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
-    """Return P(j >= 1), rounded up, and P(j | j >= 1) for j drawn rows."""
+    """Return P(j >= 1), rounded up, and P(j | j >= 1).
+
+    They are for j drawn rows.
+    """
     sampled = event.event
     assert not isinstance(sampled, RandomAllocationEvent)
     rate = sampled.sampling_probability
@@ -213,7 +222,7 @@ def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
 
 
 def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
-    """Return P(j >= 1), rounded up, and the pair of laws given that."""
+    """Return P(j >= 1), rounded up, and the laws given that."""
     touched, weights = _rows_drawn(event)
     return touched, MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
 

@@ -1,4 +1,7 @@
-"""The commands, one function each: from arguments to a job or a question, and from its answer to lines."""
+"""Run the commands: from arguments to a job, and to lines.
+
+Each command is one function. It turns arguments into a job or a question, and the answer into lines.
+"""
 
 import logging
 from argparse import Namespace
@@ -13,7 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, int]]) -> int:
-    """Run a command; its log has its end, and its object on standard output has a failure too."""
+    """Run a command; record its end, and print failures as objects.
+
+    Its log has its end, and its object on standard output has a failure too.
+    """
     with stoppable(), ExitStack() as stack:
         try:
             stack.enter_context(log_to(getattr(args, "log_file", None)))

@@ -1,4 +1,4 @@
-"""``audit``: try to break the privacy guarantee of a model and its settings."""
+"""Run ``audit``: try to break a model's privacy guarantee."""
 
 import ast
 import contextlib
@@ -58,7 +58,7 @@ def _attack(estimator: Any, args: Namespace) -> Any:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Split ``--set NAME=VALUE``; a value that is no Python literal is a text."""
+    """Split ``--set NAME=VALUE``; a value without Python literal is a text."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: expected NAME=VALUE")

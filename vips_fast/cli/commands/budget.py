@@ -1,4 +1,4 @@
-"""``budget``: the file with the privacy budget of one data set, and its spending."""
+"""Run ``budget``: manage the file with a data set's privacy budget."""
 
 import json
 import time
@@ -102,7 +102,7 @@ def _state(run: dict[str, Any]) -> str:
 
 
 def check(args: Namespace) -> int:
-    """Check a budget's integrity; 3 if a head is not in its history."""
+    """Check a budget's integrity; 3 if its history lacks a head."""
     budget = Budget(args.file)
     if args.give_back is not None:
         budget.give_back(args.give_back)

@@ -1,4 +1,7 @@
-"""Data at the shell: ``shard``, and ``schema``, the public description of a table's columns."""
+"""Run ``shard`` and ``schema``, the commands about data.
+
+A schema is the public description of a table's columns.
+"""
 
 import json
 from argparse import Namespace

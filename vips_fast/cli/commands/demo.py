@@ -1,4 +1,7 @@
-"""``demo``: a model with and without privacy, side by side, on data of every installation."""
+"""Run ``demo``: a model with and without privacy, side by side.
+
+Its data are part of every installation.
+"""
 
 import tempfile
 import time
@@ -32,7 +35,10 @@ _NOT_COVERED = "held-out records and the models without privacy are for comparis
 
 
 def run(args: Namespace) -> int:
-    """Fit a model with and without privacy and compare; 1 if the private model is useless."""
+    """Fit a model with and without privacy, and compare.
+
+    The exit code is 1 if the private model is useless.
+    """
     start = time.perf_counter()
     for option in ("topics", "words"):
         if args.shown != "lda":
@@ -53,7 +59,10 @@ def run(args: Namespace) -> int:
 
 
 def _topics(args: Namespace) -> tuple[Any, str]:
-    """Fit topics of docstrings, with docstrings and with source files as privacy units."""
+    """Fit topics of docstrings, with two privacy units.
+
+    The units are docstrings and source files.
+    """
     corpus = demo.docstrings_corpus()
     train, test = split(corpus, 0.1, random_state=args.seed)
     packages = ", ".join(f"{package} {number}" for package, number in (corpus.details or {}).items())
@@ -105,7 +114,7 @@ def _fit_topics(args: Namespace, corpus: Any, label: str, groups: Any = None, **
 
 
 def _regression(args: Namespace) -> tuple[Any, str]:
-    """Fit a regression: the measurements of a tumor's cells that speak for a benign one."""
+    """Fit a regression: cell measurements that suggest a benign tumor."""
     X, y, names = demo.breast_cancer()
     train, test = _parts(len(X), args.seed)
     _paragraph(
@@ -168,7 +177,10 @@ def _network(args: Namespace) -> tuple[Any, str]:
 
 
 def _judged(private: Any, what: str, rows: list[Any], kind: str, than: str) -> str:
-    """Print accuracies, the simplest answer's first, and the statement; say if the private model is no better."""
+    """Print accuracies and statement; tell if the private model fails.
+
+    The simplest answer's accuracy comes first. The private model fails if it is no better.
+    """
     _table(f"{what}, higher is better", ("",), rows, ".1%")
     print()
     _paragraph(private.privacy_.statement())
@@ -198,7 +210,7 @@ def _parts(n: int, seed: int) -> tuple[Any, Any]:
 
 
 def _write(out: Path, model: Any, n_words: int) -> None:
-    """Write the private model's folder, with its report if the page can be made."""
+    """Write the private model's folder, with its report if possible."""
     model.save(out)
     files = {**beside.written(model, n_words), beside.PRIVACY: beside.statement(model)}
     try:

@@ -1,4 +1,7 @@
-"""The one fit and the one search of all models: from arguments to a job, from its outcome to lines and an exit code."""
+"""Fit and search models: from arguments to a job and its outcome.
+
+All models share this fit and this search. An outcome becomes lines and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def _untargeted(args: argparse.Namespace) -> bool:
 
 
 def _ran(job: Job) -> Outcome:
-    """Run a job; its error ends with the exit code that says what was spent."""
+    """Run a job; an error exits with a code for the spending."""
     try:
         return job.run()
     except Exception as error:
@@ -78,7 +81,7 @@ def _ran(job: Job) -> Outcome:
 
 
 def _said(outcome: Outcome) -> str:
-    """The lines about an outcome."""
+    """List the lines about an outcome."""
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
         words = f"{outcome.model.n_features_in_} words were purchased"
@@ -95,7 +98,10 @@ def _said(outcome: Outcome) -> str:
 
 
 def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
-    """Search, and write the chosen model to its folder, which appears whole or not at all."""
+    """Search, and write the chosen model to its folder.
+
+    The folder appears whole or not at all.
+    """
     start = time.perf_counter()
     for option in args.command.options:
         if not option.searched and getattr(args, option.dest):

@@ -1,4 +1,4 @@
-"""From arguments to a job: the settings of its model, its source, its forecast, and how it talks to a terminal."""
+"""Make a job from arguments: settings, source, forecast, terminal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReadBy:
 
 
 def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
-    """The job that the arguments describe."""
+    """Make the job that the arguments describe."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
     job = Job(
@@ -75,7 +75,7 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
 
 
 def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
-    """The backend that the arguments name; None is the fit's own threads."""
+    """Make the backend of the arguments; None means the fit's threads."""
     if args.scheduler is None and args.workers is None:
         return contextlib.nullcontext()
     return connected(args.scheduler, args.workers)
@@ -96,16 +96,17 @@ def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
 
 
 def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of an estimator's settings, by their names."""
+    """Collect the command line's settings of an estimator, by name."""
     # An option with a file may have a setting's name; the job reads the file.
     known = set.union(*setting_names(cls)) - {option.dest for option in args.command.options if option.path}
     return {name: value for name, value in vars(args).items() if name in known and value is not None}
 
 
 def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of an estimator from parameters and fields of its ``options``, these as ``name`` or ``options.name``.
+    """Split values into an estimator's parameters and fields of ``options``.
 
-    Raises a ValueError for a name that is neither.
+    A field is named ``name`` or ``options.name``. The result has the arguments of the estimator. Raises a ValueError
+    for a name that is neither.
     """
     parameters, in_options = setting_names(cls)
     options = {name.removeprefix("options."): value for name, value in values.items() if name not in parameters}

@@ -28,7 +28,7 @@ from ..output import warn_of_taints
 from .fit import run_fit
 from .tables import with_tables
 
-#: Numbers of records and epsilons of the table, in parts of those that are asked for.
+#: Numbers of records and epsilons of the table, in parts of the given ones.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -47,7 +47,7 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
     own = len(language_reference_words())
     if n_words not in (None, own):
         raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
-    # Units are the docstrings: what the demonstration knows of their source files is for itself.
+    # Units are the docstrings: the demonstration keeps their source files for itself.
     return replace(docstrings_corpus(), groups=None)
 
 

@@ -48,7 +48,7 @@ def _labels(args: Namespace) -> np.ndarray:
 
 
 def _counts(args: Namespace) -> bool:
-    """Whether the outcomes are numbers."""
+    """Tell whether the outcomes are numbers."""
     return args.family == "counts" or args.n_trials is not None
 
 
@@ -129,13 +129,13 @@ def _of_table(args: Namespace, estimator: Any) -> Material:
 
 
 def _take_norm(args: Namespace, estimator: Any, schema: Schema | None) -> None:
-    """Take the largest norm of a schema's rows, if no other is given."""
+    """Take a schema's largest row norm if no other is given."""
     if schema is not None and args.row_norm is None:
         estimator.set_params(row_norm=schema.row_norm)
 
 
 def _of_shards(args: Namespace, estimator: Any) -> Material:
-    """Rows, labels and persons of shards; of a table's with what is public of it."""
+    """Read shards: rows, labels, persons and, of tables, public facts."""
     shards = sharded(args)
     assert shards is not None
     if args.family == "counts":

@@ -1,4 +1,7 @@
-"""Commands about any fitted model: its answers for new records, its report, its proof, the end of its run."""
+"""Run commands about any fitted model.
+
+They give answers for new records, its report, its proof, and the end of its run.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def transform(args: Namespace) -> int:
 
 
 def _loaded(args: Namespace) -> PrivateEstimator:
-    """Load the model of a command that also takes classes of your own."""
+    """Load a command's model, or one of your own classes."""
     cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
     return cls.load(args.model, verify=verifier(args.verify_key))
 
@@ -179,7 +182,7 @@ def finish(args: Namespace) -> int:
 
 
 def clean(args: Namespace) -> int:
-    """Remove what is left, and say what it was."""
+    """Remove the rest, and name it."""
     path = Path(os.path.abspath(args.folder))
     run = path if is_run(path) else run_folder(path)
     parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]

@@ -1,4 +1,7 @@
-"""``privacy``: the guarantee of a saved model; epsilon of a run, or the noise for a target."""
+"""Run ``privacy``: show a model's guarantee, epsilon, or noise.
+
+Epsilon is of a run, and the noise for a target.
+"""
 
 import json
 from argparse import Namespace
@@ -19,7 +22,7 @@ from ..output import output_file, warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
-    """Print the guarantee of a model; or epsilon, or the noise multiplier, of a run."""
+    """Print a model's guarantee, or a run's epsilon or noise multiplier."""
     if args.model is not None:
         for_both = ("model", "verify_key", "export")
         options = [one for one in args.command.options if one.dest not in for_both]
@@ -114,7 +117,7 @@ def _noise(args: Namespace, event: Callable[[float], PrivacyEvent], epsilon: flo
 
 
 def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
-    """Show the bounds of all accountants for one event, and the open interval."""
+    """Show all accountants' bounds for one event, and the open interval."""
     attack, *bounds = compare(event, delta)
     try:
         epsilon(event, delta, "autodp")  # not computed twice, because of the cache of answers

@@ -1,4 +1,6 @@
-"""``start``: a first run with questions, from a table to a page about its topics.
+"""Run ``start``: a first run with questions.
+
+It leads from a table to a page about its topics.
 
 It reads the names of the columns, and no cell. The exception is the encoding: whether a file is UTF-8 depends on all of
 its bytes, and the command says so. Each question has a default and an option, so a script can answer them all.
@@ -37,7 +39,10 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Questions:
-    """Asks for the options that are not given; without an answer the default holds."""
+    """Questions about options that are not given.
+
+    Without an answer the default holds.
+    """
 
     args: Namespace
 
@@ -166,7 +171,7 @@ def _whole(text: str) -> int:
 
 
 def _guesses(epsilon: float) -> str:
-    """The share of right guesses at an epsilon, rounded up."""
+    """Compute the share of right guesses at an epsilon, rounded up."""
     return f"{math.ceil(100 / (1 + math.exp(-epsilon)))} %"
 
 

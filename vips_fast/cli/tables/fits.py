@@ -114,7 +114,7 @@ def _fit(
     words: str | None = None,
     **presets: object,
 ) -> Command:
-    """Make the command that fits a model: what all fits share, and its own options."""
+    """Make a model's fit command: shared options and its own."""
     groups = Group("model", *_MODEL, *model), Group("privacy", *_PRIVACY, *privacy), Group("run", *_RUN, *more)
     presets = {"family": name, "backend": None, "check": False, **presets}
     words, summary = words or f"fit {name}", summary if words else f"fit {summary}"
@@ -128,7 +128,7 @@ _TABLES = (
     ),
     source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
     Option(
-        "--table-epsilon", "what tables cost by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
+        "--table-epsilon", "the tables' epsilon by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
     ),
 )
 
@@ -246,8 +246,8 @@ SBN = _fit(
 _MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
 _RADIUS = (
-    "bound for the scale of rows, public: gaussian, default 1; bernoulli, from the center, default none; "
-    "of N questions with a column a choice, the root of N"
+    "public bound of rows' scales; gaussian: default 1; bernoulli: from the center, default none; "
+    "root of N for N questions with a column a choice"
 )
 
 MIXTURE = _fit(
@@ -311,7 +311,7 @@ TABULATE = _fit(
     *model("fit lda or fit clusters, whose releases the statement includes"),
     source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
     Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
-    Option("--text", "columns of the text, joined by a line break; default: those of the fit", metavar="C", nargs="+"),
+    Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
     model=(
         Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
@@ -351,7 +351,10 @@ _SEARCH = Group(
 
 
 def _search(fit: Command, *examples: str) -> Command:
-    """Make the search over a fit's settings: a setting that the fit requires may stand in ``--try``."""
+    """Make the search over a fit's settings.
+
+    A setting that the fit requires may stand in ``--try``.
+    """
 
     def free(entry: Entry) -> Entry:
         if isinstance(entry, Group):

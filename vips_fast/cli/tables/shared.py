@@ -50,7 +50,7 @@ ROWS = (
 
 
 def model(written_by: str) -> tuple[Option, Option]:
-    """Give the folder of a fitted model, and the key for its signature."""
+    """Give the options for a fitted model's folder and signature key."""
     return folder("model", f"folder written by {written_by}"), VERIFY_KEY
 
 
@@ -99,7 +99,10 @@ _WORDS = Group(
 
 
 def documents(*, learns: bool) -> tuple[Entry, ...]:
-    """Give the place of documents; for a command that learns words, also how text becomes words."""
+    """Give the options for documents and, for learned words, tokens.
+
+    The latter are for a command that learns words: how text becomes words.
+    """
     formats = (
         "CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), "
         "counts (CSR .npz, UCI docword, LDA-C), shards, or the word docstrings"
@@ -109,7 +112,7 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
         words += (
             "; public:LANGUAGE, its commonest words; or private (default for raw records), purchased from the budget"
         )
-    columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "those of the fit")
+    columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "the fit's columns")
     where = (
         source("input", formats, "INPUT", words=("docstrings", "-")),
         source("--vocab", words, words=("private", "public:") * learns),

@@ -62,7 +62,7 @@ START = command(
     source("input", "CSV, Excel, JSON Lines or Parquet", "FILE"),
     Option("--text", "column of the texts", metavar="COLUMN"),
     Option("--person", "column that identifies the person, or none", metavar="COLUMN"),
-    Option("--unit", "what such a person is called", metavar="NAME"),
+    Option("--unit", "the name of such a person", metavar="NAME"),
     Option("--encoding", "of the file, if it is not UTF-8"),
     OneOf(
         Option("--epsilon", "the privacy loss of one person; default 2", POSITIVE),
@@ -75,7 +75,7 @@ START = command(
     Option("--go", "whether to spend it, after the forecast; default yes", choices=("yes", "no")),
     folder("--out", "folder to write, default topics", default="topics"),
     file("--job", "job file to write, default OUT.toml"),
-    switch("--yes", "ask nothing: what is not given is the default"),
+    switch("--yes", "ask nothing: take the default of every missing option"),
     Option("--no-open", "do not open the page", dest="open", default=True, const=False),
     QUIET,
     run="start:start",
@@ -87,7 +87,7 @@ PLAN = command(
     "settings of a private topic model from public numbers",
     Option("--records", "number of documents", WHOLE, required=True),
     Option("--words", "size of a public vocabulary; default: purchased", WHOLE),
-    Option("--topics", "default with a public vocabulary: as many as are worthwhile", WHOLE),
+    Option("--topics", "default with a public vocabulary: the worthwhile number", WHOLE),
     DOC_LENGTH,
     DISTINCT_WORDS,
     OneOf(

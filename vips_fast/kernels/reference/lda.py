@@ -133,9 +133,9 @@ def lda_units(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute statistics (V, K) and norms of units of documents.
 
-    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), where there are such, and over the
-    roots of the topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are
-    scaled down to an L2 norm of at most ``word_clip`` (0: no bound) and then the whole to at most ``clip_norm``.
+    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), if given, and over the roots of the
+    topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are scaled down
+    to an L2 norm of at most ``word_clip`` (0: no bound). Then the whole is scaled down to at most ``clip_norm``.
     """
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(beta),))

@@ -159,10 +159,10 @@ def logistic_units(
     grid: float,
     label_free: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scale rows down to a unit's joint bound, from d x d matrices.
+    """Scale rows down to a unit's joint bound, from matrices.
 
-    Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic`` and ``norms`` are those
-    of the rows as `clip_weights` gives them.
+    The matrices are d x d. Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic``
+    and ``norms`` of the rows are as `clip_weights` gives them.
     """
     linear, quadratic = linear.copy(), quadratic.copy()
     target, limit = clip_norm - 2 * spacing, math.floor(clip_norm / spacing)

@@ -1,7 +1,7 @@
 """Noise in plain numpy: the same bits, float64 arithmetic.
 
-`rounded_gaussian` here rounds a float64 value, so it can differ by one from the
-kernel where that value is within about 1e-15 scales of a half-integer.
+`rounded_gaussian` here rounds a float64 value, so it can differ by one from the kernel if the value is within about
+1e-15 scales of a half-integer.
 """
 
 import math
@@ -29,7 +29,10 @@ _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
 
 def chacha20_blocks(key: bytes, tails: ArrayLike) -> np.ndarray:
-    """Compute ChaCha20 blocks as (n, 16) uint32; ``tails`` (n, 4) ends the states."""
+    """Compute ChaCha20 blocks as (n, 16) uint32.
+
+    ``tails`` (n, 4) ends the states.
+    """
     tails = np.asarray(tails, dtype=np.uint32)
     start = np.empty((16, len(tails)), dtype=np.uint32)
     start[:4] = _CONSTANTS[:, None]

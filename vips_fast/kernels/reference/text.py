@@ -1,4 +1,4 @@
-"""The numbers of words, and the numbers in a text, in plain Python."""
+"""Number the words of texts, and read numbers, in plain Python."""
 
 import re
 
@@ -8,9 +8,10 @@ __all__ = ["integers", "token_numbers"]
 
 
 def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
-    """Number the words of some texts, separated by 0xFF, by appearance.
+    """Give each word of the texts a number, by appearance.
 
-    Returns the numbers of all words, int32; how many stand before the end of each text, int64; and the words.
+    Words are separated by 0xFF. Returns the numbers of all words, int32; how many stand before the end of each text,
+    int64; and the words.
     """
     words = [[word for word in text.split(b"\xff") if word] for text in texts]
     flat = [word for each in words for word in each]
@@ -20,7 +21,7 @@ def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[byte
 
 
 def integers(text: bytes, colons: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Unsigned numbers between blanks and, where they may stand, colons.
+    """Unsigned numbers between blanks and permitted colons.
 
     Returns values and the line feeds before each, int64; whether only a colon is between it and the number before, or
     the begin; and how many numbers, line feeds and colons there are before the place where a byte, or a number's 19th

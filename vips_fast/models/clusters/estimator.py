@@ -81,8 +81,8 @@ class DocumentClusters(PrivateEstimator):
         """Fit the clusters to documents.
 
         ``X``, (n, D), are their sentence vectors, and ``y``, (n, V) counts of the public words, sparse or an array, or
-        None. The keywords are those of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter, X
-        or y is unusable, or the run would overspend. Nothing has been spent then.
+        None. `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError if a parameter, X or y is
+        unusable, or the run would overspend. Nothing has been spent then.
         """
         return self._fit(X, y, **call)
 
@@ -191,7 +191,7 @@ class DocumentClusters(PrivateEstimator):
 
     @kept
     def _words_differ(self) -> bool:
-        """Test whether the clusters have different words, by the released counts and the law of their noise.
+        """Test whether the released counts show different words in the clusters.
 
         It is a test of independence at three standard deviations. The variance of a count among n records is at most
         its mean over n, since a record's entries are at most 1.
@@ -208,7 +208,9 @@ class DocumentClusters(PrivateEstimator):
 
     @kept
     def _word_scores(self) -> Matrix:
-        """Estimate, (K, V), how far a cluster's words are from those of all, in standard deviations of the noise.
+        """Estimate, (K, V), how far clusters' words differ from all words.
+
+        The distance is in standard deviations of the noise.
 
         Words with vectors like a cluster's center are expected in it. How far that holds, and how far a word may be
         from it, is learned from all released cells.
@@ -241,8 +243,8 @@ class DocumentClusters(PrivateEstimator):
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List the public words of each cluster, at most ``n_words``, best first.
 
-        They are the words that its documents have more often than others', as far as the releases show it, and as far
-        as they do not, words with vectors near its center. Of several forms of a word the best is listed.
+        They are the words that its documents have more often than others', as far as the releases show it. As far as
+        they do not, they are words with vectors near its center. Of several forms of a word the best is listed.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         scores, words = self._word_scores(), self._as_fitted().vocabulary

@@ -132,7 +132,10 @@ class PublicVectors:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file of `save`; ValueError for another file, OSError if there is none."""
+        """Read a file of `save`; ValueError for another file.
+
+        A missing file raises OSError.
+        """
         arrays = read_npz(path)
         if missing := {"words", "name", *_ARRAYS} - arrays.keys():
             raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
@@ -145,7 +148,7 @@ class PublicVectors:
         return np.asarray(scores.argmax(axis=1))
 
     def project(self, vectors: Matrix) -> np.ndarray:
-        """Multiply vectors by the projection, and scale those of more than length 1 down to it.
+        """Multiply vectors by the projection; scale long ones to length 1.
 
         Gives whole numbers, float64 of shape (n, d): coordinates in units of 1 / GRID. A row is a function of its
         own vector, bit for bit: the product is exact, and everything else acts on single rows.
@@ -157,7 +160,7 @@ class PublicVectors:
 
 
 def _product(vectors: Matrix, matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply exactly: whole numbers, and what 1 of them stands for, a number a row.
+    """Multiply exactly: whole numbers, and a unit for each row.
 
     Entries are truncated to a grid, their products are integers, and sums of these stay below 2^53. So a row of the
     product has the same bits in any company.
@@ -228,7 +231,7 @@ def public_vectors(
     words, word_vectors : sequence of str, array of shape (V, D)
         Public words, and their vectors by the same encoder.
     n_prototypes, n_directions : int
-        Clusters of the documents, and principal directions that are kept: at most as many as there are.
+        Clusters of the documents, and principal directions to use: at most all.
     name : str
         The source, as the privacy statement names it.
 

@@ -1,9 +1,8 @@
 """Clusters of documents from public prototypes, in steps of several kinds.
 
-A cluster starts as some of the public prototypes. The first steps release votes: how many documents are nearest to
-each prototype, by which the prototypes of a cluster are averaged. Later steps release how many documents each cluster
-has, and the sum of their projected vectors, by which the centers move. The last steps release the words of each
-cluster.
+A cluster starts as some of the public prototypes. The first steps release votes: how many documents are nearest to each
+prototype. The prototypes of a cluster are averaged by them. Later steps release how many documents each cluster has,
+and the sum of their projected vectors. These move the centers. The last steps release the words of each cluster.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from ...mechanisms import GaussianMechanism
 from .knowledge import GRID, PublicVectors, weighted_centers
 from .records import VectorBlock
 
-#: What a document counts in its cluster, where its vector has a norm of at most 1; words, by the root of their counts,
-#: from which a unit contributes a direction.
+#: What a document counts in its cluster, where its vector has a norm of at most 1; words, by the root of their counts;
+#: above it a unit contributes a direction.
 _COUNT, _NORM = 0.25, 4.0
 #: Shares of the steps that release votes and words; the power of the step size.
 _VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
-#: Noise of a count over the count, from which votes of prototypes say more than vectors (docs/clusters.md).
+#: Noise of a count over the count; above it votes of prototypes say more than vectors (docs/clusters.md).
 _MOST_NOISE = 0.035
-#: Length of a mean of documents that differ, beside that of a prototype (docs/clusters.md).
+#: Length of a mean of documents that differ, over a prototype's length (docs/clusters.md).
 _LENGTH = 0.4
 #: What a prototype or a cluster keeps of the public share that it had; the variance between a center and its start.
 _KEPT, _APART = 0.02, 1e-3
@@ -151,7 +150,10 @@ class ClusterModel(Model):
     def _sums(
         self, unit: np.ndarray, cluster: np.ndarray, coordinates: np.ndarray, n_units: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum coordinates over each unit's documents of a cluster: cells and values, (n, 1 + d)."""
+        """Sum coordinates over units' documents of a cluster.
+
+        The result is cells and values, (n, 1 + d).
+        """
         keys, place = np.unique(unit * self.n_clusters + cluster, return_inverse=True)
         sums = np.zeros((len(keys), 1 + self.n_directions))
         np.add.at(sums, place, np.column_stack([np.full(len(place), _COUNT * GRID), coordinates]))
@@ -196,7 +198,7 @@ class ClusterModel(Model):
         return weighted_centers(self._rows, shares, self.n_clusters, np.random.default_rng(self._seed))
 
     def _prototype_shares(self) -> np.ndarray:
-        """Estimate prototypes' shares of the documents: the public ones, moved as far as the votes show.
+        """Estimate prototypes' shares of documents, from public ones and votes.
 
         Votes that may be the noise's only leave the public shares.
         """
@@ -212,9 +214,9 @@ class ClusterModel(Model):
         return np.asarray(shares / shares.sum())
 
     def _moved(self) -> tuple[np.ndarray, np.ndarray]:
-        """Move centers from their start as far as the vectors show, and their shares.
+        """Move centers and their shares as far as vectors show.
 
-        A center is the posterior mean with a normal prior at the start, of a variance that all centers tell.
+        A center is the posterior mean, with a normal prior at the start. The prior's variance comes from all centers.
         """
         start, shares = self._start
         sums, sd = self._vectors.reshape(self.n_clusters, -1), float(self._variances[1]) ** 0.5
@@ -236,7 +238,10 @@ class ClusterModel(Model):
 
     @property
     def word_law(self) -> tuple[np.ndarray, float]:
-        """The released words of each cluster, (K, V) means of all steps, and the noise in an entry."""
+        """Return the released words of each cluster, with their noise.
+
+        They are (K, V) means of all steps.
+        """
         done = max(self._done - self._steps.votes - self._steps.vectors, 0)
         if not done:
             return np.zeros((self.n_clusters, self.n_words)), 0.0
@@ -245,7 +250,7 @@ class ClusterModel(Model):
 
     @property
     def worth(self) -> tuple[bool, float]:
-        """Tell whether vectors moved the clusters, and the noise in a cluster's share."""
+        """Tell whether vectors moved the clusters; give a share's noise."""
         moved = self._steps.vectors > 0
         number = self.n_clusters if moved else len(self._votes)
         sd = float(self._variances[int(moved)]) ** 0.5 / (
@@ -255,7 +260,7 @@ class ClusterModel(Model):
         return moved, sd * (number / self.n_clusters) ** 0.5
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give centers, shares, the prototypes' shares, and the words with the noise in them."""
+        """Give centers, shares, prototypes' shares, and words with their noise."""
         words, sd = self.word_law
         found = {"means": self.centers, "weights": self.weights, "prototype_weights": self.shares}
         return {**found, "word_counts": words, "word_counts_sd": np.array([sd])}

@@ -1,4 +1,7 @@
-"""Public vectors from installed packages: a sentence model's vectors of public words and invented documents."""
+"""Make public vectors with installed packages: words and invented documents.
+
+A sentence model makes them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def packaged_vectors(
     """Make or load public vectors of English from installed packages only.
 
     Public documents are invented: 25 words of one or two topics of `vips_fast.load_prior` ("public:en"). ``encode``
-    gives the vectors of texts, and None is `vips_fast.data.SentenceEncoder`, for which they are stored in the folder of
+    gives the vectors of texts, and None is `vips_fast.data.SentenceEncoder`, whose vectors are stored in the folder of
     the prior. Making them takes less than a minute, and ``progress`` gets the numbers of finished and of all texts.
     Raises ImportError if a package is missing.
     """
@@ -58,7 +61,10 @@ def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int
 
 
 def invented_documents(prior: PublicPrior, n_documents: int = _DOCUMENTS, random_state: int = 0) -> list[str]:
-    """Draw public documents from a public prior: words of one topic each, and of two once each topic had its own."""
+    """Draw public documents from a public prior.
+
+    Each has words of one topic. Once each topic had its own, documents have words of two.
+    """
     rng, topics, words = np.random.default_rng(random_state), prior.topics(), np.array(prior.words)
     texts = []
     for number in range(n_documents):

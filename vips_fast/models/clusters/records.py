@@ -1,4 +1,4 @@
-"""Documents as vectors, and the words in them, as the engine hands them out."""
+"""Hand documents out as vectors, with the words in them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class VectorDocuments:
         return other
 
     def words(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List the words of documents: the number of the document among these, the word and its count."""
+        """List documents' words: number among these, word and count."""
         if self._words is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
         rows, offsets, columns, values = self._words.arrays(rows)

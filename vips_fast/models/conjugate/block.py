@@ -1,4 +1,6 @@
-"""Blocks of records: the compiled loop that calls a model's ``statistics``, clips its results and adds them.
+"""Compile the loop over blocks of records, for any ``statistics``.
+
+The loop calls a model's ``statistics``, clips its results and adds them.
 
 ``statistics(records, parameters, out)`` sees ``records``, float64 of shape (n, n_columns), and writes to ``out``,
 float64 of shape (n, n_statistics). Both have contiguous columns, so a loop over records is a loop over neighboring
@@ -54,7 +56,7 @@ def exp(x: float) -> float:
     held = min(max(x, -800.0), 800.0)
     # Adding and subtracting 1.5 * 2^52 rounds to an integer, ties to even.
     n = (held * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0
-    # log 2 in two parts, of which the first has 21 zero bits at its end: n times it is exact.
+    # log 2 in two parts. The first has 21 zero bits at its end, so n times it is exact.
     r = (held - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
     p = r * (1 / 6227020800) + 1 / 479001600
     p = p * r + 1 / 39916800
@@ -67,7 +69,7 @@ def exp(x: float) -> float:
     p = p * r + 1 / 24
     p = p * r + 1 / 6
     p = p * r + 0.5
-    # 2^n in two factors, by the bits of a float64: 2^n itself may be beyond what a double holds, on either side.
+    # 2^n in two factors, by the bits of a float64: 2^n itself may be beyond the range of a double, on either side.
     half = (n * 0.5 + 6755399441055744.0) - 6755399441055744.0
     first = np.int64((np.int64(half) + 1023) << 52).view(np.float64)
     second = np.int64((np.int64(n - half) + 1023) << 52).view(np.float64)
@@ -76,9 +78,10 @@ def exp(x: float) -> float:
 
 
 def affine(out: np.ndarray, constant: np.ndarray, slope: np.ndarray, records: np.ndarray) -> None:
-    """Write constant[k] + sum_j slope[k, j] records[:, j] to column k of out, for each of the constants.
+    """Write affine functions of the records to columns of out.
 
-    For compiled statistics, as `exp`. Terms are added from the first to the last.
+    Column k gets constant[k] + sum_j slope[k, j] records[:, j], for each of the constants. For compiled statistics, as
+    `exp`. Terms are added from the first to the last.
     """
     n, d = len(out), slope.shape[1]
     whole = d // 4 * 4
@@ -96,9 +99,9 @@ def affine(out: np.ndarray, constant: np.ndarray, slope: np.ndarray, records: np
 
 
 def softmax(logs: np.ndarray, n_components: int) -> None:
-    """Turn the first columns of logs, (n, k) weights, into weights that add up to 1 in each row, in place.
+    """Normalize the first columns of logs, in place.
 
-    For compiled statistics, as `exp`.
+    They are (n, k) weights, and then add up to 1 in each row. For compiled statistics, as `exp`.
     """
     n = len(logs)
     top, total = np.full(n, -math.inf), np.zeros(n)
@@ -128,13 +131,14 @@ def room(n_columns: int, n_statistics: int) -> Room:
 
 
 def loop_of(kind: type) -> Callable[..., None]:
-    """Return the loop around a class's ``statistics``, compiled once for each function and types of parameters.
+    """Return the compiled loop around a class's ``statistics``.
 
-    ``loop(records, rows, starts, parameters, bounds, room, counts, values, sums)`` adds to ``sums``, int64, the
-    contributions of units; unit u has ``records[rows[starts[u]:starts[u + 1]]]``. ``bounds`` are: whether statistics
-    are at least 0, the clip, the bound that a row's statistics keep, lattice units per 1, and floor(clip / spacing). It
-    adds to ``counts``, int64 (2,), how many units were scaled down and how many rows broke a guarantee. If ``values``
-    has a row for each row, it writes their unclipped statistics there instead: NaN for a record that raised.
+    It is compiled once for each function and types of parameters. ``loop(records, rows, starts, parameters, bounds,
+    room, counts, values, sums)`` adds to ``sums``, int64, the contributions of units; unit u has
+    ``records[rows[starts[u]:starts[u + 1]]]``. ``bounds`` are: whether statistics are at least 0, the clip, the bound
+    that a row's statistics keep, lattice units per 1, and floor(clip / spacing). It adds to ``counts``, int64 (2,), how
+    many units were scaled down and how many rows broke a guarantee. If ``values`` has a row for each row, it writes
+    their unclipped statistics there instead: NaN for a record that raised.
 
     Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with an option that lets a
     result depend on its place; ImportError if Numba is not installed.
@@ -160,10 +164,11 @@ def loop_of(kind: type) -> Callable[..., None]:
 
 @cache
 def _loop(function: Callable[..., None]) -> Any:
-    """Compile the loop around one function, in which a wrong index raises and division by zero gives infinity.
+    """Compile the loop around one function.
 
-    Nothing here is assigned to a slice, and no integer begins as a literal: Numba would compile its messages about
-    shapes, and the shared functions twice, which takes most of the time of a first fit.
+    In it a wrong index raises and division by zero gives infinity. Nothing here is assigned to a slice, and no integer
+    begins as a literal: Numba would compile its messages about shapes, and the shared functions twice, which takes most
+    of the time of a first fit.
     """
     import numba
 
@@ -214,7 +219,9 @@ def _loop(function: Callable[..., None]) -> Any:
 
 @cache
 def _shared() -> tuple[Any, Any]:
-    """Compile the functions that load a block, and that clip and add it; all models share them.
+    """Compile the functions that load, clip and add a block.
+
+    All models share them.
 
     Notes
     -----
@@ -245,7 +252,10 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def load(records: Any, rows: Any, first: Any, last: Any, block: Any, out: Any) -> Any:
-        """Copy records to a block, filled up with the last one, and clear its statistics."""
+        """Copy records to a block, and clear its statistics.
+
+        The block is filled up with the last one.
+        """
         for i in range(len(block)):
             row = records[rows[min(first + i, last - 1)]]
             for j in range(len(row)):
@@ -256,7 +266,10 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def shorten(row: Any) -> Any:
-        """Bring a vector whose squares overflow to a norm of about 1e120; its square, or -1 if it is not finite."""
+        """Bring a vector whose squares overflow to norm 1e120.
+
+        The norm is about that. Returns its square, or -1 if it is not finite.
+        """
         top, square = 0.0, 0.0
         for j in range(len(row)):
             if not abs(row[j]) <= 1.7976931348623157e308:
@@ -271,7 +284,10 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def measure(values: Any, n: Any, nonnegative: Any, chains: Any) -> Any:
-        """Write the squared norms of the first n rows to chains[0]: -1, and zeros in the row, if it is not finite."""
+        """Write the squared norms of the first rows to chains[0].
+
+        There are n rows. For a row that is not finite the norm is -1, and the row becomes zeros.
+        """
         whole = values.shape[1] // 4 * 4
         for j in range(len(chains)):
             for i in range(n):
@@ -290,9 +306,10 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def join(values: Any, first: Any, last: Any, starts: Any, unit: Any, slots: Any, carry: Any) -> Any:
-        """Add up the rows of each unit, in place; the unit of the last row, and how many units are complete.
+        """Add up the rows of each unit, in place.
 
-        A unit that goes on in the next block is carried there.
+        Returns the unit of the last row, and how many units are complete. A unit that goes on in the next block is
+        carried there.
         """
         slot, single = 0, True
         for i in range(last - first):

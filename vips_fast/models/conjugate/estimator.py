@@ -70,12 +70,12 @@ class ConjugateEstimator(PrivateEstimator):
         record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no random
         numbers, so that the model can be rebuilt from its releases.
     ``nonnegative`` (class attribute, False)
-        True says that statistics are >= 0; negative ones are then set to 0 and
-        replacing a record costs sqrt(2) instead of 2 times the bound.
+        True says that statistics are >= 0. Negative ones are then set to 0, and replacing a record costs sqrt(2)
+        instead of 2 times the bound.
     ``records(X, y)``
         The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
-        bit for bit: it may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices.
-        A fit tries it on invented rows in different company and warns if it does not.
+        bit for bit. It may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices. A fit
+        tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
@@ -102,7 +102,7 @@ class ConjugateEstimator(PrivateEstimator):
     most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
     Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
-    tried on public test records, with the first and with the last parameters, and a RuntimeWarning with a constant text
+    tried on public test records, with the first and with the last parameters. A RuntimeWarning with a constant text
     says that it misbehaves there. A fit with ``private=False`` also warns about training records, and its
     ``diagnostics_`` say for each step how many contributions were scaled down ("clipped"), and how many raised, were
     not finite or longer than the bound ("broken").
@@ -143,7 +143,10 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no statistic is ever negative; a class attribute, or a property if settings decide."""
+        """Whether no statistic is ever negative.
+
+        It is a class attribute, or a property if settings decide.
+        """
         return False
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
@@ -177,10 +180,13 @@ class ConjugateEstimator(PrivateEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define mstep")
 
     def check_parameters(self) -> None:
-        """Raise a ValueError for a parameter of the subclass that is out of its range."""
+        """Raise a ValueError for a subclass's parameter out of range."""
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
-        """Records as rows: the columns of X, then those of y if it is given."""
+        """Join X and y to records: one row each.
+
+        A row has the columns of X, then the columns of y if it is given.
+        """
         rows: Cells = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
@@ -192,11 +198,11 @@ class ConjugateEstimator(PrivateEstimator):
         return np.column_stack([rows, y])
 
     def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
-        """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
+        """Fit the model to records: the rows of X.
 
-        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, if the model has them. A
-        record whose statistics are not finite contributes zero. The keywords are those of
-        `vips_fast.models.parameters.Bookkeeping`.
+        X has numbers of shape (n, d), or is a ShardedCorpus. ``y``, numbers of shape (n,) or (n, m), or None, are
+        further columns of the records, if the model has them. A record whose statistics are not finite contributes
+        zero. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
         that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,
@@ -205,11 +211,11 @@ class ConjugateEstimator(PrivateEstimator):
         return self._fit(X, y, **call)
 
     def partial_fit(self, X: Data, y: Column | None = None, **call: Unpack[Call]) -> Self:
-        """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.
+        """Do one more step, from all rows of X.
 
-        The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
-        these are; the records must have the columns of those before. A transcript of further calls goes to the folder
-        of the first.
+        See `vips_fast.models.parameters.Call`, and give a ``noise_multiplier``. The step joins the average with the
+        next step size, as if it were a step of `fit`, whose parameters and errors these are. The records must have the
+        same columns as before. A transcript of further calls goes to the folder of the first.
         """
         return self._fit(X, y, partial=True, **call)
 
@@ -253,9 +259,10 @@ class ConjugateEstimator(PrivateEstimator):
         return usable
 
     def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
-        """Read as in memory, where ``records`` is called for a block of rows at a time.
+        """Read as in memory, but call ``records`` block by block.
 
-        A ``records`` of your own is called for all rows before the fit begins, so that it does not fail in between.
+        A block has some rows at a time. A ``records`` of your own is called for all rows before the fit begins, so that
+        it does not fail in between.
         """
         if X.sparse:
             raise ValueError("X: shards of sparse rows; expected dense ones")
@@ -281,7 +288,10 @@ class ConjugateEstimator(PrivateEstimator):
         }
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
-        """What ``records`` makes of X and y, checked: read-only rows of numbers."""
+        """Check the result of ``records``: read-only rows of numbers.
+
+        It is made of X and y.
+        """
         drop = self.invalid == "drop"
         X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
         records = np.asarray(self._functions(None).records(X, y))
@@ -302,10 +312,10 @@ class ConjugateEstimator(PrivateEstimator):
         return records
 
     def _mixes_rows(self, X: Any, y: Any) -> bool:
-        """Whether the records of invented rows differ with the rows around them.
+        """Tell whether ``records`` of invented rows depend on their neighbors.
 
-        The rows have types and columns of X and y, which are public, and nothing else
-        of theirs. Where ``records`` does not take them, nothing is concluded.
+        The neighbors are the rows around them. The rows have types and columns of X and y, which are public, and
+        nothing else of theirs. Where ``records`` does not take them, nothing is concluded.
         """
         for kind, largest in enumerate((2, 100, 0)):
             rng = np.random.default_rng(kind)
@@ -325,7 +335,10 @@ class ConjugateEstimator(PrivateEstimator):
         return False
 
     def _functions(self, public: Public | None) -> Self:
-        """A copy whose functions are called: it knows public facts and no earlier result."""
+        """Make a copy whose functions are called.
+
+        It knows public facts and no earlier result.
+        """
         functions = copy(self)
         functions._public, functions._result, functions.callback = public, None, None
         return functions
@@ -355,7 +368,7 @@ class ConjugateEstimator(PrivateEstimator):
         return by_signal(1.0 / (noise * K * columns**0.5), _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
 
     def _restored(self) -> ConjugateModel:
-        """The model as the last step left it."""
+        """Restore the model as the last step left it."""
         result = self._fitted()
         model = self._model(result.public)
         model.restore(result.state)
@@ -399,7 +412,7 @@ class ConjugateEstimator(PrivateEstimator):
 
 
 def parameter(index: int, doc: str) -> Attribute[Array]:
-    """A fitted attribute of a subclass: one of the arrays in ``parameters_``."""
+    """Make a subclass's fitted attribute: an array of ``parameters_``."""
     return Attribute(lambda self: self.parameters_[index], doc=doc)
 
 
@@ -413,7 +426,7 @@ def _finite_rows(array: np.ndarray) -> np.ndarray | None:
 
 
 def _shape(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array, a table or a list of anything."""
+    """Return the shape of an array, a table or a list."""
     try:
         return tuple(getattr(data, "shape", None) or np.shape(data))
     except ValueError:
@@ -421,9 +434,10 @@ def _shape(data: Any) -> tuple[int, ...]:
 
 
 def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
-    """n rows of the type and the columns of an array of numbers; None for other things.
+    """Make n rows like an array of numbers; None for others.
 
-    They hold integers below ``largest``, or normal numbers if it is 0 and the type can hold them.
+    They have its type and columns. They hold integers below ``largest``, or normal numbers if it is 0 and the type can
+    hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":

@@ -39,16 +39,19 @@ LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 
 def check_bound(name: str, value: Any) -> float:
-    """A bound as a float; ValueError unless it is a number in [1e-100, 1e100].
+    """Return a bound as a float, in [1e-100, 1e100].
 
-    Below, squares would underflow: a record could seem short that is far longer than its
-    bound. Above, they would overflow.
+    Raises ValueError for other values. Below, squares would underflow: a record could seem short that is far longer
+    than its bound. Above, they would overflow.
     """
     return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
 
 
 class TableShards:
-    """A `Table` on disk; ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
+    """A `Table` on disk.
+
+    ``made`` gives the array of some rows by their numbers, as the estimator makes it.
+    """
 
     def __init__(
         self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None = None
@@ -57,7 +60,10 @@ class TableShards:
         self.n_rows, self.usable = corpus.n_rows, usable
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of as many records each, which are read ahead from here on."""
+        """Divide rows into blocks of equal size, and read ahead.
+
+        The reading ahead begins here.
+        """
         self._corpus.expect(rows)
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
@@ -93,9 +99,9 @@ class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
     ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
-    nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
-    released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the L2
-    bound of a contribution, is at most this.
+    nothing is read from the estimator itself. ``parameters`` belong to the next step, and ``average`` is the mean of
+    the released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the
+    L2 bound of a contribution, is at most this.
 
     Notes
     -----
@@ -130,7 +136,10 @@ class ConjugateModel(Model):
         self.parameters = self._checked(functions.start(n_columns, np.random.default_rng(seed)), "start")
 
     def sensitivity(self, relation: str) -> float:
-        """C to add or remove a record; 2 C to replace one, sqrt(2) C if entries are >= 0."""
+        """Return C to add or remove, 2 C to replace.
+
+        If entries are >= 0, replacing has sqrt(2) C.
+        """
         if relation == "add_remove":
             return self.clip
         return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
@@ -146,7 +155,10 @@ class ConjugateModel(Model):
         return room(self._n_columns, self.shape[0])
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
+        """Add contributions; see `Model.contribute`.
+
+        The random words choose the rows of units that have too many, and nothing else.
+        """
         (records, rows), _, starts = unpack_block(block, words)
         if "room" not in scratch:
             scratch["room"] = self._room()
@@ -170,12 +182,12 @@ class ConjugateModel(Model):
         try:
             loop(records, rows[:-1], rows, self.parameters, bounds, self._room(), counts, values, sums)
         except Exception as error:
-            # Types are at fault here: the loop catches what the function raises.
+            # Types are at fault here: the loop catches the function's errors.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
         return np.where(values < 0.0, 0.0, values) if self._nonnegative else values
 
     def faults(self) -> list[str]:
-        """Try the function on public, invented records, and return the warnings that it deserves."""
+        """Try the function on public, invented records; return its warnings."""
         normal = np.random.default_rng(0).standard_normal((16, self._n_columns))
         scaled = [normal * scale for scale in (1e-3, 1.0, 1e3, 1e6)]
         records = np.concatenate([0 * normal[:1], *scaled, np.sign(normal), abs(np.sign(normal))])
@@ -193,12 +205,15 @@ class ConjugateModel(Model):
 
     @property
     def average(self) -> tuple[np.ndarray, float]:
-        """Mean of the released statistics and sd of the noise in it, without the share of the start, which is 0."""
+        """Return the released statistics' mean and its noise's sd.
+
+        The share of the start, which is 0, is left out.
+        """
         weight = 1.0 - self._average.initial_weight or 1.0  # 0 before the first release
         return self._average.values / weight, self._average.noise_sd / weight
 
     def update(self, release: Release) -> None:
-        """The user's M-step on the average.
+        """Apply the user's M-step to the average.
 
         Raises TypeError or ValueError if it does not return finite arrays of the shapes of the start.
         """
@@ -237,9 +252,10 @@ class ConjugateModel(Model):
 
 
 def checked_parameters(parameters: Any, source: str = "parameters") -> tuple[np.ndarray, ...]:
-    """Read-only copies as contiguous float64 arrays: one type each, so that nothing is compiled twice.
+    """Copy parameters as read-only contiguous float64 arrays.
 
-    Raises TypeError if it is no tuple or list, or empty; ValueError if a number is not finite.
+    They have one type each, so that nothing is compiled twice. Raises TypeError if it is no tuple or list, or empty;
+    ValueError if a number is not finite.
     """
     if not isinstance(parameters, (tuple, list)) or not parameters:
         raise TypeError(f"{source}: expected a tuple of arrays, got {type(parameters).__name__}")

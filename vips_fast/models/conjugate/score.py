@@ -1,4 +1,4 @@
-"""A score of a mixture: how well half of a record's columns predict the other half."""
+"""Score a mixture: half of a record's columns predict the rest."""
 
 from typing import Any
 
@@ -70,7 +70,10 @@ class ColumnPrediction(GainScore):
 
 
 def within(records: np.ndarray, radius: float) -> np.ndarray:
-    """Scale rows down to an L2 norm of at most ``radius``, each by its own numbers."""
+    """Scale rows down to at most an L2 norm ``radius``.
+
+    Each row is scaled by its own numbers.
+    """
     square = np.zeros(len(records))
     for j in range(records.shape[1]):
         square += records[:, j] ** 2

@@ -16,7 +16,9 @@ from ..conjugate import ConjugateEstimator, affine, check_bound, parameter, soft
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BernoulliMixture(ConjugateEstimator):
-    """Variational Bayes for a Beta-Bernoulli mixture of binary records, such as answers of a survey.
+    """Variational Bayes for a Beta-Bernoulli mixture of binary records.
+
+    The records may be answers of a survey.
 
     Parameters
     ----------

@@ -17,7 +17,9 @@ from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BinomialRegression(ConjugateEstimator):
-    """Variational Bayes for y ~ Binomial(n, sigmoid(x^T w)), w ~ N(0, I / ``precision``), by Polya-Gamma variables.
+    """Variational Bayes for binomial regression, by Polya-Gamma variables.
+
+    The model is y ~ Binomial(n, sigmoid(x^T w)), w ~ N(0, I / ``precision``).
 
     Algorithm 4 of Park et al. (2020): given w, E[xi] = n tanh(c/2) / (2 c) with
     c^2 = x^T E[w w^T] x; given the xi, q(w) is normal.

@@ -15,7 +15,9 @@ from .probabilistic_pca import ProbabilisticPCA
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class FactorAnalysis(ProbabilisticPCA):
-    """Factor analysis around a public center: x - c = W z + noise (Rubin & Thayer 1982, by its EM).
+    """Factor analysis around a public center.
+
+    The model is x - c = W z + noise (Rubin & Thayer 1982, by its EM).
 
     z ~ N(0, I), noise ~ N(0, diag(psi)): unlike in probabilistic PCA, each column has a variance of its own. The
     parameters are the same as of `ProbabilisticPCA`.
@@ -47,7 +49,7 @@ class FactorAnalysis(ProbabilisticPCA):
         ridge = self._options.ridge * float(parameters[5].mean()) / self.n_records_
         loadings = np.linalg.solve(latent + np.eye(k) * ridge, cross.T).T
         square = mean[-d:] * self.radius**2
-        # A variance cannot be told from 0 below the noise of the squares.
+        # Below the noise of the squares a variance looks like 0.
         rest = square - 2 * (loadings * cross).sum(1) + ((loadings @ latent) * loadings).sum(1)
         return self._factors(loadings, np.maximum(rest, noise_sd * self.radius**2))
 

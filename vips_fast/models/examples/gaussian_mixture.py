@@ -30,7 +30,9 @@ class GaussianMixtureOptions:
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class GaussianMixture(ConjugateEstimator):
-    """Variational Bayes for a Gaussian mixture with diagonal covariances (Bishop 2006, section 10.2).
+    """Variational Bayes for a Gaussian mixture with diagonal covariances.
+
+    The source is Bishop 2006, section 10.2.
 
     Parameters
     ----------
@@ -134,7 +136,10 @@ class GaussianMixture(ConjugateEstimator):
         return self._parameters(counts, means, np.maximum(spread, 0.0))
 
     def _parameters(self, counts: np.ndarray, means: np.ndarray, spread: np.ndarray) -> tuple[Any, ...]:
-        """What the E-step needs (expected natural parameters), then weights, means and variances."""
+        """Make the E-step's expected natural parameters, then the readable ones.
+
+        The latter are weights, means and variances.
+        """
         prior = self._options
         alpha, kappa = prior.weight_prior + counts, prior.mean_prior + counts[:, None]
         shape, rate = prior.shape_prior + counts[:, None] / 2, prior.rate_prior + spread / 2
@@ -154,7 +159,10 @@ class GaussianMixture(ConjugateEstimator):
         return within(records, self.radius)
 
     def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
-        """Compute log-densities of a column by component, (n, K), up to a constant."""
+        """Compute a column's log-densities by component, (n, K).
+
+        They hold up to a constant.
+        """
         means, variances = parameters[5][:, column], parameters[6][:, column]
         return cast(Matrix, -((values[:, None] - means) ** 2) / (2.0 * variances) - 0.5 * np.log(variances))
 

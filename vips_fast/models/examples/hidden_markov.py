@@ -19,7 +19,9 @@ _LEAST = 1e-30
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class HiddenMarkovModel(ConjugateEstimator):
-    """Variational Bayes for a hidden Markov model (Beal 2003, chapter 3). A sequence is a record.
+    """Variational Bayes for a hidden Markov model.
+
+    The source is Beal 2003, chapter 3. A sequence is a record.
 
     Parameters
     ----------
@@ -151,7 +153,10 @@ class HiddenMarkovModel(ConjugateEstimator):
     symbols_ = parameter(5, "(K, n_symbols) expected probabilities of a state's symbols.")
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-probability of a symbol of public sequences under the expected parameters, in nats."""
+        """Compute the mean log-probability of a symbol of sequences.
+
+        The sequences are public, the parameters expected ones, and the unit nats.
+        """
         X = np.asarray(self._held(X))
         total, symbols = 0.0, 0
         state: Matrix = np.tile(self.start_, (len(X), 1))
@@ -169,7 +174,10 @@ class HiddenMarkovModel(ConjugateEstimator):
         return total / symbols
 
     def predict(self, X: Any) -> Matrix:
-        """(n, T) most probable path of states of public sequences (Viterbi); -1 beyond a sequence's end."""
+        """Find the most probable state paths of public sequences.
+
+        The result is (n, T), by Viterbi; -1 stands beyond a sequence's end.
+        """
         X = np.asarray(self._held(X))
         known = np.logical_and.accumulate((X >= 0) & (X < self.n_symbols), axis=1)
         moves, emits = np.log(self.transitions_), np.log(self.symbols_)

@@ -19,7 +19,9 @@ _ROUNDS = 30
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class LinearRegression(ConjugateEstimator):
-    """Bayesian linear regression y ~ N(x^T w + c, s^2) from one release of the second moments of (x, 1, y).
+    """Bayesian linear regression from one release of second moments.
+
+    The model is y ~ N(x^T w + c, s^2), and the moments are of (x, 1, y).
 
     Parameters
     ----------
@@ -40,11 +42,11 @@ class LinearRegression(ConjugateEstimator):
     without an intercept. Its statistics are the upper triangle of z z^T with the off-diagonal times sqrt(2), of norm
     |z|^2. It is reached by |x| = R, |y| = B.
 
-    *Intervals.* (Bernstein & Sheldon 2019, who sample where this iterates.) The release is S = sum of u u^T and r =
-    sum of t u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m
-    r - S m = sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T),
-    since Var (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is
-    S N^-1 S + ``precision``, with m and s^2 iterated; eigenvalues of S that the noise can hide are raised to it.
+    *Intervals.* (Bernstein & Sheldon 2019, who sample; this iterates.) The release is S = sum of u u^T and r = sum of t
+    u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m r - S m =
+    sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T), since Var
+    (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S N^-1 S +
+    ``precision``, with m and s^2 iterated; eigenvalues of S that the noise can hide are raised to it.
 
     Examples
     --------
@@ -148,7 +150,10 @@ class LinearRegression(ConjugateEstimator):
     covariance_ = parameter(2, "Posterior covariance of coefficients and intercept, shape (d + 1, d + 1).")
 
     def credible_interval(self, level: float = 0.9) -> Matrix:
-        """Compute central posterior intervals of the coefficients at a level in (0, 1), shape (d, 2)."""
+        """Compute central posterior intervals of the coefficients.
+
+        ``level`` is in (0, 1), and the shape (d, 2).
+        """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[:-1])
         return np.stack([self.coef_ - half, self.coef_ + half], axis=1)

@@ -36,7 +36,9 @@ class ProbabilisticPCAOptions:
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ProbabilisticPCA(ConjugateEstimator):
-    """Probabilistic PCA around a public center: x - c = W z + noise (Tipping & Bishop 1999, by its EM).
+    """Probabilistic PCA around a public center.
+
+    The model is x - c = W z + noise (Tipping & Bishop 1999, by its EM).
 
     z ~ N(0, I), noise ~ N(0, s^2 I); the columns of W have a normal prior around 0.
 

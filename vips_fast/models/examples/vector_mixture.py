@@ -15,7 +15,7 @@ from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
-#: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
+#: at most 40 bits. Sums of up to `_MOST_COLUMNS` of them are exact in doubles, in any order.
 _GRID = 2.0**20
 _MOST_COLUMNS = 2**13
 #: Norm of the block of words, if the block of vectors has norm 1.
@@ -24,11 +24,13 @@ _WORD_SHARE = 0.5
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class VectorMixture(ConjugateEstimator):
-    """Clusters of documents by their sentence vectors: a mixture of round Gaussians that share one variance.
+    """Clusters of documents by their sentence vectors.
 
-    Vectors are scaled down to an L2 norm of at most 1, after they were projected; who has longer ones divides them by a
-    public number. With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases
-    that fit the clusters tell how many documents of each cluster hold each word: `keywords`.
+    It is a mixture of round Gaussians that share one variance.
+
+    Vectors are scaled down to an L2 norm of at most 1, after the projection. Divide longer ones by a public number.
+    With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases that fit the
+    clusters tell how many documents of each cluster hold each word: `keywords`.
 
     Parameters
     ----------
@@ -48,18 +50,17 @@ class VectorMixture(ConjugateEstimator):
     Notes
     -----
     Statistics of a projected vector x with ||x|| <= 1, responsibilities r and, of V words, those t in {0, 1}^V that the
-    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and
-    (b r_k t_v / sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1,
-    the squared norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component.
-    So the bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so
-    replacing one costs twice that. The w is where the noise of a count and that of a center do equal harm to a center
-    half way to 1.
+    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and (b r_k t_v /
+    sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1, the squared
+    norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component. So the
+    bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so replacing one
+    costs twice that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
 
     Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53:
     so a document's projected vector is the same bits in any company, and multiplying matrices is no door around the
     bound. Counts of words above 1 are taken as 1.
 
-    The noise of a release is known, and taken out: what it adds to the length of a center is subtracted (James & Stein
+    The noise of a release is known, and taken out. The length that it adds to a center is subtracted (James & Stein
     1961), each center moving towards the mean of all records by the share of its squared distance that is noise.
 
     Examples
@@ -160,7 +161,10 @@ class VectorMixture(ConjugateEstimator):
         return np.concatenate([vectors, words.astype(np.float32)], axis=1)
 
     def _projected(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors of d numbers. Each step but the product acts on single rows, and the product is exact."""
+        """Project vectors to d numbers.
+
+        Each step but the product acts on single rows, and the product is exact.
+        """
         with np.errstate(all="ignore"):  # a warning would tell of a value
             if self.projection is None:
                 return vectors.astype(np.float32)
@@ -226,7 +230,10 @@ class VectorMixture(ConjugateEstimator):
     def _parameters(
         self, weights: np.ndarray, means: np.ndarray, variance: float, words: np.ndarray, words_sd: float
     ) -> tuple[Any, ...]:
-        """What the E-step needs, then weights, means, variance, and the words with the noise in them."""
+        """Make the E-step's parameters, then the readable ones.
+
+        The latter are weights, means, variance, and the words with the noise in them.
+        """
         constant = np.log(weights) - (means**2).sum(axis=1) / (2 * variance)
         share = _WORD_SHARE if self._n_words else 0.0
         scales = [self._count_weight(means.shape[1] + self._n_words), share, float(self.max_words)]
@@ -237,11 +244,17 @@ class VectorMixture(ConjugateEstimator):
         return parameters[3]
 
     def scored_columns(self, records: Matrix) -> Matrix:
-        """Scale vectors down to a norm of 1, row by row, and leave words out."""
+        """Scale vectors down to norm 1, and leave words out.
+
+        Each row is scaled by itself.
+        """
         return within(records[:, : records.shape[1] - self._n_words], 1.0)
 
     def column_logs(self, values: Vector, column: int, parameters: tuple[Array, ...]) -> Matrix:
-        """Compute log-densities of a coordinate by component, (n, K), up to a constant."""
+        """Compute a coordinate's log-densities by component, (n, K).
+
+        They hold up to a constant.
+        """
         return cast(Matrix, -((values[:, None] - parameters[4][:, column]) ** 2) / (2.0 * parameters[5]))
 
     weights_ = parameter(3, "(K,) weights.")
@@ -257,7 +270,9 @@ class VectorMixture(ConjugateEstimator):
         return cast(Matrix, r / r.sum(axis=1, keepdims=True))
 
     def word_shares(self, words: Sequence[str]) -> Matrix:
-        """(K, m) estimated shares of the documents of each component that hold each of m words, in [0, 1].
+        """Estimate the shares of documents with each word, by component.
+
+        The result is (K, m) for m words, in [0, 1].
 
         Raises ValueError for a word that is not in the vocabulary.
         """
@@ -270,9 +285,9 @@ class VectorMixture(ConjugateEstimator):
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List at most ``n_words`` words that a component's documents hold more often.
 
-        Words are ordered by how many standard deviations of the noise, and of the count itself, lie between what a
-        component has of them and its share of what all have. Fewer than two are not taken: a component that is short of
-        keywords is small, or the budget is.
+        Words are ordered by the difference between a component's count of them and its share of all counts. It is in
+        standard deviations of the noise and of the count itself. Fewer than two are not taken: a component that is
+        short of keywords is small, or the budget is.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         if self.vocabulary is None:

@@ -1,4 +1,6 @@
-"""How well the words of topics go together: coherence on public documents, diversity, and words that intrude.
+"""Measure topics' words: coherence, diversity, and words that intrude.
+
+Coherence is on public documents.
 
 Coherence asks how often a topic's first words occur together in documents. **The documents have to be public**, such as
 an encyclopaedia: a figure of the private records is a release that no ledger counts, and however it is rounded it is
@@ -27,7 +29,7 @@ class PublicDataWarning(UserWarning):
 
 
 def warn_of_documents(method: str) -> None:
-    """Say that a figure about documents is not covered, unless these are public."""
+    """Warn that a figure about documents needs public ones."""
     warnings.warn(
         f"{method}: the documents are taken to be public. A figure about private ones is a release of its own, which "
         "no ledger counts and no statement covers",
@@ -46,7 +48,9 @@ def first_words(components: np.ndarray, n_words: int) -> np.ndarray:
 
 
 def occurrences(X: Any, words: np.ndarray) -> tuple[np.ndarray, int]:
-    """In how many documents, rows of counts (D, V), each two of some words occur together, and D.
+    """Count the documents in which two words occur together.
+
+    Documents are rows of counts (D, V); the second result is D.
 
     The first is (n, n) int64 for n columns ``words``, with the words' own documents in its diagonal.
     """
@@ -58,7 +62,10 @@ def occurrences(X: Any, words: np.ndarray) -> tuple[np.ndarray, int]:
 def window_occurrences(
     texts: Iterable[Sequence[str]], vocabulary: Sequence[str], words: np.ndarray, window: int
 ) -> tuple[np.ndarray, int]:
-    """As `occurrences`, in windows of so many tokens that slide over texts one by one; a shorter text is one window."""
+    """Count as `occurrences`, in windows of ``window`` tokens.
+
+    The windows slide over texts one by one; a shorter text is one window.
+    """
     places = {vocabulary[column]: k for k, column in enumerate(words.tolist())}
     together, total = np.zeros((len(words), len(words)), np.int64), 0
     for text in texts:
@@ -82,7 +89,9 @@ def window_occurrences(
 
 
 def npmi(together: np.ndarray, total: int) -> np.ndarray:
-    """Normalised pointwise mutual information of words, (n, n) float64 in about [-1, 1], from `occurrences`.
+    """Compute normalized pointwise mutual information of words, from `occurrences`.
+
+    It is (n, n) float64 in about [-1, 1].
 
     log((p_ij + e) / (p_i p_j)) / -log(p_ij + e) with e = 1e-12 (Bouma 2009; Röder et al. 2015), so that words which
     never occur together have log(p_i p_j) / log(e) - 1 and not -1; and 0 for a pair with a word that never occurs, of
@@ -97,13 +106,15 @@ def npmi(together: np.ndarray, total: int) -> np.ndarray:
 
 
 def topic_coherence(similarity: np.ndarray, topics: np.ndarray, measure: str) -> np.ndarray:
-    """Coherence of each topic, (K,) float64, from the words' `npmi`; ``topics``, (K, n), are places in it.
+    """Compute each topic's coherence, (K,) float64, from words' `npmi`.
+
+    ``topics``, (K, n), are places in it.
 
     "npmi" is the mean over pairs of different words (Lau et al. 2014); "c_v" the mean cosine between each word's vector
     of similarities to the topic's words, and the sum of these vectors (Röder et al. 2015: one-set segmentation,
     indirect cosine), 0 for a word that never occurs.
 
-    The values are gensim's where no word comes twice in a window, as in documents that are windows themselves. Else
+    The values are gensim's if each word comes only once in a window, as in documents that are windows themselves. Else
     gensim 4 forgets a word as soon as one of its places leaves the window, though another is still in it.
     """
     out = np.empty(len(topics))
@@ -147,7 +158,10 @@ def coherence(
 
 
 def topic_diversity(components: np.ndarray, n_words: int = 25) -> float:
-    """Compute the share of different words among topics' first ``n_words``, in (0, 1]."""
+    """Compute the share of different words in topics, in (0, 1].
+
+    It is among their first ``n_words``.
+    """
     topics = first_words(components, min(n_words, components.shape[1]) if n_words > 1 else n_words)
     return len(np.unique(topics)) / topics.size
 

@@ -77,10 +77,10 @@ _SOURCE = "public_prior_source"
 class LatentDirichletAllocation(TopicQuality):
     """Latent Dirichlet allocation whose topics may be published.
 
-    Online variational Bayes in which each document's expected sufficient statistics are clipped to an L2 norm of
-    ``clip * doc_length``, summed exactly, and released with Gaussian noise; everything after that is post-processing
-    (Park et al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and
-    read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
+    This is online variational Bayes. Each document's expected sufficient statistics are clipped to an L2 norm of ``clip
+    * doc_length``, summed exactly, and released with Gaussian noise. Everything after that is post-processing (Park et
+    al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and read out
+    by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
 
     Parameters
     ----------
@@ -115,16 +115,16 @@ class LatentDirichletAllocation(TopicQuality):
 
     Notes
     -----
-    Without privacy, minibatches of records in memory are by default those of "random_allocation", epochs in random
-    order, and the last epoch may be left before its end.
+    Without privacy, minibatches of records in memory are by default drawn by "random_allocation", in epochs in random
+    order. The last epoch may be left before its end.
 
     The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
-    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
+    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V). ``diagnostics_`` say for
     each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
 
     Examples
     --------
-    200 documents of 8 words; what is drawn is drawn afresh, so shapes are shown.
+    200 documents of 8 words. Draws are fresh each time, so shapes are shown.
 
     >>> import numpy as np
     >>> from vips_fast import LatentDirichletAllocation
@@ -172,7 +172,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     @classmethod
     def paper(cls, n_components: int = 10, **parameters: Unpack[PaperParameters]) -> PaperLatentDirichletAllocation:
-        """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
+        """Make the article's own algorithm (`vips_fast.models.lda.paper`), for comparison."""
         from .paper import PaperLatentDirichletAllocation
 
         return PaperLatentDirichletAllocation(n_components, **parameters)
@@ -182,25 +182,25 @@ class LatentDirichletAllocation(TopicQuality):
     def fit(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
-        X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
-        `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; the keywords are those of
-        `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
-        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then. Warns with
+        X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width. Or it is a
+        `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; `vips_fast.models.parameters.Bookkeeping`
+        has the keywords. Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if
+        another thread is fitting this estimator. Nothing has been spent then. Warns with
         `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
         be noise (`vips_fast.models.lda.forecast`).
         """
         return self._fit(X, **call)
 
     def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
+        """Do one more step from all rows of X.
 
-        Each call is one release over the whole of X. ``epsilon`` bounds all calls together, so give a
-        ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
+        Each call (`vips_fast.models.parameters.Call`) is one release over all of X. ``epsilon`` bounds all calls
+        together, so give a ``noise_multiplier``. Other parameters and errors are as in `fit`; a transcript continues.
         """
         return self._fit(X, partial=True, **call)
 
     def fit_transform(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
-        """Fit, then give X's topic proportions (which describe X: they are not private)."""
+        """Fit, then give X's topic proportions, which are not private."""
         return self.fit(X, **call).transform(X)
 
     def _check_parameters(self) -> None:
@@ -242,13 +242,13 @@ class LatentDirichletAllocation(TopicQuality):
         return PriorLdaModel(prior=prior, steps=self._prior_steps(public, schedule), make=LdaModel, **settings)
 
     def _prior(self, n_words: int) -> PublicPrior | None:
-        """The public prior of a private fit."""
+        """Return the public prior of a private fit."""
         if self.public_prior is None or not (self.private and self.noise_multiplier != 0):
             return None
         return self.public_prior.of_width(n_words)
 
     def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
-        """Decide about the steps of a run with public knowledge, from public numbers."""
+        """Choose a run's steps with public knowledge, from public numbers."""
         given = self._options.doc_topic_prior
         alphas = ALPHAS if given is None else (float(given),)
         if schedule is None or schedule.noise_multiplier == 0:
@@ -278,7 +278,7 @@ class LatentDirichletAllocation(TopicQuality):
             "alpha": self._alpha(1.0 / self.n_components),
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
-            # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
+            # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
             "start_steps": self._start_steps(self._steps_of(schedule) - histograms)
             if schedule is None or schedule.whole
             else 0,
@@ -309,7 +309,7 @@ class LatentDirichletAllocation(TopicQuality):
         size, bins, n = self.batch_size, public.n_bins, public.n_records
         sampling = resolve_sampling(self.sampling, self.relation, bins)
         if self._plain and bins is None:
-            # Nothing is accounted for: small minibatches, in which every document comes up as often as any other.
+            # Nothing is accounted for: small minibatches, and every document comes up as often as any other.
             if self.sampling is None and self.relation is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
@@ -330,7 +330,7 @@ class LatentDirichletAllocation(TopicQuality):
         return RunSchedule(sampler, int(n_steps), int(n_steps))
 
     def _horizon(self, public: Public, terms: Terms) -> int:
-        """``n_steps``, or those of a whole fit by the plan."""
+        """``n_steps``, or the steps of a whole fit by the plan."""
         if self.n_steps is not None:
             return int(self.n_steps)
         if terms.noised and not self._plain:
@@ -342,7 +342,7 @@ class LatentDirichletAllocation(TopicQuality):
     def _minibatches(
         self, public: Public, terms: Terms, word_neighbors: bool | None = None
     ) -> tuple[TopicCase, Minibatches]:
-        """Minibatches and steps by the plan, for what the settings leave open, and the case that decides them."""
+        """Plan minibatches and steps that settings leave open; give the case."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
         bins = public.n_bins if allocates else None
@@ -377,12 +377,12 @@ class LatentDirichletAllocation(TopicQuality):
         )
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
-        """What a private fit with these settings would do and give, from public numbers alone.
+        """Plan a private fit, with forecast, from public numbers only.
 
-        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come;
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come.
         ``word_neighbors`` says whether most words will have word neighbors; None goes by the parameter of that name.
-        Without a target and a noise multiplier it is for epsilon = 1. Raises
-        ValueError if a parameter is out of its range.
+        Without a target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its
+        range.
         """
         self._check_parameters()
         public = Public(n_features, n_records, seed=0)
@@ -392,12 +392,12 @@ class LatentDirichletAllocation(TopicQuality):
         return case.planned(runs, z, case.decay(runs, z) if given is None else given)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """The forecast; none without noise."""
+        """Forecast a fit; None without noise."""
         if schedule.noise_multiplier == 0:
             return None
         if (prior := self._prior(public.n_features)) is not None:
             return self._prior_steps(public, schedule).forecast(prior)
-        # A paper's sensitivity below the proven one is not what the forecast was fitted on.
+        # The forecast was not fitted on a paper's sensitivity below the proven one.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
         clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps
         case = self._case(public, self._terms, n_steps=n_steps, clip=clip, noise_multiplier=noise)
@@ -417,12 +417,12 @@ class LatentDirichletAllocation(TopicQuality):
         return effective(case.signal(runs, noise, case.decay(runs, noise)), case.word_neighbors)
 
     def _most_rows(self, public: Public) -> int | None:
-        """Documents of a unit that are used at most, as the plan asks for them."""
+        """Return the most documents of a unit, as the plan asks."""
         return self.rows_per_group if self._joint(public) else 1
 
     @property
     def _plain(self) -> bool:
-        """Whether what is left to the defaults is chosen for a fit without privacy."""
+        """Tell whether the defaults are for a fit without privacy."""
         return not self.private
 
     @property
@@ -441,7 +441,7 @@ class LatentDirichletAllocation(TopicQuality):
         return 1.0 / self.n_components if given is None else float(given)
 
     def _neighbors(self, n_words: int) -> np.ndarray | None:
-        """The word neighbors, if there are any; ValueError unless they are of the words of X."""
+        """Return the word neighbors, if any; ValueError for other words."""
         if self.word_neighbors is None:
             return None
         neighbors = np.asarray(self.word_neighbors)
@@ -453,15 +453,15 @@ class LatentDirichletAllocation(TopicQuality):
 
     @kept
     def _log_topics(self, mean: str) -> Matrix:
-        """(K, V) E[log beta], or log E[beta], under q(beta), whose Dirichlet parameters λ are ``components_``."""
+        """Compute E[log beta] or log E[beta], (K, V), under q(beta) of ``components_``."""
         log = np.log if mean == "arithmetic" else digamma
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
     @property
     def components_sd_(self) -> Matrix:
-        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
+        """Standard deviation of noise in ``components_``, float64, shape (K, V).
 
-        From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        It follows from only releases, by `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
         """
         return self._components_sd()
 
@@ -472,21 +472,21 @@ class LatentDirichletAllocation(TopicQuality):
         return found
 
     def _restored(self) -> LdaModel | PriorLdaModel:
-        """The model as the last release left it."""
+        """Restore the model as the last release left it."""
         result = self._fitted()
         model = cast(LdaModel | PriorLdaModel, self._as_fitted()._model(result.public))
         model.restore(result.state)
         return model
 
     def components_interval(self, level: float = 0.9) -> Array:
-        """Central intervals of the entries of ``components_`` at a level in (0, 1): float64, shape (K, V, 2).
+        """Compute central intervals of ``components_``: float64, shape (K, V, 2).
 
-        Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities. From released numbers
-        alone, and about what the noise hides alone: the truth that they cover is the entry that the same steps would
-        have given had no noise been added to the releases that the last average holds. They say nothing of other
-        documents that could have been drawn, of other topics that another start would have found, or of what noise in
-        earlier releases has made of the topics that later ones are about. Ends meet where there is no noise.
-        Quantiles of the posterior of `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
+        ``level`` is in (0, 1). Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities.
+        They follow from only released numbers, and are only about the noise. They cover the entry that the same steps
+        would have given without noise in the releases that the last average holds. They say nothing of other documents
+        that could have been drawn, or of other topics that another start would have found. They do not cover changes
+        that noise in earlier releases made to the topics of later ones. Ends meet without noise. Quantiles of the
+        posterior of `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
         """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         return self._restored().intervals(float(level))
@@ -510,7 +510,7 @@ class LatentDirichletAllocation(TopicQuality):
         return self._as_fitted()._plain
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Counts, gamma and the logarithms of the topics for documents that are taken as they are."""
+        """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
         tol = self._options.resolved().mean_change_tol
@@ -553,10 +553,11 @@ class LatentDirichletAllocation(TopicQuality):
 
     @by_pieces(sum)
     def score(self, X: Data, y: object = None) -> float:
-        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
+        """Compute the variational lower bound of log p(X), in nats.
 
-        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of
-        "arithmetic" the bound of log p(X | E[beta]). Nothing is noised here.
+        It is the numerator of Eq. 32, for public test documents X: the sum over documents of E[log p(n, theta, z |
+        lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of "arithmetic" the bound of log p(X | E[beta]). Nothing is
+        noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]
@@ -575,5 +576,8 @@ class LatentDirichletAllocation(TopicQuality):
         return total
 
     def perplexity(self, X: Data) -> float:
-        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
+        """Bound the held-out perplexity per word, from above.
+
+        The source is Eq. 32 (Hoffman et al. 2010); test documents are public.
+        """
         return math.exp(-self.score(X) / max(1, self._n_words(X)))

@@ -1,4 +1,4 @@
-"""Predict a word's entry in one topic from its entries in the others.
+"""Predict a word's entry in one topic from the others.
 
 Topics that use a word more than the corpus does are not found at random: if a topic of ships uses a word, topics of
 coasts and of war do so more often than others. So the ratios r_vk of a word (`vips_fast.models.lda.shrinkage`) have a
@@ -14,9 +14,9 @@ from ...kernels import native
 
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better.
 _FACTORS = 16
-#: Times the edge from which eigenvalues count: with few topics and heavy tails, chance passes the edge itself.
+#: Eigenvalues count from this many times the edge: with few topics and heavy tails, chance passes the edge itself.
 _CLEAR = 1.5
-#: Rounds in which the factors' part of the diagonal is found.
+#: Rounds to find the factors' part of the diagonal.
 _ROUNDS = 10
 #: Variance of ratios that the words' weights suppose, so that the commonest words do not speak for all.
 _SPREAD = 0.3
@@ -36,13 +36,15 @@ def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 
 class TopicFactors:
-    """The covariance of a word's ratios, L L' + diag(own): ``loadings`` L, (K, q), and ``own``, (K,).
+    """The covariance of a word's ratios, L L' + diag(own).
 
-    ``sums`` are the `moments` of all words. The first over the second is the covariance, of which L is to give what is
-    off the diagonal (principal factors: the diagonal is what L gave in the round before). Eigenvalues are kept that lie
-    clear of the edge e of the spectrum that ratios without a covariance would have, 2 sqrt(K) standard deviations of an
-    entry (the semicircle law), and shrunk to (lambda^2 - e^2)^(1/2), which is best in squares for a matrix of low rank
-    seen through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
+    ``loadings`` are L, (K, q), and ``own`` has shape (K,).
+
+    ``sums`` are the `moments` of all words. The first over the second is the covariance. L is to give its entries off
+    the diagonal (principal factors: the diagonal comes from L in the round before). Eigenvalues count that lie clear of
+    the edge e of the spectrum that ratios without a covariance would have, 2 sqrt(K) standard deviations of an entry
+    (the semicircle law), and shrunk to (lambda^2 - e^2)^(1/2), which is best in squares for a matrix of low rank seen
+    through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
     """
 
     def __init__(self, sums: np.ndarray):
@@ -65,9 +67,9 @@ class TopicFactors:
         self.own = np.maximum(variances - (self.loadings**2).sum(axis=1), _LEAST_OWN)
 
     def predict(self, x: np.ndarray, base: np.ndarray) -> np.ndarray:
-        """Conditional means of the ratios, (n, K), each given the word's other entries: at least 0.1.
+        """Compute conditional means of the ratios, (n, K), at least 0.1.
 
-        The kernel takes the words' q x q systems by Woodbury's identity.
+        Each is given the word's other entries. The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
         out, work = np.empty(base.shape), np.empty(8 * (3 * n_topics + q * (q + 2)))

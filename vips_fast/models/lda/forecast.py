@@ -9,7 +9,7 @@ for one word over the noise of one entry:
     x = n min(sqrt(m), 1/a) / (V s)
 
 It has no N: long documents help by their distinct words only. It has no K: a topic has a K-th of a word's mass, but a
-word has K topics to be told from noise by.
+word has K topics that set it apart from noise.
 
 The gain is 1 - exp(-L). L is the nats that a held-out word is better predicted, from the other half of its document,
 than by the training documents' own word frequencies. It is the gain of the topics over the run's word frequencies,
@@ -50,7 +50,7 @@ CONSTANTS = Constants(0.176, 1210.0, 0.753, 0.225, 0.70)
 SPREAD, MISS = 2.2, 0.09
 #: The low end, the middle and the high end of an interval: times the signal, and nats more.
 ENDS = ((1 / SPREAD, -MISS), (1.0, 0.0), (SPREAD, MISS))
-#: C, which no run exceeded but those of documents in two languages.
+#: C. Only runs of documents in two languages exceeded it.
 CEILING = 0.2
 #: r of the readable words.
 READABLE = 0.059
@@ -115,12 +115,15 @@ def nats(signal: float, n_features: int, n_components: int, constants: Constants
 
 
 def frequency_cost(signal: float, constants: Constants = CONSTANTS) -> float:
-    """Expect c x^-b, the nats that noise in a run's own word frequencies costs."""
+    """Expect c x^-b, the nats that noise in word frequencies costs.
+
+    The frequencies are a run's own.
+    """
     return float(constants.cost * signal**-constants.power)
 
 
 def over_frequencies(found: FoundGain, signal: float) -> FoundGain:
-    """Turn a gain over a run's own word frequencies into one over the records' frequencies, about."""
+    """Convert a gain over a run's frequencies to the records'."""
 
     def less(gain: float, times: float) -> float:
         return max(1 - (1 - gain) * math.exp(min(frequency_cost(signal * times), 9.0)), -1.0)
@@ -138,7 +141,7 @@ def effective(signal: float, word_neighbors: bool) -> float:
 
 
 def is_hopeless(gain_high: float) -> bool:
-    """Tell from the upper end of the interval whether no gain can be expected."""
+    """Tell from the interval's upper end if no gain is expected."""
     return gain_high < HOPELESS
 
 
@@ -158,7 +161,10 @@ def describe(expected_gain: float, gain_low: float, gain_high: float, readable_w
 
 
 def advise(signal: float, expected_gain: float, n_features: int, n_components: int, word_neighbors: bool) -> str:
-    """Say in one line how to reach a gain of 10 %, or 5 points more."""
+    """Advise in one line how to reach a larger gain.
+
+    It is a gain of 10 %, or 5 points more.
+    """
     gain = 0.1 if expected_gain < 0.08 else expected_gain + 0.05
     times = needed(effective(signal, word_neighbors), gain, n_features, n_components)
     public = f"topics of public documents{'' if word_neighbors else ', or vectors of words,'} as a prior cost nothing"
@@ -172,7 +178,10 @@ def advise(signal: float, expected_gain: float, n_features: int, n_components: i
 
 
 def needed(signal: float, gain: float, n_features: int, n_components: int) -> float:
-    """Find how many times ``signal`` is needed for a gain; inf if no signal is enough."""
+    """Find how many times ``signal`` a gain needs; or inf.
+
+    It is inf if no signal is enough.
+    """
     wanted, low, high = -math.log1p(-gain), -60.0, 60.0
     if nats(signal * math.exp(high), n_features, n_components) < wanted:
         return math.inf

@@ -7,8 +7,8 @@ that nearly every unit contributes a direction. All functions of this module but
 The read-out has three parts. Topic weights a >= 0 are found by least squares of the noised histogram on the public
 topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the base g. The
 masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal distribution
-with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise hides a word,
-its mass is that of the base.
+with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. If noise hides a word,
+its mass is the base's.
 """
 
 import math
@@ -22,7 +22,7 @@ from ...kernels.psd import one_blas_thread
 from .records import word_counts
 from .shrinkage import KnownMasses, frequency_bands
 
-#: The power of word frequencies in the scales; the norm, in scaled units, from which a unit contributes its direction.
+#: The power of word frequencies in the scales; above the norm, in scaled units, a unit contributes its direction.
 _SCALE, LONG_HISTOGRAM = 0.25, 8.0
 #: The ridge of topic weights: their relative standard deviation, times the root of the number of topics.
 _RIDGE, _SWEEPS = 1.0, 200
@@ -64,7 +64,10 @@ class WordHistogram:
         self._sum, self._variance, self.count = np.zeros(len(frequencies)), 0.0, 0
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
-        """Add the units of a block to the first V entries, on the noise's lattice, truncated toward zero."""
+        """Add a block's units to the first V entries.
+
+        They are truncated toward zero on the noise's lattice.
+        """
         unit, columns, counts = word_counts(block, words, len(self._sum))
         values = histogram(unit, counts, self._scales[columns], len(words), self._clip)
         np.add.at(out.reshape(-1), columns, np.floor(values / spacing).astype(np.int64))
@@ -99,7 +102,9 @@ class WordHistogram:
 
 
 def clear_words(frequencies: np.ndarray, n_units: float, distinct_words: float, noise: float) -> int:
-    """Forecast how many words of a histogram stand two standard deviations above the noise.
+    """Forecast the words of a histogram that stand above noise.
+
+    They stand two standard deviations above it.
 
     ``frequencies``, (V,), are public; a unit has ``distinct_words`` of the words, and ``noise`` is the standard
     deviation of the histogram's entries, over the clip.
@@ -193,8 +198,8 @@ class HistogramReadOut:
 
     ``x`` and ``sd`` are the histogram and its noise, (V,); ``topics``, (K, V), and ``weights``, (K,), are public.
     ``masses``, (V,), are the words' shares of all text, with the standard deviations ``spread`` of their logarithms;
-    ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v in proportion to what the public
-    topic does, times the word's mass over the mixture of public topics. So the topics' mixture has the masses.
+    ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v in proportion to the public
+    topic's use, times the word's mass over the mixture of public topics. So the topics' mixture has the masses.
     ``known`` is the histogram, for the read-out of other topics.
     """
 
@@ -213,8 +218,8 @@ class HistogramReadOut:
     def loss(self, times: float = 1.0) -> float:
         """Estimate the nats a word that the masses lose.
 
-        Exact masses would predict a word better by so much, by the posterior of the masses. ``times`` is how many such
-        histograms there will be.
+        Tell how much better exact masses would predict a word, by the posterior of the masses. ``times`` is how many
+        such histograms there will be.
         """
         information = (times - 1.0) * (self._total * self.masses / self._sd) ** 2
         variance = 1.0 / (1.0 / np.maximum(self.spread**2, 1e-12) + information)

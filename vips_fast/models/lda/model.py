@@ -1,4 +1,4 @@
-"""Algorithm 3 of Park et al. (2020) for the engine: E-step, read-out, M-step."""
+"""Run Algorithm 3 of Park et al. (2020): E-step, read-out, M-step."""
 
 import math
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ class LdaModel(Model):
     """Word-major (V, K) statistics c_i φ_ik of documents.
 
     ``eta`` is the topics' Dirichlet prior; a run starts from topics that ``seed`` draws. Documents are brought to
-    ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips``
-    not (without privacy) it bounds what there is. In the first ``start_steps`` steps a quarter of the topics take part
-    (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are words that are used alike, which the read-out of
-    noised statistics goes by (`vips_fast.models.lda.neighbors`). ``n_threads`` are those of the M-step, which change no
-    bit.
+    ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; if it does not
+    ``clips`` (without privacy), it bounds the data as they are. In the first ``start_steps`` steps a quarter of the
+    topics take part (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are words that are used alike, which
+    the read-out of noised statistics goes by (`vips_fast.models.lda.neighbors`). ``n_threads`` serve the M-step, and
+    change no bit.
 
     Notes
     -----
@@ -59,22 +59,22 @@ class LdaModel(Model):
     *Words.* Before they are clipped, a contribution's entries are divided by public scales d_v e_vk
     (`vips_fast.models.lda.scaling`), and each word's are scaled down to a norm of at most ``word_clip`` of the clip, so
     that no word takes the share of all others. The scales are made from earlier releases, which are the same whether a
-    record is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2
+    record is there or not; given them, a contribution is a function of only its own unit, with entries ≥ 0 and an L2
     norm of at most a N, and nothing else was used above. The release is multiplied by the scales afterwards, which is
     post-processing.
 
     *Start.* While only some topics take part, the others have probability 0, so that their entries of a contribution
-    are 0; what they are split into is a function of earlier releases and of the public ``seed``. Nothing was assumed
-    above about the topics but that they are public.
+    are 0; their parts after the split are a function of earlier releases and of the public ``seed``. Nothing was
+    assumed above about the topics but that they are public.
 
     *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
     has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`), and is a function of
     its own counts, so that the proof and the event of these steps are the same. What the masses of words are later read
     with is a function of earlier releases. ``known`` are such masses, of earlier releases of the same run.
 
-    *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter the read-out alone, which is
-    a function of earlier releases and of them, and through it the topics and the weights of later steps, of which
-    nothing was assumed above but that they are public.
+    *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
+    function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
+    above assumed only that these are public.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
@@ -143,11 +143,17 @@ class LdaModel(Model):
         return self._histogram.count < self._histograms
 
     def _factors(self) -> np.ndarray:
-        """(V, K) random factors that tell topics apart: Gamma(100, 1/100), the start of Hoffman et al. (2010)."""
+        """Draw (V, K) random factors that set topics apart.
+
+        They are Gamma(100, 1/100), the start of Hoffman et al. (2010).
+        """
         return np.random.default_rng(self._seed).gamma(100.0, 0.01, self.shape)
 
     def sensitivity(self, relation: str) -> float:
-        """a N for adding or removing a document, √2 a N for replacing one; see the notes."""
+        """Return a N to add or remove, √2 a N to replace.
+
+        See the notes.
+        """
         return self.clip * (1.0 if relation == "add_remove" else math.sqrt(2.0))
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -159,7 +165,10 @@ class LdaModel(Model):
     def contribute(
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
-        """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add; or count words."""
+        """Add a unit's documents, clipped and truncated; or count words.
+
+        The steps are: gather, bring to length, E-step, add, clip, truncate.
+        """
         if self._counting:
             self._histogram.contribute(block, words, out, self._spacing)
             if "diagnostics" in scratch:
@@ -227,7 +236,10 @@ class LdaModel(Model):
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
 
     def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
-        """Buffers that documents of these lengths fit in, kept from block to block and grown where need be."""
+        """Make buffers for documents of these lengths.
+
+        They stay from block to block, and grown where need be.
+        """
         ends = np.concatenate(([0], np.cumsum(lengths)))
         need = {"entries": int(ends[-1]), "n_docs": len(lengths), "widest": int(lengths.max(initial=0)), "together": 0}
         if starts is not None:
@@ -258,7 +270,10 @@ class LdaModel(Model):
         return Schedule(self._options.learning_offset, self._decay)
 
     def update(self, release: Release) -> None:
-        """Average the release un-clipped; the next E-step's table of exp(E[log β]) and weights of words."""
+        """Average the release un-clipped; make the next step's table and weights.
+
+        The table is exp(E[log β]), and the weights are of words.
+        """
         if self._counting:
             self._histogram.add(release)
             if not self._counting:
@@ -287,7 +302,10 @@ class LdaModel(Model):
         return bool(self._average.values.shape[1] < self.n_topics)
 
     def _go_on(self) -> None:
-        """Go on with all topics; each has its share of what was released about the one that it is a copy of."""
+        """Continue with all topics, each with its copy's share.
+
+        Each has its share of the releases about the one that it is a copy of.
+        """
         average = ScaledAverage(spread(self._average.values, self.n_topics))
         noise_sd = np.broadcast_to(self._average.noise_sd, self._average.values.shape)
         average.noise_sd, average.initial_weight = spread(noise_sd, self.n_topics), self._average.initial_weight
@@ -301,7 +319,7 @@ class LdaModel(Model):
         return start
 
     def _fill(self) -> None:
-        """The next step's table and scales, after an update."""
+        """Fill the next step's table and scales, after an update."""
         topics = self._average.values.shape[1]
         copied = self._starting and self._started == self._start_steps
         self._fill_table(self._copies() if copied else None)
@@ -317,7 +335,7 @@ class LdaModel(Model):
 
     @property
     def _noised(self) -> bool:
-        """Whether there is noise in the average; then it is in all of it."""
+        """Tell whether the average has noise; then all of it has."""
         return bool(self._average.noise_sd[0, 0] > 0)
 
     @property
@@ -359,12 +377,13 @@ class LdaModel(Model):
         return HalfPrediction([(word_probabilities(components), self._alpha)], masses, finished=True)
 
     def standard_errors(self) -> np.ndarray:
-        """(K, V) standard deviations that the noise leaves in ``components``, in their units; 0 without noise.
+        """Compute (K, V) standard deviations of noise in ``components``.
 
-        Those of the posterior that `ProductShrinkage` reads the means from, with its word masses, topic weights and
-        priors as they are: for a statistic seen through N(0, sd²) the posterior variance is sd² times the derivative
-        of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq. 2.8), here a central difference. Where the
-        statistics are read as they are, or stand far above the noise, it is sd itself.
+        They are in the units of these, and 0 without noise. Those of the posterior that `ProductShrinkage` reads the
+        means from, with its word masses, topic weights and priors as they are: for a statistic seen through N(0, sd²)
+        the posterior variance is sd² times the derivative of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq.
+        2.8), here a central difference. Where the statistics are read as they are, or stand far above the noise, it is
+        sd itself.
         """
         values = self._average.values
         sd = np.broadcast_to(self._average.noise_sd, values.shape)
@@ -383,10 +402,10 @@ class LdaModel(Model):
         return spread(out.T, self.n_topics).T
 
     def intervals(self, level: float) -> np.ndarray:
-        """(K, V, 2) central intervals of the entries of ``components``, at a level in (0, 1); see `standard_errors`.
+        """Compute (K, V, 2) central intervals of ``components``.
 
-        Quantiles of the posterior that the means are read from. Where the statistics are read as they are, those of
-        the noise, what lies below 0 counting as 0.
+        ``level`` is in (0, 1); see `standard_errors`. Quantiles of the posterior that the means are read from. If the
+        statistics are read as they are, the noise's quantiles; parts below 0 count as 0.
         """
         values = self._average.values
         sd = np.broadcast_to(self._average.noise_sd, values.shape)
@@ -407,8 +426,12 @@ class LdaModel(Model):
         return spread(out.reshape(len(out), -1).T, self.n_topics).T.reshape(self.n_topics, self.n_words, 2)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
-        """Fill the table, of rows that sum to 1, from (V, J) parameters, whole or by chunks; 0 beyond the J topics."""
-        # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
+        """Fill the table from (V, J) parameters, whole or by chunks.
+
+        Its rows sum to 1; it is 0 beyond the J topics.
+        """
+        # Two passes, so that the parameters are read once: first their digammas, then the parts that depend on their
+        # sums.
         arithmetic = self._options.topic_mean == "arithmetic"
         n_topics = (self._average.values if lam is None else lam).shape[1]
         table = self._table[:, :n_topics]
@@ -442,7 +465,7 @@ class LdaModel(Model):
             map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The running average, the priors of its read-out, and where the start stands."""
+        """Return the average, its read-out's priors, and the start's place."""
         start = np.array([float(self._start_steps), float(self._started)])
         state = {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
         if self._histograms:

@@ -111,9 +111,9 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
 
 
 def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Centre vectors and scale them to length 1, as float32 whole numbers of `_UNITS`.
+    """Center vectors, scale to length 1, as whole numbers of `_UNITS`.
 
-    The bits do not depend on the library or the order of its sums.
+    They are float32. The bits do not depend on the library or the order of its sums.
     """
 
     def stretched(whole: np.ndarray, length: float) -> np.ndarray:
@@ -156,7 +156,9 @@ def check_neighbors(given: ArrayLike) -> None:
 
 
 class WordNeighbors:
-    """A prediction, from a word's neighbors, of how much more a topic uses it than the corpus does.
+    """A word's expected ratio, predicted from its neighbors.
+
+    The ratio says how much more a topic uses it than the corpus does.
 
     A statistic is x = b r + N(0, 1), and b is its value at the ratio r = 1. Each neighbor's x/b estimates the word's
     ratio, with the noise variance 1/b² and the variance between neighbors. The prediction is the mean of these
@@ -172,7 +174,7 @@ class WordNeighbors:
 
     @staticmethod
     def evidence(x: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute each entry's precision as a neighbor, and its ratio times the precision."""
+        """Compute entries' precisions as neighbors, and ratios times precisions."""
         spread = 1.0 / (1.0 + _DIFFERENCE * base * base)
         return base * base * spread, base * x * spread
 

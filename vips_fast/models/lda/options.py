@@ -34,8 +34,8 @@ class LdaOptions:
         "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as
         post-processing.
     distinct_words : float or None
-        Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
-        by. None is ``doc_length ** 0.9``, what a text of so many words has.
+        Distinct words of a usual document (or of all that a person wrote), public; the plan and its forecast go by
+        them. None is ``doc_length ** 0.9``, as in a usual text of that length.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
@@ -70,7 +70,7 @@ class LdaOptions:
     measure_gain: bool | None = None
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
-        """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
+        """Fill in a fit's options; ``plain`` is one without privacy."""
         chosen: dict[str, Any] = dict(topic_mean="arithmetic", mean_change_tol=1e-3)
         if plain:
             chosen.update(learning_decay=0.5, mean_change_tol=0.1)

@@ -1,4 +1,4 @@
-"""Algorithm 3 with the article's own constants: what ours is compared with."""
+"""Run Algorithm 3 with the article's constants, to compare with ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from .planning import DEFAULT_STEPS
 
 
 class PaperLdaModel(LdaModel):
-    """The running average of noised statistics whose negative entries are mapped to 0 in each step."""
+    """A running average with negative entries mapped to 0 each step.
+
+    It is of noised statistics.
+    """
 
     shrinks = False
 
@@ -33,7 +36,9 @@ class PaperLdaModel(LdaModel):
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class PaperLatentDirichletAllocation(LatentDirichletAllocation):
-    """`LatentDirichletAllocation` as printed: clip 0.1, resampling, τ₀ = 1024, κ = 0.7, cut at 0.
+    """`LatentDirichletAllocation` as printed.
+
+    It has clip 0.1, resampling, τ₀ = 1024, κ = 0.7, and is cut at 0.
 
     Parameters
     ----------
@@ -42,7 +47,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         "paper" takes clip · N for replacing a document too, which is too small by √2, and
         marks the model NOT PRIVATE there.
     update : {"paper", "average"}
-        "average" takes our update and read-out, to see what these alone change.
+        "average" takes our update and read-out, to see their effect without the rest.
     **parameters
         As in `LatentDirichletAllocation`.
     """
@@ -76,7 +81,10 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     @property
     def _plain(self) -> bool:
-        """Never: the article's runs without privacy differ in the noise and the clip alone."""
+        """Return False: the article's fits differ in noise and clip.
+
+        Its runs without privacy differ only in these.
+        """
         return False
 
     def _check_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Settings of a private topic model from public numbers alone.
+"""Plan a private topic model from public numbers only.
 
 Nothing here looks at a document, so following the plan costs no privacy. The rules
 were fitted once, on simulated corpora of Wikipedia articles; their reasons:
@@ -8,21 +8,20 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   work falls with q: S = n/4, but at least 100,000 documents (few records: all of them in each step). Where the
   statistics do not stand clear of the noise, half of the documents in each of 30 steps are 1 % better, at three times
   the work (400,000 documents at epsilon = 0.3, 1,617 and 1,599; with neighbours of words 1,560 and 1,541).
-- *Steps.* At such a q the noise in the average hardly depends on T, and the work grows
-  with it. Where the statistics stand well above the noise, the topics still gain while each document is used some 15
-  times, in 40 to 60 steps (400,000 documents at q = 1/4, perplexity with 20 and 60 steps: 1,493 and 1,469 at epsilon =
-  1, and 1,437 and 1,435 with 40 and 60 at 2.38; sections of articles at q = 1/4 and epsilon = 4 1,899 and 1,881, at
-  q = 1 and epsilon = 8 1,785 and 1,770 with 20 and 40); else 20 are enough. How far they stand
-  above it depends on a document's distinct words, not on its length: 29,400 docstrings of 18 distinct words,
-  brought to 500 words at epsilon = 2, gain 19 % with the 20 steps and kappa = 0.7 that follow from the one, and 14 %
-  with what follows from the other.
+- *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. Where the statistics
+  stand well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps
+  (400,000 documents at q = 1/4, perplexity with 20 and 60 steps: 1,493 and 1,469 at epsilon = 1, and 1,437 and 1,435
+  with 40 and 60 at 2.38; sections of articles at q = 1/4 and epsilon = 4 1,899 and 1,881, at q = 1 and epsilon = 8
+  1,785 and 1,770 with 20 and 40); else 20 are enough. How far they stand above it depends on a document's distinct
+  words, not on its length: 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2, gain 19 % with
+  the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
 - *Clip.* A document of m distinct words used alike, all of one topic, has a
   contribution of norm N/sqrt(m). Clipping at 0.48 of that for an m of N^0.85 loses little signal, because no word may
   take more than 0.3 of the clip, and takes half off the noise.
 - *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
-- *Persons.* Documents of one person share topics and words, so their sum grows more slowly than
-  their number: a joint clip of 1.4 times that of a document, with no word above 0.3 of
-  it, is best or near it for 2.3 posts and for 8 sections a person.
+- *Persons.* Documents of one person share topics and words, so their sum grows more slowly than their number: a joint
+  clip of 1.4 times a document's, with no word above 0.3 of it, is best or near it for 2.3 posts and for 8 sections a
+  person.
 - *Step size.* rho_t = (1 + t)^-kappa: where the statistics stand well above the noise,
   kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better. With x the signal of `vips_fast.models.lda.forecast`,
@@ -30,8 +29,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbours of words are known, of the x
   that this is worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
-- *Words.* A vocabulary that is purchased takes as many words as are worth most to all tokens; the split
-  is that of `vips_fast.models.vocabulary.planning`.
+- *Words.* A vocabulary that is purchased takes the number of words that is worth most to all tokens;
+  `vips_fast.models.vocabulary.planning` has the split.
 """
 
 import math
@@ -54,18 +53,19 @@ from .start import first_topics, start_steps
 #: Least (expected) minibatch, its share of the records beyond that, and the share and the steps where the statistics do
 #: not stand clear of the noise.
 _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
-#: Steps of a fit that does not say; where the statistics are clear of the noise at kappa = 0.7, as many as use each
-#: record so often, within bounds.
+#: Steps of a fit that does not say. If the statistics are clear of the noise at kappa = 0.7, the number that uses each
+#: record this often, within bounds.
 DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 #: Least minibatch without privacy.
 _PLAIN_BATCH = 256
-#: Words of a usual document, and the longest that the clip suits, if nobody says; what a read-out's prior weighs.
+#: Words of a usual document, and the longest that the clip suits, if nobody says; the weight of a read-out's prior.
 DOC_LENGTH, _LONG, _PRIOR_WORDS = 40, 500, 4.0
-#: The clip of a document over N^0.425; that of a person's documents over it; the share of it that one word may take.
+#: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
+#: take.
 _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
-#: The power of the words' shares by which contributions are scaled.
+#: Contributions are scaled by this power of the words' shares.
 WORD_SCALE = 0.25
-#: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken.
+#: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
 #: Share of the steps that release histograms, and fewest steps of a run that has some; nats that they cost topics.
 _COUNTED, _LEAST_STEPS, _WORTH = 0.15, 10, 0.02
@@ -152,19 +152,19 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no gain can be expected, or too few words can be purchased."""
+        """Tell if no gain is expected, or too few words."""
         few = self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS
         return few or is_hopeless(self.gain_high)
 
     def forecast(self) -> str:
-        """What to expect, in one line."""
+        """Say the forecast in one line."""
         if self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS:
             return f"forecast: about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
         said = describe(self.expected_gain, self.gain_low, self.gain_high, self.readable_words)
         return said if self.vocabulary is None else f"{said}, of about {self.n_features} purchased ones"
 
     def warning(self) -> str:
-        """The forecast, and what helps."""
+        """Say the forecast, and possible help."""
         return f"{self.forecast()}. What helps: {self.advice()}"
 
     @property
@@ -173,13 +173,13 @@ class Plan:
         return "noise" if self.hopeless else "weak" if self.gain_low <= 0 else "useful"
 
     def run_forecast(self) -> RunForecast:
-        """The forecast of a run with this plan."""
+        """Return the forecast of a run with this plan."""
         if self.hopeless:
             return RunForecast(self.expected_gain, self.warning(), HopelessWarning, self.worth)
         return RunForecast(self.expected_gain, self.forecast(), None, self.worth)
 
     def advice(self) -> str:
-        """What would help, in one line."""
+        """Say possible help in one line."""
         if self.vocabulary is not None:
             public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
             return f"{public}; word vectors with it; more persons; rows as the unit; more epsilon"
@@ -188,41 +188,41 @@ class Plan:
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
-    """A share of the documents, n/4, at least 100,000, at most all."""
+    """Choose n/4 of n documents: at least 100,000, at most all."""
     return min(n_records, max(_LEAST_BATCH, math.ceil(share * n_records)))
 
 
 def plain_batch_size(n_records: int) -> int:
-    """Documents of a minibatch without privacy: 256, or n/256 if that is more, at most all."""
+    """Choose a minibatch without privacy: 256 or n/256, at most all."""
     return min(n_records, max(_PLAIN_BATCH, n_records // _PLAIN_BATCH))
 
 
 def plain_steps(sampler: Sampler, n_records: int) -> int:
-    """Steps without privacy: two epochs, and as many more as it takes for 40 steps."""
+    """Choose steps without privacy: two epochs, more if below 40 steps."""
     return whole_epochs(sampler, max(DEFAULT_STEPS * 2, round(2 * n_records / sampler.expected_batch_size)))
 
 
 def whole_epochs(sampler: Sampler, n_steps: int) -> int:
-    """The least number of steps from n_steps up that fills epochs."""
+    """Find the least number of steps that fills epochs, from n_steps."""
     length = epoch_length(sampler)
     return math.ceil(n_steps / length) * length
 
 
 def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> float:
-    """0.48 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several.
+    """Choose the clip: 0.48 N^-0.425 for one document, at most 1.
 
-    Without a length it is the clip for 500 words: a small clip does not cost short documents, and a large one does long
-    ones.
+    It is up to 1.4 times that for a person with several. Without a length it is the clip for 500 words: a small clip
+    does not cost short documents, and a large one does long ones.
     """
     rows = math.inf if rows_per_group is None else rows_per_group
     return float(min(1.0, _CLIP * (doc_length or _LONG) ** -0.425) * min(_PERSON, rows**0.25))
 
 
 def usual_length(n_features: int) -> float:
-    """Estimate the words of a usual document that are among V common ones: 8 to 40.
+    """Estimate a usual document's number of common words: 8 to 40.
 
-    The share follows the law of `vips_fast.models.vocabulary.forecast`. Posts have 7, 14 and 20 of the 500, 2,000 and
-    5,000 commonest words.
+    These are among V common ones. The share follows the law of `vips_fast.models.vocabulary.forecast`. Posts have 7, 14
+    and 20 of the 500, 2,000 and 5,000 commonest words.
     """
     missed, all_missed = (float((size / 300 + 1) ** -0.25) for size in (n_features, 10**6))
     return DOC_LENGTH * min(1.0, max(0.2, (1 - missed) / (1 - all_missed)))
@@ -244,7 +244,7 @@ def usual_distinct_words(doc_length: float) -> float:
 
 
 def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
-    """Choose how many of the first steps release a histogram of words in place of topics.
+    """Choose how many first steps release a histogram of words.
 
     The noise of a word's mass adds up over K topics. With the signal x of the forecast, masses lose about K / (4 x^2)
     nats a word. Fewer steps cost topics `_WORTH` nats. Newswires gain 3 to 4 % by histograms at epsilon = 1, 2 and 4,
@@ -255,9 +255,12 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
 
 
 def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
-    """Standard deviation of the running average of n_steps unit noises, rho_t = (1 + t)^-decay.
+    """Compute the standard deviation of n_steps unit noises' running average.
 
-    With so many topics that the run starts with fewer, the steps after it go on at rho_1, from shares of their average.
+    It has rho_t = (1 + t)^-decay.
+
+    If there are enough topics that the run starts with fewer, the steps after it continue at rho_1, from shares of
+    their average.
     """
     variance, first = 0.0, start_steps(n_steps, n_topics)
     for t in range(n_steps):
@@ -269,7 +272,7 @@ def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
 
 
 class Minibatches(NamedTuple):
-    """How a run draws its documents: the size that was chosen, the sampler, the steps, and the share of the records."""
+    """A run's minibatches: chosen size, sampler, steps, and records' share."""
 
     size: float
     sampler: Sampler
@@ -279,7 +282,7 @@ class Minibatches(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicCase:
-    """The public numbers that decide how a topic model is fitted; the parameters are those of `plan`.
+    """The public numbers for planning a topic model; see `plan`.
 
     ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
     """
@@ -299,10 +302,10 @@ class TopicCase:
     vocabulary: VocabularyPlan | None = None
 
     def minibatches(self, size: float) -> Minibatches:
-        """The minibatches and the steps, for a size that was given or is the default.
+        """Choose minibatches and steps, for a given size or the default.
 
         Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
-        target is met by the noise at which they just do: that takes one value of epsilon and no calibration.
+        noise where they just do meets the target: that takes one value of epsilon and no calibration.
         """
         sampler = make_sampler(self.sampling, None, self.n_records, size, n_bins=self.n_bins)
         share = sampler.expected_batch_size / self.n_records
@@ -325,7 +328,7 @@ class TopicCase:
         return Minibatches(size, sampler, whole_epochs(sampler, DEFAULT_STEPS), share)
 
     def _meets(self, runs: Minibatches, noise_multiplier: float) -> bool:
-        """Whether a run with this noise, and the purchase before it, meets the target."""
+        """Tell whether this noise, after the purchase, meets the target."""
         if noise_multiplier < _LEAST_NOISE:
             return False
         topics = run_event(runs.sampler, noise_multiplier, runs.n_steps)
@@ -333,7 +336,7 @@ class TopicCase:
         return self.target.met_by(ComposedEvent(events))
 
     def calibrated(self, runs: Minibatches, planner: Planner) -> float:
-        """The noise multiplier of a run."""
+        """Calibrate the noise multiplier of a run."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
         before = None if self.vocabulary is None else self.vocabulary.event
@@ -341,7 +344,7 @@ class TopicCase:
         return planner.noise(runs.sampler, count, self.target, before)
 
     def forecast(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Forecast:
-        """What a run is expected to be worth."""
+        """Forecast the worth of a run."""
         return forecast(
             self.n_records,
             self.n_features,
@@ -353,15 +356,15 @@ class TopicCase:
         )
 
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
-        """The signal of the forecast."""
+        """Compute the forecast's signal."""
         return self.forecast(runs, noise_multiplier, decay).signal
 
     def decay(self, runs: Minibatches, noise_multiplier: float) -> float:
-        """The step size's kappa."""
+        """Choose the step size's kappa."""
         return 0.5 if self.signal(runs, noise_multiplier, 0.5) >= _CLEAR * self.n_components else 0.7
 
     def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
-        """The plan with these minibatches, this noise and this step size, and its forecast."""
+        """Make the plan with these minibatches, noise and step size."""
         expected, K = self.forecast(runs, noise_multiplier, decay), self.n_components
         return Plan(
             runs.size,
@@ -382,9 +385,9 @@ class TopicCase:
         )
 
     def purchase(self, size: float, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
-        """Choose words to purchase, their share of epsilon and the number of topics together.
+        """Choose words to purchase, their epsilon and the topics' number together.
 
-        The best is the one with the largest expected gain over all words: what is not purchased gains nothing.
+        The best is the one with the largest expected gain over all words: words that are not purchased gain nothing.
         """
         best, most = (-math.inf, self), _LEAST_WORDS
         while most <= _MOST_WORDS:
@@ -412,12 +415,18 @@ class TopicCase:
         return best[1]
 
     def with_topics(self, signal: float, given: int | None) -> "TopicCase":
-        """Copy the case with a given number of topics, or as many as are worthwhile at a signal."""
+        """Copy the case with a given, or worthwhile, number of topics.
+
+        It is worthwhile at a signal.
+        """
         number = _TOPICS * effective(signal, self.word_neighbors) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
 
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
-        """The noise multiplier of a run, in closed form if every record is in each step."""
+        """Estimate a run's noise multiplier, exactly if steps have all records.
+
+        A closed form gives it then.
+        """
         if self.noise_multiplier is None and runs.share == 1.0:
             return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target.epsilon, self.target.delta)
         return self.calibrated(runs, planner)
@@ -454,7 +463,7 @@ def plan(
         purchases the words from the same budget, and V is the number expected. With an n_components of None you get as
         many topics as are worthwhile, from 5 to 50 (`Plan.n_components`), chosen together with purchased words.
     doc_length : int or None
-        N, words of a usual document, about, without stop words; public. None is 40, of which a vocabulary has a part.
+        N, words of a usual document, about, without stop words; public. None is 40; a vocabulary has a part of them.
     epsilon, delta : float
         The guarantee under adding or removing a document; an epsilon of None is 1, a delta of None min(1e-5, 1/(10 n)).
     target_attack_success : float or None
@@ -471,8 +480,8 @@ def plan(
     vocab_share : float or None
         Share of epsilon of a vocabulary that is purchased; None for the best.
     distinct_words : float or None
-        Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, what a
-        text of doc_length words has.
+        Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
+        usual text of doc_length words.
     word_neighbors : bool
         Whether the fit will know of most words which are used alike (`nearest_words`): more is then expected of the
         same settings, and a few more topics are worth while.

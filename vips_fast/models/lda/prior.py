@@ -1,4 +1,6 @@
-"""Public knowledge of a language: word frequencies, and topics as ratios to them.
+"""Store public knowledge of a language: word frequencies and topics.
+
+Topics are ratios to the frequencies.
 
 Everything here comes from public text. So it costs no privacy, and a model may use it before any release.
 """
@@ -23,7 +25,7 @@ from ...store.npz import read_npz, write_npz
 #: The version of the file, and the fields that are arrays of numbers.
 _FORMAT = 1
 _ARRAYS = ("ratios", "weights", "frequencies")
-#: The fewest topics and words: a score of candidates takes so many cells of a release.
+#: The fewest topics and words: a score of candidates takes this many cells of a release.
 _LEAST_TOPICS, _LEAST_WORDS = 2, 16
 
 
@@ -128,11 +130,11 @@ class PublicPrior:
         return f"{self.name} ({self.language}, sha256 {self.digest[:16]})"
 
     def topics(self) -> Matrix:
-        """Compute word probabilities, float64 of shape (K, V), at the language's word frequencies."""
+        """Compute word probabilities, float64 (K, V), at the language's frequencies."""
         return word_probabilities(self.ratios * self.frequencies)
 
     def of_width(self, n_words: int) -> Self:
-        """Return the prior, or raise ValueError if X has another number of columns."""
+        """Return the prior; ValueError if X has other columns."""
         if len(self.words) != n_words:
             raise ValueError(f"public_prior has {len(self.words)} words: expected {n_words}, those of X")
         return self
@@ -162,7 +164,7 @@ class PublicPrior:
         write_npz(path, {"public_prior": np.array(_FORMAT), **texts, **numbers})
 
     def to_bytes(self) -> np.ndarray:
-        """Give the bytes of a file, uint8, for the settings of a fit."""
+        """Return a file's bytes, uint8, for the settings of a fit."""
         file = io.BytesIO()
         self.save(file)
         return np.frombuffer(file.getvalue(), np.uint8)

@@ -206,7 +206,7 @@ def packaged_prior(
 
 
 def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
-    """Load a public prior from a file, or the stored one of a language.
+    """Load a public prior: from a file, or a language's.
 
     ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior build` stores.
     Without such a file, a prior of English is made and stored if the packages are installed (`packaged_prior`).

@@ -81,7 +81,7 @@ class PriorLdaModel(Model):
         self._read_out: HistogramReadOut | None = None
 
     def contributor(self) -> Self:
-        """Make a copy for another process, without what only updates need."""
+        """Make a copy for another process, without the updates' parts."""
         other = super().contributor()
         other._own = None if self._own is None else self._own.contributor()
         return other
@@ -233,12 +233,15 @@ class PriorLdaModel(Model):
 
     @property
     def _shares(self) -> tuple[float, float]:
-        """The shares of topics of one's own and of public ones with released masses; 0 if they are not taken."""
+        """Return the shares of own and public topics with masses.
+
+        The masses are released. The shares are 0 if they are not taken.
+        """
         place = 1 if self._own is None else self._taken - len(self._own_alphas)
         return (1.0, 0.0) if place < 0 else (1.0 - BESIDE, BESIDE) if place == 0 else (0.0, 1.0)
 
     def _of_taken(self, own: Callable[[float], np.ndarray], public: Callable[[float], np.ndarray]) -> np.ndarray:
-        """Join rows of the topics that are taken, each made for its share."""
+        """Join rows of the taken topics, each made for its share."""
         return np.concatenate([rows(share) for rows, share in zip((own, public), self._shares, strict=True) if share])
 
     # -- results

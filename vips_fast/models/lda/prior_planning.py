@@ -6,8 +6,8 @@
   are left out or fitted without more ado only where the forecast is clear. Else they are tried for `TRIED` steps and
   compared by a score. From there to the end own topics gained .06 (7 topics) to .15 nats a word in nine runs on three
   corpora; the rule takes .05 for each e-fold of their number (`_OWN_GROWS`).
-- *Masses.* With more histograms public topics gain too, by the nats that masses then lose less: 2.5 times what their
-  posterior says (`_LOSS`; .7 to 4 in these runs).
+- *Masses.* With more histograms public topics gain too, by the nats that masses then lose less: 2.5 times their
+  posterior's number (`_LOSS`; .7 to 4 in these runs).
 - *Distinct words.* The forecast of topics of one's own depends on the distinct words of a document, which the score
   releases too. Their number is the plan's.
 
@@ -32,7 +32,8 @@ _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
 #: Nats that a forecast may miss; nats that own topics gain after a trial, for each e-fold of their number; the weight
 #: of a posterior's loss of masses.
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.05, 2.5
-#: Different words of a unit whose number nobody stated; shares of clear words from which records add something, much.
+#: Different words of a unit whose number nobody stated; least shares of clear words for records to add something, and
+#: much.
 _DISTINCT, _LITTLE, _MUCH = 40.0, 0.02, 0.1
 #: Share of public topics beside topics of one's own, in the prior of a document's proportions.
 BESIDE = 0.1
@@ -67,7 +68,7 @@ class PriorSteps:
         return self.n_steps >= MEASURED
 
     def own_topics(self, distinct_words: float, public_nats: float) -> tuple[int, bool]:
-        """Choose the number of topics of one's own, and whether that is clear.
+        """Choose the number of own topics; tell if it is clear.
 
         Public topics gain ``public_nats`` a word. The number is 0 if they are clearly better, or in a run that is too
         short for a trial.
@@ -82,7 +83,7 @@ class PriorSteps:
         return (number if clear or (ahead > -_MISS and self.n_steps >= _LONG) else 0), clear
 
     def forecast(self, prior: PublicPrior) -> RunForecast | None:
-        """Tell from public numbers how much the records will add to public topics; None without noise."""
+        """Forecast the records' gain over public topics; None without noise."""
         if self.case is None or self.runs is None:
             return None
         n_steps = self.n_steps - self.scored - self.judged

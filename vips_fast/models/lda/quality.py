@@ -61,7 +61,7 @@ class TopicQuality(Transformer):
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """The gain of the topics over released word frequencies, with its 90 % interval.
+        """The topics' gain over released word frequencies, with 90 % interval.
 
         Half of a unit's words are predicted from the other half; see `vips_fast.models.fitted.Fitted.found_gain_`.
         With a `PublicPrior` the score also decides, so that it is made in any run of at least three steps.
@@ -75,7 +75,7 @@ class TopicQuality(Transformer):
 
         It counts the different words among the first 10 of each topic whose probability is at least two standard errors
         of the noise. With three of them for each topic, the topics can be read. `found_gain_` is over the run's own
-        word frequencies, which noise makes worse; the verdict takes off what this is expected to cost.
+        word frequencies, which noise makes worse; the verdict takes off the expected cost of that.
         """
         return self._kept_verdict()
 
@@ -132,8 +132,8 @@ class TopicQuality(Transformer):
 
         X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
         ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
-        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v"). The measures are
-        those of `vips_fast.models.lda.coherence`, about the first ``n_words`` words of each topic.
+        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v").
+        `vips_fast.models.lda.coherence` has the measures. They are about the first ``n_words`` words of each topic.
 
         A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
         so that a private model warns (`PublicDataWarning`). Raises ValueError if there are no documents, or their
@@ -163,12 +163,13 @@ class TopicQuality(Transformer):
         return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
 
     def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
-        """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
+        """Make the keywords of ``pyLDAvis.prepare`` from **public** documents (D, V).
 
-        ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'
-        shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) are those of the public documents, of which ones
-        without words are left out. ``vocab`` are the words, None names them by their columns, "#k". Raises ValueError
-        if the documents or the words do not fit the model, or no document has words; warns as `coherence`.
+        The numbers about topics are released ones. ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from
+        only the released topics; the topics' shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) describe the
+        public documents; documents without words are left out. ``vocab`` are the words, None names them by their
+        columns, "#k". Raises ValueError if the documents or the words do not fit the model, or no document has words;
+        warns as `coherence`.
         """
         components = self.components_
         if self._fitted().ledger.private:

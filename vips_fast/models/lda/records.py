@@ -40,7 +40,10 @@ class Documents:
         self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equally many stored entries. Shards are read ahead from here on."""
+        """Divide rows into blocks of equal stored entries.
+
+        Shards are read ahead from here on.
+        """
         if self._shards is None:
             indptr = self._parts[2]
             lengths = indptr[rows + 1] - indptr[rows]
@@ -50,7 +53,7 @@ class Documents:
         return document_blocks(np.concatenate(([0], np.cumsum(lengths))))
 
     def block(self, rows: np.ndarray) -> DocumentBlock:
-        """The block of these documents."""
+        """Return the block of these documents."""
         return DocumentBlock(self, rows)
 
     def subset(self, rows: np.ndarray) -> "Documents | Selection":
@@ -62,7 +65,10 @@ class Documents:
         return other
 
     def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Documents as the kernels take them: numbers of rows, and indptr (int64), indices and counts (int32)."""
+        """Return documents as kernels take them.
+
+        These are numbers of rows, and indptr (int64), indices and counts (int32).
+        """
         if self._shards is None and self._native:
             counts, indices, indptr = self._parts
             return rows, indptr, indices, counts
@@ -70,7 +76,7 @@ class Documents:
         return np.arange(len(rows)), indptr, np.asarray(indices, np.int32), np.asarray(counts, np.int32)
 
     def largest(self) -> int:
-        """A bound on the words of a document (only for fits that are not private)."""
+        """Bound the words of a document, only without privacy."""
         pieces = [self._parts] if self._shards is None else (csr_parts(piece) for _, piece in self._shards.pieces())
         counts, lengths = 1, 1
         for data, _, indptr in pieces:

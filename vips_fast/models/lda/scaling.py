@@ -1,23 +1,23 @@
-"""Public scales of entries: releases whose noise follows what words and topics are known to do.
+"""Scale entries by public numbers, so that noise follows words and topics.
 
-What is clipped, summed and noised is a contribution whose entry of word v and topic k was divided by a scale
-d_v e_vk > 0; the release is multiplied by it again. An entry's noise is then in proportion to its scale, and so is what
-it takes of a document's clip. The scales come from earlier releases alone, so they are public when a step begins.
+What is clipped, summed and noised is a contribution whose entry of word v and topic k was divided by a scale d_v e_vk >
+0; the release is multiplied by it again. An entry's noise is then in proportion to its scale, and so is its part of a
+document's clip. The scales come from only earlier releases, so they are public when a step begins.
 
-With p_v the words' shares, d_v is p_v^b times the factor with which sum_v p_v / d_v^2 = 1: a document of N words drawn
-from p, each met once, then has the norm that it has without scales, so that a clip goes on meaning the same. b = 1/4
-was best on real sections and simulated articles; 1/2, which makes the sum of the relative variances least, loses,
-because the read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
+With p_v the words' shares, d_v is p_v^b times the factor that makes sum_v p_v / d_v^2 = 1. A document of N words drawn
+from p, each met once, then has the norm that it has without scales. So a clip keeps its meaning. b = 1/4 was best on
+real sections and simulated articles; 1/2, which makes the sum of the relative variances least, loses, because the
+read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
 
-Among the topics of a word e_vk is (s_vk + f)^(1/2) times the factor with which sum_k q_vk / e_vk^2 = 1: s_vk is topic
-k's share of the word in the E-step's table, which is what the contributions are made of, and q_vk the share of the
-word's tokens that the topic has. Most topics hardly use a word, and noise there is what the read-out cannot tell from
-a use. Here the root, which makes the sum of the relative variances least, is best or level everywhere.
+Among the topics of a word e_vk is (s_vk + f)^(1/2) times the factor that makes sum_k q_vk / e_vk^2 = 1: s_vk is topic
+k's share of the word in the E-step's table, which makes the contributions, and q_vk the share of the word's tokens that
+the topic has. Most topics hardly use a word, and and the read-out cannot tell noise there from a use. Here the root,
+which makes the sum of the relative variances least, is best or level everywhere.
 
 The shares are known no better than the releases so far: of an average word, noise brings n = V mean(sd) / sum_v mass_v
 to a share. The floor f = 1/K + 2 n keeps topics from having small scales because noise says so, which would clip the
-documents that use the word in them. Without noise it is 1/K; where noise is as large as what a topic has of a word,
-3/K. On short posts in 50 topics 1/K alone costs 6 % of perplexity; on sections and articles they are level.
+documents that use the word in them. Without noise it is 1/K; if noise is as large as a topic's part of a word, 3/K. On
+short posts in 50 topics only 1/K costs 6 % of perplexity; on sections and articles they are level.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,10 @@ _NOISE_IN_FLOOR = 2.0
 
 
 def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
-    """d, (V,) float64, of words with masses > 0: the module's rule, within the weights that the kernel takes."""
+    """Compute word scales d, (V,) float64, by the module's rule.
+
+    Words have masses > 0, and weights stay within the kernel's range.
+    """
     share = np.maximum(mass / mass.sum(), 1e-24)
     scale = share**exponent
     scale *= np.sqrt(np.sum(share / scale**2))
@@ -43,10 +46,12 @@ def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
 
 
 class EntryScales:
-    """The scales d_v e_vk of a step, from the words' scales ``word``, (V,), and the E-step's ``table`` of it, (V, K).
+    """The scales d_v e_vk of a step.
 
-    ``topic_weight``, (K,), are the topics' shares of all tokens, and ``share_noise`` is n of the module. ``weight``,
-    (V,), and ``floor`` are what the kernel takes: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
+    They come from the words' scales ``word``, (V,), and the E-step's ``table`` of it, (V, K).
+
+    ``topic_weight``, (K,), are the topics' shares of all tokens, and ``share_noise`` is n of the module. The kernel
+    takes ``weight``, (V,), and ``floor``: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
     """
 
     def __init__(
@@ -74,10 +79,11 @@ class EntryScales:
 
 
 class ScaledAverage:
-    """What `vips_fast.engine.averaging.RunningAverage` is, of (V, K) releases whose noise differs from entry to entry.
+    """A running average whose entries have different noise.
 
-    ``values`` are in the units of the statistics; ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the
-    standard deviation of the noise in them, and ``initial_weight`` the weight of what is left of the start.
+    It is like `vips_fast.engine.averaging.RunningAverage`, for (V, K) releases. ``values`` are in the units of the
+    statistics; ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the standard deviation of the noise in
+    them, and ``initial_weight`` the weight of the rest of the start.
     """
 
     def __init__(self, start: np.ndarray):
@@ -86,7 +92,10 @@ class ScaledAverage:
         self.initial_weight = 1.0
 
     def add(self, release: Release, rate: float, scales: EntryScales | None, n_threads: int = 1) -> None:
-        """values ← (1 − rate) values + rate scales · release, the law of the noise alongside; None for scales of 1."""
+        """Average a scaled release, and its noise's law alongside.
+
+        values ← (1 − rate) values + rate scales · release; None stands for scales of 1.
+        """
         values, units = self.values, release.units
         before = np.broadcast_to(self.noise_sd, values.shape)
         after = self.noise_sd if self.noise_sd.shape == values.shape or scales is None else np.empty(values.shape)
@@ -116,7 +125,7 @@ class ScaledAverage:
         return np.asarray(np.hypot((1.0 - rate) * self.noise_sd, rate * release.noise_sd))
 
     def add_values(self, values: np.ndarray, release: Release, rate: float) -> None:
-        """As `add` without scales, for values that were made from the release."""
+        """Add as `add` without scales, for values made from the release."""
         self.values *= 1.0 - rate
         self.values += rate * values
         self.noise_sd = self._with_even_noise(release, rate)
@@ -128,7 +137,7 @@ class ScaledAverage:
         return {"average": self.values.copy(), "average_noise": self.noise_sd.copy(), "average_weight": weight}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
+        """Resume from a `state`; ValueError for another shape."""
         values = array_of(state, "average", self.values.shape)
         alike = np.shape(state.get("average_noise", 0.0)) == (1, 1)
         noise_sd = array_of(state, "average_noise", (1, 1) if alike else self.values.shape)

@@ -1,8 +1,8 @@
-"""A score of topics: how well half of a unit predicts the other.
+"""Score topics: half of a unit's words predict the other.
 
-For each unit the score has the nats by which the topics predict one half of its words better than word frequencies do,
-the topic proportions being inferred from the other half (`vips_fast.engine.gain`). It has them for several candidates:
-topics with a prior of proportions.
+For each unit the score compares predictions of one half of its words, by the topics and by word frequencies. It has the
+nats that the topics gain. The topic proportions are inferred from the other half (`vips_fast.engine.gain`). It has them
+for several candidates: topics with a prior of proportions.
 """
 
 from collections.abc import Sequence

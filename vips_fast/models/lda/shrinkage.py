@@ -23,9 +23,9 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
 p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics predict
-(`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands are those of the entries. Where
-public neighbours of words are given (`vips_fast.models.lda.neighbors`), these say first what is to be expected, and a
-rare word falls back to what its neighbours do.
+(`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands belong to the entries. Where
+public neighbours of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare
+word falls back to its neighbours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,10 @@ def word_masses(
 
 
 def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
-    """Divide words, (V,), into bands of similar public frequency; one band if all are alike."""
+    """Divide words, (V,), into bands of similar public frequency.
+
+    It is one band if all are alike.
+    """
     number = min(_MOST_BANDS, len(frequencies) // _BAND_WORDS) if np.ptp(frequencies) > 0 else 1
     return np.array_split(np.argsort(frequencies, kind="stable"), max(number, 1))
 
@@ -123,7 +126,9 @@ class KnownMasses:
         self._masses = word_masses(x / sd, 1.0, bands=bands)[0] * sd if masses is None else masses
 
     def with_sums(self, sums: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Average the masses and topics' word sums, which have standard errors; all (V,).
+        """Average the masses and topics' word sums by standard errors.
+
+        All are (V,).
 
         Returns the average and its noise, in units of the sums. Weights are in inverse proportion to the variances. The
         sums are of documents that were brought to one length and clipped, so they differ from the histogram by more
@@ -140,14 +145,20 @@ class KnownMasses:
 
 
 def _mass_grid(total: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
-    """Component g is N(grid[g], width[g]^2), as wide as the grid is coarse; 0 is a point."""
+    """Make the grid of masses: component g is N(grid[g], width[g]^2).
+
+    It is as wide as the grid is coarse; 0 is a point.
+    """
     top = max(float(total.max()), 10 * sd) * 1.1
     grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
     return grid, np.concatenate(([0.0], np.gradient(grid)[1:] / 2))
 
 
 def mass_variances(total: np.ndarray, sd: float, prior: np.ndarray) -> np.ndarray:
-    """Posterior variances, (V,), of the masses whose means `word_masses` gives with this ``prior``."""
+    """Compute posterior variances, (V,), of the means of `word_masses`.
+
+    The ``prior`` is the same.
+    """
     grid, width = _mass_grid(total, sd)
     spread = np.hypot(sd, width)
     gain = (width / spread) ** 2
@@ -164,7 +175,9 @@ def mass_variances(total: np.ndarray, sd: float, prior: np.ndarray) -> np.ndarra
 
 
 def mean_one(grid: np.ndarray) -> np.ndarray:
-    """The weights exp(-c grid), up to scale, under which the grid's mean is 1.
+    """Compute weights exp(-c grid) that give the grid mean 1.
+
+    They hold up to scale.
 
     r is 1 on the average over topics; where the data do not tell, this is all that the prior knows.
     """
@@ -181,7 +194,7 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
 
 class ProductShrinkage:
-    """The read-out for one fit; it keeps the priors from step to step.
+    """A fit's read-out, which carries its priors between steps.
 
     ``neighbors`` are public, and ``known`` masses released.
     """
@@ -204,7 +217,10 @@ class ProductShrinkage:
         self._predicted: np.ndarray | None = None
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V, K) or (1, 1)."""
+        """Estimate p, w and the prior of r from an average.
+
+        It is (V, K), with noise sd > 0, (V, K) or (1, 1).
+        """
         n_words, n_topics = average.shape
         self._likely = None
         self._take_noise(average, sd)
@@ -244,7 +260,10 @@ class ProductShrinkage:
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
 
     def _totals(self, average: np.ndarray) -> tuple[np.ndarray, float, np.ndarray | float]:
-        """Noised masses of words, (V,), their noise, and what brings them to units of the words' noise."""
+        """Return words' noised masses, (V,), their noise, and a factor.
+
+        The factor brings them to units of the words' noise.
+        """
         sums, noise = np.einsum("vk->v", average), float(np.sqrt(self._n_topics))
         if self._known is None:
             return sums * (1.0 / self._word_sd), noise, 1.0
@@ -253,11 +272,14 @@ class ProductShrinkage:
 
     @property
     def mass(self) -> np.ndarray:
-        """(V,) posterior means of the words' masses over all topics, in the units of the average; above 0."""
+        """(V,) posterior means of the words' masses, above 0.
+
+        They are over all topics, in the units of the average.
+        """
         return np.asarray(self._mass * self._word_sd)
 
     def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Take the noise of all entries, and that of words."""
+        """Take the noise of all entries, and the noise of words."""
         self._sd = np.ascontiguousarray(np.broadcast_to(sd, average.shape))
         self._word_sd = np.sqrt(np.broadcast_to(np.einsum("vk,vk->v", sd, sd) / sd.shape[1], len(average)))
 
@@ -266,7 +288,7 @@ class ProductShrinkage:
         return np.asarray(average[first:last] / self._sd[first:last])
 
     def _predict(self, average: np.ndarray) -> None:
-        """What each entry is expected to be in units of its noise, (V, K) float32."""
+        """Predict each entry, in units of its noise, (V, K) float32."""
         self._predicted = None
         if self._neighbors is not None:
             self._ask_neighbors(average, self._neighbors)
@@ -278,7 +300,10 @@ class ProductShrinkage:
             self._predicted = self._ordinary(0, len(average)).astype(np.float32)
 
     def _ask_topics(self, average: np.ndarray) -> None:
-        """The ratios that other topics predict. But for its part of the mass, no entry is predicted from itself."""
+        """Predict ratios from other topics.
+
+        But for its part of the mass, no entry is predicted from itself.
+        """
         n_words = len(average)
         out = np.empty((n_words, self._n_topics), dtype=np.float32)
 
@@ -301,10 +326,10 @@ class ProductShrinkage:
         return expected
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
-        """The ratios that neighbours predict.
+        """Predict ratios from neighbors.
 
         What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is predicted from itself, so
-        that neighbours which are none are found out, and do no harm.
+        false neighbours are found out, and do no harm.
         """
         n_words = len(average)
         own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))
@@ -332,13 +357,19 @@ class ProductShrinkage:
         self._predicted = own[0]
 
     def _ordinary(self, first: int, last: int) -> np.ndarray:
-        """Compute shares p_v w_k in units of the entries' noise, (last - first, K)."""
+        """Compute shares p_v w_k in units of noise, (last - first, K).
+
+        The noise is the entries'.
+        """
         shares = np.multiply.outer(self._mass[first:last] * self._word_sd[first:last], self.weight)
         shares /= self._sd[first:last]
         return np.asarray(shares)
 
     def _expected(self, first: int, last: int) -> np.ndarray:
-        """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
+        """Compute expected entries in units of noise, (last - first, K).
+
+        They are the statistics of a ratio of 1.
+        """
         if self._predicted is None:
             return self._ordinary(first, last)
         return self._predicted[first:last].astype(np.float64)
@@ -355,7 +386,10 @@ class ProductShrinkage:
         }
 
     def restore(self, state: Mapping[str, np.ndarray], average: np.ndarray, sd: np.ndarray) -> None:
-        """Go on from a `state` of an ``average`` with noise ``sd``, (V, K) or (1, 1); ValueError if it is not one."""
+        """Resume from a `state` of an ``average``; ValueError for others.
+
+        The noise ``sd`` is (V, K) or (1, 1).
+        """
         prior = array_of(state, "ratio_prior", (_BANDS, len(self._grid)))
         mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
         mass = array_of(state, "word_mass", (len(average),))
@@ -375,7 +409,10 @@ class ProductShrinkage:
         return out
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int) -> np.ndarray:
-        """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
+        """Compute central differences of `means` in the average.
+
+        They are over ``step`` standard deviations to each side.
+        """
         units = self._units(average, first, last)
         high, low = np.empty((2, *units.shape))
         for out, shift in ((high, step), (low, -step)):
@@ -385,9 +422,9 @@ class ProductShrinkage:
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
         """Compute posterior quantiles at ``levels``, (last - first, K, levels).
 
-        The posterior is that of `means`, a mixture of normals and of a point at 0, and of those for masses of the word
-        that are as likely as its own, which has a posterior too (taken to be a Gamma distribution, at three quantiles);
-        what of it lies below 0 counts as 0.
+        The posterior is the one of `means`: a mixture of normals and of a point at 0. It also mixes the posteriors for
+        other likely masses of the word. The mass has a posterior too, taken to be a Gamma distribution, at three
+        quantiles. Parts below 0 count as 0.
         """
         assert self._prior is not None and self._predicted is not None
         likely = (self._likely_masses(average)[:, first:last] / self._mass[first:last])[:, :, None, None]
@@ -433,7 +470,10 @@ class ProductShrinkage:
     def _call(
         self, rows: np.ndarray, sd: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None
     ) -> None:
-        """Read statistics of words from ``first`` on, with their noise, and write one or the other output."""
+        """Call the kernel on words from ``first`` on, for one output.
+
+        It reads their statistics with their noise.
+        """
         assert self._prior is not None and self._predicted is not None
         expected = self._predicted[first : first + len(rows)]
         work = np.empty(3 * rows.size + 32, dtype=np.float32)

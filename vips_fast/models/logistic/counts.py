@@ -86,7 +86,7 @@ class CountRegression(Regression):
         """Fit to rows and their counts.
 
         X is as in `vips_fast.BayesianLogisticRegression.fit`; ``y``, shape (n,), holds whole numbers from 0, and None
-        stands for the labels of shards. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
+        stands for the labels of shards. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
@@ -97,7 +97,10 @@ class CountRegression(Regression):
         return self
 
     def partial_fit(self, X: Data, y: Column, **call: Unpack[Call]) -> Self:
-        """One more step, made from all rows of X; give a ``noise_multiplier``."""
+        """Do one more step, from all rows of X.
+
+        Give a ``noise_multiplier``.
+        """
         return self._fit(X, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
@@ -181,7 +184,7 @@ class CountModel(SandwichModel):
 
     @property
     def has_score(self) -> bool:
-        """Whether a score measures it; the number of trials depends on the count."""
+        """Whether a score measures it; the number of trials depends on counts."""
         return False
 
     def _residual_bound(self) -> float:
@@ -196,7 +199,10 @@ class CountModel(SandwichModel):
         return curvature_ratio(moment / self._n, self._mean_trials())
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
-        """Take the mean count from the first gradient, sum (y - r)/2 x."""
+        """Take the mean count from the first gradient.
+
+        It is sum (y - r)/2 x.
+        """
         unit = self._n * self._constant / 2
         most = self._b - self._size
         mean = min(max(self._size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
@@ -210,7 +216,10 @@ class CountModel(SandwichModel):
 
 @dataclass(frozen=True)
 class CountPath(Path):
-    """`Path` of counts: none is scaled down, and the logit says how many trials there are."""
+    """A `Path` of counts; the logit gives the number of trials.
+
+    No count is scaled down.
+    """
 
     size: float
 

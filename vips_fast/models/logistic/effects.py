@@ -1,4 +1,6 @@
-"""Coefficients as effects: which outcome, in the columns' own units, as odds ratios, on probabilities.
+"""Show coefficients as effects, in the columns' own units.
+
+They name the outcome, and are odds ratios, or are on probabilities.
 
 Everything here is computed from a fitted `BayesianLogisticRegression`, so it costs no privacy. Functions that take rows
 describe these rows too: give them public or held-out ones.
@@ -72,7 +74,10 @@ class Effect(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A class that effects are about: label, row of the coefficients, and the sign that these have for it."""
+    """A class, its coefficients' row, and their sign for it.
+
+    Effects are about the class.
+    """
 
     label: str
     row: int
@@ -80,7 +85,9 @@ class Outcome(NamedTuple):
 
 
 def outcomes(model: Any) -> list[Outcome]:
-    """List the classes that effects are about, in the order in which ``classes`` states them, or as they sort.
+    """List the classes that effects are about.
+
+    They have the order that ``classes`` states, or are sorted.
 
     Of two classes it is the second; of more, each against the rest. A regression of counts has one, the count.
     """
@@ -94,7 +101,10 @@ def outcomes(model: Any) -> list[Outcome]:
 
 
 def changes(model: Any) -> Sequence[Change]:
-    """The changes of the columns, from the model's schema; without one, +1 of each encoded column."""
+    """List the columns' changes, by the schema or +1 each.
+
+    The schema is the model's. Without one the change is +1 of each encoded column.
+    """
     text = model.inputs_.get(SCHEMA)
     if text is None:
         return [Change("+1", ((j, 1.0),)) for j in range(model.n_features_in_)]
@@ -144,7 +154,7 @@ def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
 
 
 def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
-    """Compute average marginal effects on a probability over rows, which should be public.
+    """Compute average marginal effects on a probability over public rows.
 
     The effect of "+1" of a number is the average slope of the probability. The effect of another change is the average
     difference between rows that are set to one side of it and to the other. Draws of the coefficients from their

@@ -1,4 +1,7 @@
-"""Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
+"""Fit private Bayesian logistic regression with Polya-Gamma variables.
+
+These are Algorithms 4 and 5 of Park et al. 2020.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
     (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
     (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
-    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release; everything
+    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release. Everything
     after that is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
 
     Parameters
@@ -79,9 +82,9 @@ class BayesianLogisticRegression(Regression, Classifier):
         in prediction; nothing is divided by the data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
     classes : sequence of labels, or None
-        The labels, which are public: two, or more, each of which is then held against the rest
+        The labels, which are public: two, or more, and then each against the rest
         (`vips_fast.models.logistic.multiclass.OneVsRestModel`). None takes the two of y as public, so that a fit to
-        labels of another number is refused; an unattended job states them, and a record with another label is then
+        labels of another number is refused. An unattended job states them, and a record with another label is then
         invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
@@ -90,7 +93,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
         such as words: N(mean, v I), two classes, and d numbers a step, whose work grows with the stored entries of
         sparse rows (`vips_fast.models.logistic.spherical.SphericalModel`); v is the variance that the noise brings, so
-        that intervals say what it may have done, and probabilities are those at the mean. Take 50 steps or more.
+        that intervals show its effect, and probabilities are taken at the mean. Take 50 steps or more.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common
@@ -99,8 +102,8 @@ class BayesianLogisticRegression(Regression, Classifier):
     Notes
     -----
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
-    adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
-    their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+    adding or removing a record moves the sum by at most 1 and replacing one by at most 2. Sums are exact, and the most
+    that their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
     *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose
     rows may be alike (`vips_fast.models.logistic.sandwich.SandwichModel`).
@@ -130,7 +133,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     >>> [n for predicted, observed, n in model.calibration(X, y, bins=3)]
     [100, 100, 100]
 
-    One step at a time, for which the noise is given; and the paper's Algorithm 5.
+    One step at a time, with the given noise; and the paper's Algorithm 5.
 
     >>> daily = BayesianLogisticRegression(noise_multiplier=20.0, classes=["no", "yes"])
     >>> daily.partial_fit(X, y).partial_fit(X, y).n_steps_
@@ -148,9 +151,10 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        """The paper's Algorithm 5, and ablations between it and this class.
+        """Make the paper's Algorithm 5, or ablations toward this class.
 
-        Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
+        It takes the parameters of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their
+        names.
         """
         from .paper import PaperLogisticRegression
 
@@ -164,7 +168,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers; ``y``, shape (n,),
         two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials], and None stands
         for the labels of the shards; ``trials``, shape (n,), numbers of trials, at most ``n_trials``, None for
-        ``n_trials`` of all. The keywords are those of `vips_fast.models.parameters.Bookkeeping`.
+        ``n_trials`` of all. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
@@ -175,10 +179,10 @@ class BayesianLogisticRegression(Regression, Classifier):
         return self
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
-        """One more step, made from all rows of X, which hold both labels of the calls before.
+        """Do one more step from all rows of X.
 
-        Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters
-        and errors are those of `fit`.
+        The rows hold both labels of the calls before. Each call (`vips_fast.models.parameters.Call`) is one release;
+        give a ``noise_multiplier``. Other parameters and errors are as in `fit`.
         """
         return self._fit(X, y, trials=trials, partial=True, **call)
 
@@ -267,7 +271,10 @@ class BayesianLogisticRegression(Regression, Classifier):
         return np.asarray(self.classes_[(decision > 0).astype(int)])
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
-        """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
+        """Score public rows, without noise: accuracy, or log probability.
+
+        It is the accuracy of labels. On counts it is the mean log predictive probability of a trial.
+        """
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             return self._accuracy(X, y)
@@ -293,10 +300,12 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @property
     def outcome_(self) -> str | float | None:
-        """The class whose log odds `effects` are about: of two the second as ``classes`` states them, or as they sort.
+        """The class whose log odds `effects` are about.
+
+        Of two it is the second as ``classes`` states them, or as they sort.
 
         ``classes_`` is sorted, as scikit-learn expects, and ``coef_`` is about ``classes_[1]``. The signs of the two
-        differ if ``classes`` states the labels in another order. None with more classes, each of which has effects.
+        differ if ``classes`` states the labels in another order. None with more classes: each one has effects.
         """
         if len(self.classes_) > 2:
             return None
@@ -327,8 +336,8 @@ class BayesianLogisticRegression(Regression, Classifier):
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
         """Draw the ``most`` largest coefficients; intervals that hold 0 are pale.
 
-        ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises
-        ImportError without matplotlib; ValueError if there are not as many names as columns.
+        ``names`` are the columns' names. None takes the names of the fitted frame, or numbers. Raises ImportError
+        without matplotlib; ValueError if there are not as many names as columns.
         """
         limits = self.credible_interval(level).reshape(*self.coef_.shape, 2)
         labels, known = self.classes_.tolist(), self._fitted().public.feature_names if names is None else names

@@ -14,7 +14,8 @@ import numpy as np
 from ..family import SCHEMA
 from .effects import names
 
-#: How much longer than the bound rows are told of; the logit of a rare class; the spread of logits of separated ones.
+#: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
+#: separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
@@ -50,7 +51,7 @@ def _of_unknown(model: Any) -> list[str]:
 
 @np.errstate(all="ignore")
 def findings(model: Any) -> list[str]:
-    """List the problems that releases show, or cannot rule out, each with its remedy."""
+    """List problems that releases show or leave open, with remedies."""
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("matrix"), state.get("law")
     weights = model._fitted().arrays["weights"]

@@ -1,4 +1,4 @@
-"""Forecast of a logistic regression, from public numbers alone.
+"""Forecast a logistic regression from public numbers only.
 
 A release has noise of sd z C1 in each entry of the gradient, and averages over the steps have variance v. A column of
 second moment q adds n b f q to the curvature, f being the mean of p (1 - p). So a coefficient has about the variance
@@ -18,7 +18,7 @@ from ..forecast import HopelessWarning
 
 #: Mean of p (1 - p); normal quantile of a 90 % interval.
 _SLOPE, _REACH = 0.2, 1.645
-#: Half width of a usual column's interval from which a run is called mostly noise.
+#: From this half width of a usual column's interval on a run is called mostly noise.
 _NOISY = 1.0
 #: The same, for a verdict that is no better than weak: an odds ratio of 1.35.
 _WIDE = 0.3
@@ -27,7 +27,9 @@ HOPELESS = 1.0
 
 
 def half_width(n_records: float, noise: float, moment: float) -> float:
-    """Compute the half width of a 90 % interval for one standard deviation of a column.
+    """Compute the half width of a usual coefficient's 90 % interval.
+
+    It is for one standard deviation of a column.
 
     ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
     """

@@ -1,4 +1,4 @@
-"""The posterior of logistic regression from noised statistics, their noise taken into account."""
+"""Compute logistic regression's posterior from noised statistics, knowing the noise."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,9 @@ from .statistics import LogisticStatistics, base_rate
 
 
 class LogisticModel(LogisticStatistics):
-    """Algorithm 4 of Park et al. (2020) around a released centre, with averages that are never projected.
+    """Algorithm 4 around a released center, without projected averages.
+
+    The source is Park et al. (2020).
 
     The gradients s1 and the points that they were taken at are averaged at the schedule's rate, the
     matrices s2 with the precision that each has. At read-out the known law of the noise says which
@@ -53,11 +55,14 @@ class LogisticModel(LogisticStatistics):
         return self._reads_by_law and self.options.noise_aware and self.n_features <= LARGE
 
     def _curvature(self, moment: float) -> float:
-        """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
+        """Compute S's factor for the likelihood's own curvature.
+
+        ``moment`` is tr(<m m^T> S) of the last posterior.
+        """
         return curvature_ratio(moment / self._n, self._b)
 
     def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """What the next step's <xi> and s1 are taken around."""
+        """Choose the point of the next step's <xi> and s1."""
         return point
 
     def _update(self, release: Release) -> None:
@@ -91,7 +96,10 @@ class LogisticModel(LogisticStatistics):
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
     def _final(self, mean: np.ndarray, exact: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Compute q(m) of the last step from the laws of noise and records: `vips_fast.models.logistic.posterior`."""
+        """Compute the last step's q(m) from the laws of noise.
+
+        The laws of records count too: `vips_fast.models.logistic.posterior`.
+        """
         matrix, sd = self._matrix if exact is None else exact, self._noise_of(self._precision)
         assert matrix is not None
         S, hidden = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
@@ -110,11 +118,14 @@ class LogisticModel(LogisticStatistics):
         return path
 
     def _labels(self, expected: np.ndarray) -> np.ndarray:
-        """Correct the expected variance of the labels' sum, (d, d), by what was released of it."""
+        """Correct the labels' expected variance, (d, d), by the releases.
+
+        It is the variance of the labels' sum.
+        """
         return expected
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the read-out and the Newton step come to if all records are in and there is no noise."""
+        """Compute read-out and Newton step without noise, from all records."""
         if self.options.noise_aware and self.step > 0:
             moment = self._mean @ curvature @ self._mean + np.vdot(curvature, self._covariance)
             curvature *= self._curvature(float(moment))
@@ -130,7 +141,10 @@ class LogisticModel(LogisticStatistics):
             self.moment = np.outer(point, point)
 
     def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> float:
-        """Average the noised s2, each weighted by its precision, and take the spectrum; returns the weight."""
+        """Average the noised s2 by precision, and take the spectrum.
+
+        Returns the weight.
+        """
         fresh *= scale
         total = 0.0
         if sd > 0:
@@ -170,11 +184,17 @@ class LogisticModel(LogisticStatistics):
         return float(size)
 
     def _read_out(self, ratio: float) -> tuple[np.ndarray, np.ndarray]:
-        """q(m) given the averages: gradient + S (m0 - m) seen with noise, and the prior."""
+        """Compute q(m) given the averages.
+
+        They are the gradient + S (m0 - m) seen with noise, and the prior.
+        """
         spectrum, alpha, aware = self._known(), self._alpha, self.options.noise_aware
 
         def parts(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            """Posterior precision, and the factors of the gradient and of the centre in the mean."""
+            """Return posterior precision, and the mean's two factors.
+
+            They are factors of the gradient and of the center in the mean.
+            """
             curvature = np.asarray(values) * ratio
             if not aware:
                 return curvature + alpha, np.ones_like(curvature), curvature
@@ -217,9 +237,10 @@ class LogisticModel(LogisticStatistics):
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
     def _newton(self, ratio: float, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
-        """The next centre: one Newton step with the largest curvature there could be.
+        """Compute the next center: one Newton step.
 
-        It is damped where the noise of one release says less than the prior.
+        It takes the largest curvature there could be. It is damped where the noise of one release says less than the
+        prior.
         """
         if self.step == 0 and self._constant:
             start = self._first_center(gradient[-1], noise_sd)
@@ -250,7 +271,10 @@ class LogisticModel(LogisticStatistics):
         return Prediction(self._mean, self._covariance, self._alpha, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`. A spectrum is stored if the matrix has moved on since it was taken."""
+        """Return the state; see `Model.state`.
+
+        A spectrum is stored if the matrix has moved on since it was taken.
+        """
         empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
         matrix = np.empty((0, 0)) if self._matrix is None else self._matrix.copy()
         law = np.array([self._variance, self._sampling, self._precision, self._seen])

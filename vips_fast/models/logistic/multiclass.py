@@ -1,4 +1,7 @@
-"""Logistic regression of more than two classes: one against the rest, as one release a step."""
+"""Fit more than two classes, each against the rest.
+
+A step has one release.
+"""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +23,10 @@ from .score import OutcomePrediction
 
 
 class ClassModel(LogisticModel):
-    """The posterior of one class against the rest; its bounds are shared by all classes."""
+    """The posterior of one class against the rest.
+
+    All classes share its bounds.
+    """
 
     # A record's weight and the common curvature depend on the logits of all classes.
     _reads_by_law = False
@@ -41,7 +47,9 @@ class ClassModel(LogisticModel):
 
 
 class OneVsRestModel(PerClassModel):
-    """K classes, each against the rest: K gradients and one curvature, clipped and released together.
+    """K classes, each against the rest, released together.
+
+    K gradients and one curvature are clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released centre m_k. A record's
     contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2) with s1_k = (y_k - 1/2 - <xi_k> x . m_k) x and **one**
@@ -89,7 +97,7 @@ class OneVsRestModel(PerClassModel):
         self._moments: np.ndarray | None = None
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip to add or remove a record, twice that to replace one."""
+        """Return the clip to add or remove, twice that to replace."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -103,7 +111,10 @@ class OneVsRestModel(PerClassModel):
         return self.lattices[min(self.step, 1)]
 
     def _set_state(self) -> None:
-        """Take step, centres (K, d) and moments (K, d, d) from the classes, for the next contributions."""
+        """Take the next state from the classes.
+
+        It has step, centers (K, d) and moments (K, d, d), for the next contributions.
+        """
         self.step, self._centers, self._moments = self.classes[0].step, None, None
         if self.step:
             self._centers = np.stack([one.point for one in self.classes])

@@ -8,7 +8,7 @@ from ...checks import check_flag, check_number
 
 @dataclass(frozen=True)
 class LogisticSettings:
-    """Settings that a model takes from its estimator; the names are those of `BayesianLogisticRegression`."""
+    """Settings that a model takes from its estimator; `BayesianLogisticRegression` has the names."""
 
     constant: float  #: The entry that is appended to each row for the intercept; 0 without one.
     row_norm: float
@@ -44,9 +44,9 @@ class LogisticOptions:
         not depend on its y. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released model's
         probability for the record.
     noise_aware : bool
-        True makes the posterior that of m given the noised statistics, with the likelihood's own curvature in place of
-        that of its bound; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the
-        noise can hide. Not used with covariance="spherical".
+        True makes the posterior of m given the noised statistics, with the likelihood's own curvature in place of its
+        bound's; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise can
+        hide. Not used with covariance="spherical".
     learning_decay, learning_offset : float or None, float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
         noise-aware posterior of two classes leaves out the first quarter of the steps, two at least, and None for kappa

@@ -1,4 +1,7 @@
-"""The paper's own form of private logistic regression (Algorithm 5 of Park et al. 2020), and ablations of ours."""
+"""Run the paper's own private logistic regression, and ablations.
+
+It is Algorithm 5 of Park et al. 2020; the ablations are of ours.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +143,10 @@ class _Uncentred(_PaperForm):
         return None
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record, twice that for replacing a unit of several; else see the notes."""
+        """Return the clip to add or remove, twice to replace units.
+
+        Twice holds if units have several rows; else see the notes.
+        """
         if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
         return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
@@ -151,7 +157,10 @@ class _Uncentred(_PaperForm):
 
 
 def replace_one_bound(a: float, c: float) -> float:
-    """Largest distance of two records' statistics whose parts are at most a and c; see `_Uncentred`."""
+    """Bound the distance of two records' statistics.
+
+    Their parts are at most a and c; see `_Uncentred`.
+    """
     both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
     return math.sqrt(max(both, 4 * a * a + c * c))
 
@@ -170,7 +179,10 @@ class _UncentredModel(_Uncentred, LogisticModel):
 
 
 class _AlgorithmFive(_Uncentred):
-    """Running averages of projected statistics as if they had no noise (Eqs. 51-55)."""
+    """Running averages of projected statistics, ignoring noise.
+
+    They are Eqs. 51-55.
+    """
 
     kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "first": "_first", "second": "_second"}
 

@@ -1,4 +1,6 @@
-"""The posterior of the coefficients given noised statistics whose law is known: the read-out of the last step.
+"""Compute the coefficients' posterior given noised statistics of known law.
+
+It is the read-out of the last step.
 
 Everything here is post-processing of released numbers: it costs no privacy. In step t, around the center a_t, a record
 x with the label y contributes (y - b/2 - <xi> x . a_t) x and <xi> x x^T, both times the weight w of its clip, which
@@ -25,7 +27,7 @@ from scipy.special import expit
 from ...data.types import Vector
 from ...kernels.logistic import pg_mean
 
-#: Standard deviations of the noise from which a positive value is taken as it is seen.
+#: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
 #: Nodes of a standard normal, and the weights that give the means of f, f z and f z^2: (nodes, 3).
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
@@ -43,11 +45,11 @@ def second_moment(
 
     S is (d, d) and positive definite; the uncertainty is variances of its entries in their own units, (d, d).
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
-    column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
-    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a
-    noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r
-    + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing.
-    The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
+    column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal; S_ij is
+    sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a noise
+    that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r + r_ic
+    r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing. The
+    second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
@@ -77,7 +79,10 @@ def second_moment(
 
 
 def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances of r ~ N(m, t) seen with noise of these variances, t and a ``common`` m by EM."""
+    """Estimate r ~ N(m, t) from noisy values, by EM.
+
+    Returns posterior means and variances, for noise of these variances, t and a ``common`` m.
+    """
     weight = (noise + np.median(noise)) ** -2.0
     mean = float(np.average(seen, weights=1 / noise)) if common else 0.0
     t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
@@ -119,10 +124,10 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Path:
-    """Centers of the steps, and how much each step counts in the averages.
+    """Centers of the steps, and their shares in the averages.
 
     ``points`` is (t, d); ``gradient`` and ``matrix``, (t,), are the shares of the steps in the two averages. The
-    scales, (t,), and ``kept`` are those of `LogisticStatistics`, ``kept`` infinite if no record is scaled down.
+    scales, (t,), and ``kept`` come from `LogisticStatistics`; ``kept`` is infinite if no record is scaled down.
     """
 
     points: np.ndarray
@@ -138,7 +143,7 @@ class Path:
         return self.n_trials
 
     def weighted(self, logits: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
-        """Compute <xi> of a trial and the clip's weight, for records of this length.
+        """Compute a trial's <xi> and clip weight, by record length.
 
         ``logits``, (t, nodes), are x . a_t.
         """
@@ -159,7 +164,9 @@ class Path:
 
 @dataclass(frozen=True)
 class Records:
-    """``n`` records of a normal law: mean, (d,), and covariance, (d, d), which is 0 for the constant.
+    """``n`` records of a normal law.
+
+    It has mean, (d,), and covariance, (d, d), which is 0 for the constant.
 
     Notes
     -----
@@ -201,13 +208,19 @@ class Records:
         return max(float(self.mean @ covariance @ self.mean + np.vdot(covariance, self.covariance)), 0.0)
 
     def _along(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits x . a_t at the nodes, (t, nodes), and k, (t, d)."""
+        """Compute logits x . a_t at nodes, (t, nodes), and k.
+
+        k has shape (t, d).
+        """
         toward = points @ self.covariance
         deviation = np.sqrt(np.maximum(np.einsum("td,td->t", points, toward), 1e-12))[:, None]
         return (points @ self.mean)[:, None] + deviation * _NODES, toward / deviation
 
     def _sum(self, parts: list[tuple[np.ndarray, np.ndarray]], zeroth: float) -> np.ndarray:
-        """Sum of f x x^T: ``parts`` are pairs of directions whose outer products add to the law's own moments."""
+        """Sum f x x^T.
+
+        ``parts`` are pairs of directions whose outer products add to the law's own moments.
+        """
         result = zeroth * (self.covariance + np.outer(self.mean, self.mean))
         for left, right in parts:
             result += left.T @ right
@@ -225,7 +238,9 @@ class Records:
         )
 
     def expected(self, path: Path, m: Vector, spread: float) -> tuple[Vector, np.ndarray, np.ndarray]:
-        """Compute the expected gradient, its curvature H in m, and the variance J that the labels bring to it.
+        """Compute expected gradient, curvature H and label variance J.
+
+        The curvature is in m, and J is the variance that the labels bring to the gradient.
 
         They are averages over coefficients around ``m`` under which a logit has the variance ``spread``: of the
         logistic function of a normal variable, by MacKay's (1992) approximation. J is the sum of w^2 p (1 - p) x x^T,
@@ -244,7 +259,10 @@ class Records:
         slope, w = b * smooth * p * (1 - p), weight[:, :, None]
 
         def moments(f: np.ndarray) -> np.ndarray:
-            """Means of f u^i v^j over the nodes, in the shares of the gradient: (t, 3, 3)."""
+            """Compute means of f u^i v^j over the nodes.
+
+            They are in the shares of the gradient: (t, 3, 3).
+            """
             return np.asarray(path.gradient[:, None, None] * (_WEIGHTS.T @ (f @ _WEIGHTS)))
 
         def matrix(f: np.ndarray) -> np.ndarray:
@@ -266,7 +284,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was released of the gradient, with the laws that belong to it.
+    """The released part of the gradient, with its laws.
 
     ``variance`` is the noise of an entry of the ``gradient``, (d,). ``sampling`` times the curvature is the variance of
     drawing records. ``labels`` corrects J by releases. ``hidden``, (d, d), is the second result of `second_moment`.
@@ -293,7 +311,10 @@ class Observed:
     labels: Callable[[np.ndarray], np.ndarray] = lambda expected: expected
 
     def given(self, alpha: float, mean: Vector, covariance: np.ndarray) -> tuple[Vector, np.ndarray, float]:
-        """Find mean and covariance of m given ``alpha``, from those nearby, and the logarithm of alpha's evidence."""
+        """Find mean and covariance of m given ``alpha``.
+
+        They come from the ones nearby. The third result is the logarithm of alpha's evidence.
+        """
         d, center = len(mean), self.path.gradient @ self.path.points
         for step in range(20):
             expected, H, J = self.records.expected(self.path, mean, self.records.spread(covariance))
@@ -323,10 +344,10 @@ class Observed:
 
 
 def posterior_given(observed: Observed, prior: tuple[float, float], start: Vector) -> tuple[Vector, np.ndarray]:
-    """Compute the mean and covariance of m, alpha having a Gamma ``prior`` of this shape and rate.
+    """Compute the mean and covariance of m.
 
-    The evidence weighs the values of alpha by which a logit has a standard deviation of 1/2 to 16 under the prior of m.
-    A gradient that says nothing so leaves wide intervals.
+    Alpha has a Gamma ``prior`` of this shape and rate. The evidence weighs values of alpha. They give a logit a
+    standard deviation of 1/2 to 16 under the prior of m. A gradient that says nothing so leaves wide intervals.
     """
     alphas = observed.records.length**2 / _PRIOR_LOGITS**2
     means, inside, evidence = np.empty((len(alphas), len(start))), [], prior[0] * np.log(alphas) - prior[1] * alphas
@@ -343,7 +364,9 @@ def posterior_given(observed: Observed, prior: tuple[float, float], start: Vecto
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve a system that is positive definite but for rounding; of many solutions take the shortest.
+    """Solve a system that is positive definite but for rounding.
+
+    Of many solutions take the shortest.
 
     An absurd scale of the rows can round the matrix to a singular one, when the releases are already made.
     """

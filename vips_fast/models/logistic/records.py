@@ -18,14 +18,14 @@ from ...kernels.logistic import MAX_FEATURES, Rows
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
-#: A mask of records, and what was expected of them.
+#: A mask of records, and the expectation that they miss.
 Problem = tuple[np.ndarray, str]
 
 
 class LogisticRecords:
-    """Design rows, dense or CSR, with their responses, as the kernels take them; see `vips_fast.engine.model.Records`.
+    """Design rows with their responses, as the kernels take them.
 
-    The constant's column is one of the features.
+    They are dense or CSR; see `vips_fast.engine.model.Records`. The constant's column is one of the features.
     """
 
     def __init__(self, rows: Rows, usable: np.ndarray | None = None):
@@ -62,7 +62,10 @@ class LogisticRecords:
         return LogisticRecords(self.block(rows), None if self.usable is None else self.usable[rows])
 
     def largest_norm(self) -> float:
-        """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
+        """Compute the usable rows' largest L2 norm, only without privacy.
+
+        It is at least 1e-150.
+        """
         own, square = self.rows, self.rows.values.astype(np.float64) ** 2
         if own.indptr is None:
             sums = square.reshape(own.n_rows, own.n_features).sum(axis=1)
@@ -85,7 +88,7 @@ def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LogisticShards:
-    """`LogisticRecords` of a corpus on disk; ``constant`` is that of `design`."""
+    """`LogisticRecords` of a corpus on disk; ``constant`` is as in `design`."""
 
     corpus: ShardedCorpus
     constant: float
@@ -98,7 +101,7 @@ class LogisticShards:
         return self.corpus.n_rows
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """As in memory. The rows are read ahead from here on."""
+        """Divide rows as in memory; read ahead from here on."""
         self.corpus.expect(rows)
         extra = int(self.constant > 0)
         if self.corpus.sparse:
@@ -117,7 +120,7 @@ class LogisticShards:
         return Selection(self, rows)
 
     def largest_norm(self) -> float:
-        """As in memory, a piece at a time."""
+        """Compute it as in memory, a piece at a time."""
         usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
         return max(
             LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest_norm()
@@ -126,7 +129,9 @@ class LogisticShards:
 
 
 def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
-    """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
+    """Make the design: X with a constant's column.
+
+    It is float32 or float64, C-ordered or canonical CSR. The column of ``constant`` is at the end (none if 0).
 
     Raises ValueError if X is not a table of numbers, or has more than ``most`` columns with it.
     """
@@ -173,8 +178,8 @@ def read_labels(
 ) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
     """Read the sorted classes, their numbers in y, and its problems.
 
-    Where the classes are ``known``, a record with another label is invalid; else those of y, two and up to ``most``,
-    are taken as public.
+    Where the classes are ``known``, a record with another label is invalid. Else the labels of y, two and up to
+    ``most``, are taken as public.
 
     Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are fewer or more
     of them.
@@ -248,7 +253,10 @@ def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
 
 
 def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
-    """Find rows without a problem; None is all. To "raise" is a ValueError."""
+    """Find rows without a problem; None is all.
+
+    With "raise" a problem is a ValueError.
+    """
     bad = np.zeros_like(problems[0][0])
     for mask, message in problems:
         if invalid == "raise" and mask.any():

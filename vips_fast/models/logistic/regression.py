@@ -34,7 +34,7 @@ from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, Problem, design, not_finite, usable_rows
 from .spherical import MAX_COLUMNS
 
-#: Outcomes, numbers of trials, what is invalid in them, and public facts.
+#: Outcomes, numbers of trials, invalid ones of them, and public facts.
 Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
 
 
@@ -154,7 +154,7 @@ class Regression(PrivateEstimator):
             specs["covariance"] = ArraySpec((1,), low=0.0)
         return {**specs, "prior": replace(specs["prior"], low=0.0)}
 
-    # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
+    # With K > 2 classes a read-out has one entry for each of them; with two it is the second's.
 
     @property
     def coef_(self) -> Matrix:
@@ -211,7 +211,10 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Compute the posterior mean of x . m for rows X: (n,) or (n, K)."""
+        """Compute the posterior mean of x . m for rows.
+
+        It is (n,) or (n, K).
+        """
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -234,7 +237,10 @@ class Regression(PrivateEstimator):
         return np.asarray((np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T)
 
     def credible_interval(self, level: float = 0.9) -> Array:
-        """Compute central posterior intervals, (d, 2) or (K, d, 2), at a level."""
+        """Compute central posterior intervals, (d, 2) or (K, d, 2).
+
+        ``level`` is their level.
+        """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         if self._spherical:
             variance = np.full(self.n_features_in_, self.covariance_[0])
@@ -245,10 +251,10 @@ class Regression(PrivateEstimator):
         return np.stack([mean - half, mean + half], axis=-1)
 
     def effects(self, level: float = 0.9) -> list[Effect]:
-        """Compute effects in the columns' own units, with intervals at a level in (0, 1).
+        """Compute effects in the columns' own units, with intervals.
 
-        Units and reference values come from the schema, if the fit had it among its ``inputs``; without one a change is
-        +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
+        ``level`` is in (0, 1). Units and reference values come from the schema, if the fit had it among its ``inputs``;
+        without one a change is +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
         """
         return effects(self, level)
 
@@ -266,8 +272,8 @@ def n_models(classes: np.ndarray | None) -> int:
 def _check_memory(n_features: int, n_threads: int, models: int) -> None:
     """Refuse statistics that the machine cannot hold, from public numbers."""
     triangle = 8 * triangle_size(n_features)
-    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
-    # values; squares: those of the model with their temporaries, and the copies in the result.
+    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its values;
+    # squares: the model's own with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
     need = (threads + 3) * triangle + 9 * 8 * n_features**2 * models
     check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

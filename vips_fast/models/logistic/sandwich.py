@@ -104,7 +104,10 @@ class SandwichModel(LogisticModel):
 
 
 class UnitPath(Path):
-    """`Path` of units longer than the clip; their weight is 1 at the logit 0."""
+    """A `Path` of units longer than the clip.
+
+    Their weight is 1 at the logit 0.
+    """
 
     def _weight(self, norms: np.ndarray, linear: np.ndarray, quadratic: np.ndarray) -> np.ndarray:
         first = np.hypot(self.n_trials / 2 * linear, self.n_trials / 4 * quadratic)

@@ -1,4 +1,7 @@
-"""What the known law of its noise says about a noised symmetric matrix, and about a curvature."""
+"""Estimate a noised symmetric matrix, and a curvature.
+
+The law of the noise is known.
+"""
 
 import math
 from collections.abc import Mapping
@@ -18,13 +21,15 @@ LARGE = 512
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-#: The curvature of the likelihood over that of its Polya-Gamma bound is never taken to be less than this: a Newton step
-#: is then at most 1/0.55 < 2 of a step that is safe in every direction.
+#: The likelihood's curvature over its Polya-Gamma bound's is never taken to be less than this: a Newton step is then at
+#: most 1/0.55 < 2 of a step that is safe in every direction.
 LEAST_CURVATURE = 0.55
 
 
 class Spectrum:
-    """What the known law of its noise says about the eigenvalues of a noised symmetric matrix S + noise.
+    """The eigenvalues of a noised symmetric matrix S, with bounds.
+
+    The known law of its noise gives them.
 
     The noise is symmetric with independent normal entries of standard deviation s off the diagonal: its eigenvalues
     fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). S is of low rank, or that plus c I. An eigenvalue c + L with L > s
@@ -38,8 +43,8 @@ class Spectrum:
     as they should be, where twice is unstable. c is the median eigenvalue; above LARGE it is the median of those that
     show if most do, or else the mean of the others.
 
-    ``vectors``, (d, k), are the eigenvectors of what shows; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
-    there could be, along them and elsewhere: what a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
+    ``vectors``, (d, k), are the eigenvectors that show; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
+    there could be, along them and elsewhere, which a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
     estimate of v^T S v along them and elsewhere.
     """
 
@@ -79,7 +84,10 @@ class Spectrum:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray], d: int) -> "Spectrum":
-        """Restore a `state`, bit for bit; ValueError if an array is not one of this dimension."""
+        """Restore a `state`, bit for bit.
+
+        ValueError if an array is not of this dimension.
+        """
         self = cls.__new__(cls)
         self.vectors = array_of(state, "vectors")
         if self.vectors.ndim != 2 or len(self.vectors) != d or self.vectors.shape[1] > d:
@@ -94,7 +102,9 @@ class Spectrum:
         return product
 
     def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
-        """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
+        """Estimate S: ``likely`` along the vectors, elsewhere diagonal.
+
+        The noised diagonal tells the diagonal as far as it can.
 
         An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the edge of the spectrum. Its estimate
         is the posterior mean under an exponential prior with the mean ``bulk_likely``.
@@ -120,7 +130,9 @@ class Spectrum:
 
 
 def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -> np.ndarray:
-    """Posterior mean of a value with an exponential prior that is seen with normal noise.
+    """Compute the posterior mean of a nonnegative value.
+
+    It has an exponential prior, and is seen with normal noise.
 
     ``noise_sd`` and ``prior_mean`` are above 0, and so is the mean.
     """
@@ -133,7 +145,9 @@ def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -
 
 
 def inverse(matrix: np.ndarray) -> np.ndarray:
-    """Inverse of a positive definite matrix, which is overwritten; C-ordered and exactly symmetric.
+    """Invert a positive definite matrix, and overwrite it.
+
+    The inverse is C-ordered and exactly symmetric.
 
     Where rounding has made the matrix indefinite, eigenvalues below its precision are raised to that: a release is
     spent by then, and the model has to be read out of it whatever the noise was.
@@ -154,12 +168,18 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def _usual(value: float, hidden: float) -> float:
-    """Take the eigenvalue that most directions share if steps need it, or else 0; see `Spectrum`."""
+    """Take the eigenvalue of most directions, or 0 if unneeded.
+
+    Steps may need it; see `Spectrum`.
+    """
     return value if hidden < value < 6 * hidden else 0.0
 
 
 def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues above ``edge`` with their vectors, by Lanczos: few are there where the dimension is large."""
+    """Find eigenvalues above ``edge`` with their vectors, by Lanczos.
+
+    There are few if the dimension is large.
+    """
     d, k = len(matrix), 4
     while k < d // 8:
         try:
@@ -175,7 +195,7 @@ def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curvature_ratio(moment: float, n_trials: float) -> float:
-    """Curvature of the likelihood over that of its Polya-Gamma bound, for logits of a given size.
+    """Compute the likelihood's curvature over its bound's, for a logit's size.
 
     The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for every logit a but 0. The ratio of
     their means is taken over a ~ N(0, c^2), c being the solution of b c tanh(c/2)/2 = moment, where moment = sum_n

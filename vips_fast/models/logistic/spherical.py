@@ -1,4 +1,7 @@
-"""Logistic regression of many columns: a first-order statistic of as many numbers as there are columns."""
+"""Fit logistic regression of many columns by first-order statistics.
+
+A statistic has one number for each column.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,13 +35,15 @@ DECAY = 3.0
 
 
 class SphericalModel(Model):
-    """First-order variational inference: q(m) = N(mean, v I) from noised sums of as many entries as m has.
+    """First-order variational inference: q(m) = N(mean, v I).
+
+    The noised sums have one entry for each entry of m.
 
     With the Polya-Gamma variable of a record, E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
     (Eq. 50 of Park et al. 2020), the gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
-    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): that of `LogisticStatistics`, without its d x d companion.
-    Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the noise has
-    brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
+    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): the statistic of `LogisticStatistics`, without its d x d
+    companion. Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the
+    noise has brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
 
     Notes
     -----
@@ -56,9 +61,9 @@ class SphericalModel(Model):
     replacing one by at most 2, and opposite rows of one label reach it but for the margin.
 
     *Units of several rows.* The integers of a unit's rows are added, exactly, and the sum Q is multiplied with u =
-    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of the unit alone, with a norm of at most 1 / g by the
-    same count of roundings. So all that is said of a record holds for a unit, whatever the number of its rows. (u
-    depends on the labels of a unit: who has many rows that agree is heard less.)
+    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of only the unit, with a norm of at most 1 / g by the
+    same count of roundings. So every claim about a record holds for a unit, whatever the number of its rows. (u depends
+    on the labels of a unit: a person with many rows that agree has less influence per row.)
 
     *Purity.* Sums over the entries of a row are taken one after the other in their order (`numpy.bincount`), and all
     else is elementwise: a contribution has the same bits in any block.
@@ -89,7 +94,7 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip to add or remove a record, twice that to replace one."""
+        """Return the clip to add or remove, twice that to replace."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -108,7 +113,10 @@ class SphericalModel(Model):
         diagnose(scratch, clipped=clipped)
 
     def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, int]:
-        """Columns and int64 entries of all rows' contributions, and how many rows were weighted down."""
+        """Compute all rows' contributions, and count the shortened ones.
+
+        The results are columns and int64 entries.
+        """
         n, rows = block.n_rows, _starts_of(block, self._d)
         columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
         values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
@@ -164,7 +172,7 @@ class SphericalModel(Model):
         self._point = decay * self._point + rate * gradient
         self._variance = decay**2 * self._variance + (rate * sd) ** 2
         self._shared *= decay
-        # The weights of the average as a recursion, and what they make of the noise.
+        # The weights of the average as a recursion, and their effect on the noise.
         t = self._step + (self._constant == 0)
         new = min(1.0, (DECAY + 1) / (t + DECAY))
         self._mean = self._mean + new * (self._point - self._mean)

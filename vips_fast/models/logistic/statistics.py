@@ -22,7 +22,9 @@ from .options import LogisticSettings
 
 
 class LogisticStatistics(Model):
-    """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
+    """The statistics s1 and s2 of records, around a released center.
+
+    s1 = (y - b/2 - <xi> x . m0) x, s2 = <xi> x x^T, and m0 is the center.
 
     A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
 
@@ -48,10 +50,10 @@ class LogisticStatistics(Model):
     most |x| + 1 in each coordinate afterwards, in units of g, and their distance grows by at most e = sqrt(D) g.
 
     *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
-    every contribution is t times what it would be, the short ones too. Adding or removing a record moves the sum by at
-    most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t B + e
-    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short contributions as
-    they are, and a pair of them would move by up to B + e.)
+    every contribution is t times its size without that, the short ones too. Adding or removing a record moves the sum
+    by at most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t
+    B + e = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short
+    contributions as they are, and a pair of them would move by up to B + e.)
     """
 
     #: The arrays of a state, and the attributes that hold them.
@@ -99,11 +101,17 @@ class LogisticStatistics(Model):
         return self.options.shares
 
     def _block_bounds(self, share: float) -> tuple[float, float]:
-        """Largest |s1|/C1 and |s2|/C2 for the linear statistic's share of the squared bound."""
+        """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share.
+
+        The share is of the squared bound.
+        """
         return math.sqrt(share), math.sqrt(1 - share)
 
     def _residual_bound(self) -> float:
-        """What |s1| may be, over b R: beyond that records are scaled down, or it is the most there is."""
+        """Bound |s1| over b R.
+
+        Beyond that records are scaled down, or it is the most there is.
+        """
         return self.options.residual_clip
 
     def _unit_scales(self, share: float) -> tuple[float, float]:
@@ -115,7 +123,7 @@ class LogisticStatistics(Model):
         return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip to add or remove a record, twice that to replace one."""
+        """Return the clip to add or remove, twice that to replace."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def _slack(self, spacing: float) -> float:
@@ -123,7 +131,10 @@ class LogisticStatistics(Model):
         return math.sqrt(triangle_size(self.n_features)) * spacing
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take lattice and scale; refuse noise whose lattice is too coarse for the dimension."""
+        """Take lattice and scale; refuse noise that is too coarse.
+
+        Its lattice would be too coarse for the dimension.
+        """
         spacing = checked_spacing(mechanism.spacing, self.clip)
         slack = self._slack(spacing) if self.private else 0.0
         kept = self.clip - slack
@@ -205,7 +216,10 @@ class LogisticStatistics(Model):
         return self._prior[0] / self._prior[1]
 
     def _set_posterior(self, mean: np.ndarray, covariance: np.ndarray, point: np.ndarray) -> None:
-        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and the centre of the next E-step."""
+        """Set q(m), q(alpha) and the next E-step's center.
+
+        q(m) = N(mean, covariance), and q(alpha) follows by Eq. 53.
+        """
         options = self.options
         self._mean, self._covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(self._covariance))
@@ -244,11 +258,11 @@ class LogisticStatistics(Model):
 
 
 def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
-    """Find the first center, (d,): only the constant has a weight, by the share of successes.
+    """Find the first center, (d,), from the share of successes.
 
-    ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which is ``unit`` / 2 where all trials
-    succeed, and ``noise_sd`` its noise. A start from there keeps the part that all records have in common out of the
-    directions that the noise hides, where later steps are too short to correct it.
+    Only the constant has a weight. ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which
+    is ``unit`` / 2 where all trials succeed, and ``noise_sd`` its noise. A start from there keeps the part that all
+    records have in common out of the directions that the noise hides, where later steps are too short to correct it.
     """
     least = min(0.5, max(3 * noise_sd / unit, 1e-3))
     share = min(max(0.5 + gradient / unit, least), 1 - least)

@@ -21,7 +21,7 @@ from .score import PixelPrediction
 COUNT_SHARE = 0.1
 _NETWORK_SHARE = math.sqrt(1 - COUNT_SHARE**2)
 
-#: A class is taken to have at least this part of what each would have if all were alike.
+#: A class is taken to have at least this part of its share if all were alike.
 _LEAST_CLASS = 0.1
 
 
@@ -35,10 +35,10 @@ class ClassConditionalModel(PerClassModel):
     Notes
     -----
     *Parallel composition, as one release.* The blocks of different classes lie in different coordinates, and a record
-    is in one of them alone. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`, since
+    is in only one of them. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`, since
     that is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of
     the network); in the count it has retained eta. Its norm is therefore at most retained, whatever the number of
-    classes, and so is the distance of the sums with and without it: C networks cost what one costs. The label is as
+    classes, and so is the distance of the sums with and without it: C networks cost no more than one. The label is as
     private as the record, and so are the sizes of the classes: both are read from the release, and public afterwards.
 
     *Replacing a record.* By one of the same class: the counts are the same, and the two contributions to that class's
@@ -47,11 +47,11 @@ class ClassConditionalModel(PerClassModel):
     is enough. That is why this is one mechanism and not C of them by turns: a network for each class, run by itself
     and called parallel, covers no replacement that changes the label, since it changes two of the parts.
 
-    *Rounding* is that of `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
+    *Rounding* is as in `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
 
-    *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. What the unit contributes is the
-    mean of what its rows would contribute as records, a point of the convex hull of these, in which no norm and no
-    distance of two points is larger than among them. The sizes of the classes are then sums of these weights.
+    *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. The unit contributes the mean of
+    its rows' contributions as records, a point of the convex hull of these. No norm and no distance of two points is
+    larger there than among them. The sizes of the classes are then sums of these weights.
 
     *Post-processing.* With p_c the released share of a class, kept above a tenth of 1/C and then divided by their sum,
     network c reads its block as means over p_c n records.
@@ -76,7 +76,10 @@ class ClassConditionalModel(PerClassModel):
         self._retained, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see notes."""
+        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace.
+
+        See the notes.
+        """
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -151,5 +154,5 @@ class ClassConditionalModel(PerClassModel):
             one.n_records = self._records_of(share)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Stack the arrays of each class, and add the shares of the classes."""
+        """Stack the arrays of each class, with the classes' shares."""
         return {"class_prior": self.prior, **super().result()}

@@ -41,16 +41,16 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     """Sigmoid belief network for each class of labeled binary records, to publish.
 
     c ~ Cat(pi), z_k ~ Bern(sigmoid(b_ck)), y_j ~ Bern(sigmoid(w_cj . z + c_cj)): a `SigmoidBeliefNetwork` for each
-    class c, whose records and labels are drawn by `sample` for whoever is to train a classifier without the data. It is
-    one by itself, too: `predict` takes the class whose network and share make a record most probable.
+    class c. `sample` draws records and labels, to train a classifier without the data. The model is a classifier
+    itself: `predict` takes the class whose network and share make a record most probable.
 
     Parameters
     ----------
     n_components : int
         Number of hidden units of each class.
     classes : sequence of labels, or None
-        The labels, which are public, at most 256. None takes those of y as public; an unattended job states them, and a
-        record with another label is then invalid like others.
+        The labels, which are public, at most 256. None takes the labels of y as public. An unattended job states them,
+        and a record with another label is then invalid like others.
     weight_prior : {"tpbn", "gaussian"}
         As for `SigmoidBeliefNetwork`.
     n_steps : int
@@ -63,9 +63,9 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     Notes
     -----
     *Privacy.* A record is an image with its label, and both are protected. A step is one release of the classes' sizes
-    and of all networks' statistics, in which a record has a part in its own class's alone, so that C networks cost what
-    one does (parallel composition, with the label allowed to change); the proof is that of
-    `vips_fast.models.sbn.classes.ClassConditionalModel`. One ledger and one statement are about all of them.
+    and of all networks' statistics. A record has a part only in its own class's, so C networks cost no more than one.
+    This is parallel composition, with the label allowed to change; `vips_fast.models.sbn.classes.ClassConditionalModel`
+    has the proof. One ledger and one statement are about all of them.
 
     The networks' bound is Jaakkola's. ``class_prior_`` are the released shares of the classes.
 
@@ -86,7 +86,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     >>> model.predict(images).shape, model.predict_proba(images).shape, model.decision_function(images).shape
     ((2000,), (2000, 2), (2000, 2))
 
-    One step at a time, for which the noise is given.
+    One step at a time, with the given noise.
 
     >>> daily = ClassConditionalNetwork(2, noise_multiplier=9.0, classes=["left", "right"])
     >>> daily.partial_fit(images, labels).partial_fit(images, labels).n_steps_
@@ -103,18 +103,19 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     def fit(self, Y: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
 
-        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
-        (n,), their labels, numbers or strings, and None stands for the labels of the shards; the keywords are those
-        of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError, TypeError or MemoryError if a parameter or the
-        data are out of range, the run would pass ``epsilon``, or the statistics would not fit the memory.
-        Nothing is spent then.
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y``,
+        (n,), has their labels, numbers or strings. None stands for the labels of the shards.
+        `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError, TypeError or MemoryError if a
+        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
+        memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: Column, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of Y, with the first call's labels.
+        """Do one more step, from all rows of Y.
 
-        Each call is one release; give a ``noise_multiplier``. Other parameters and errors are those of `fit`.
+        The labels are the first call's. Each call is one release; give a ``noise_multiplier``. Other parameters and
+        errors are as in `fit`.
         """
         return self._fit(Y, y, partial=True, **call)
 
@@ -202,9 +203,10 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
 
     @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:
-        """Lower bounds of log p(y, c) for records Y, (n, J) of 0 and 1, and each class, in nats: float64, (n, C).
+        """Compute lower bounds of log p(y, c) for records and classes.
 
-        That of log p(y | c) is the bound of `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
+        Y is (n, J) of 0 and 1, and the result float64, (n, C), in nats. That of log p(y | c) is the bound of
+        `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
         """
         bounds = self._record_bounds(Y, self._networks())
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))

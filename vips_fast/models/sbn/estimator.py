@@ -115,9 +115,9 @@ class NetworkEstimator(PrivateEstimator):
 class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
-    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes in which each record's
-    expected sufficient statistics are clipped, summed exactly and released with Gaussian noise in one draw a step;
-    everything after that is post-processing (Park et al. 2020, section 7). Their own Algorithm 6 is what `paper` makes.
+    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes. Each record's expected
+    sufficient statistics are clipped, summed exactly and released with Gaussian noise, in one draw a step. Everything
+    after that is post-processing (Park et al. 2020, section 7). `paper` makes their own Algorithm 6.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     bound : {"jaakkola", "bohning"}
         Lower bound of the logistic likelihood, with one curvature for each visible unit, common to all records, so that
         the K x K matrices of all visible units are one. "jaakkola" is the bound of Jaakkola & Jordan (2000), which is
-        also the paper's Polya-Gamma bound, at the curvature that is best given what was released. "bohning" expands
-        log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
+        also the paper's Polya-Gamma bound, at the curvature that is best given the releases. "bohning" expands log(1 +
+        e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the mean image only.
     options : NetworkOptions or None
@@ -142,14 +142,14 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     -----
     A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of v_n v_n') with v_n the clipped z_n
     - zeta; m and zeta are the released means of y and z, so their use costs nothing. The diagonal of E[z z'] is E[z]
-    and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, what rounding adds to it
-    in `vips_fast.models.sbn.network`.
+    and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, and the part that rounding
+    adds in `vips_fast.models.sbn.network`.
 
-    With S the released covariance of z, a_j that of y_j and z, and m_j the mean of y_j, Jaakkola's bound is largest at
-    w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j / 2) / (2
-    t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root. The
-    noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that is
-    left.
+    With S the released covariance of z, a_j the covariance of y_j and z, and m_j the mean of y_j, Jaakkola's bound is
+    largest at w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j /
+    2) / (2 t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root.
+    The noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that
+    is left.
 
     Columns that never vary are ordinary data. ``components_`` are the posterior means of the weights, (K, J).
 
@@ -166,7 +166,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     >>> bool(model.score(images) < 0), 0 <= model.pixel_accuracy(images) <= 1
     (True, True)
 
-    One step at a time, for which the noise is given; and the paper's Algorithm 6.
+    One step at a time, with the given noise; and the paper's Algorithm 6.
 
     >>> SigmoidBeliefNetwork(2, noise_multiplier=9.0).partial_fit(images).n_steps_
     1
@@ -186,9 +186,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     @classmethod
     def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:
-        """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
+        """Make the Polya-Gamma bound of Algorithm 6, with its variants.
 
-        Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
+        The paper is Park et al. (2020). Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
         """
         from .paper import PaperSigmoidBeliefNetwork
 
@@ -197,15 +197,18 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def fit(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
-        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
-        ignored; the keywords are those of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
-        MemoryError if a parameter or the data are out of range, the run would pass ``epsilon``, or the
-        statistics would not fit the memory. Nothing is spent then.
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y`` is
+        ignored. `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError or MemoryError if a
+        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
+        memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of Y; parameters as in `fit`."""
+        """Do one more step, from all rows of Y, as in `fit`.
+
+        The parameters are as there.
+        """
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
@@ -245,9 +248,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     mean_image_ = Published[Vector]("mean_image", "Mean of the records by the first releases, shape (J,).")
 
     def transform(self, Y: Data) -> Matrix:
-        """q(z_k = 1) under the bound the model was fitted with, float64, shape (n, K), of records Y, (n, J) of 0 and 1.
+        """Compute q(z_k = 1) of records, float64, shape (n, K).
 
-        They describe Y: publish them only if Y may be published.
+        The bound is the one that the model was fitted with. Y is (n, J) of 0 and 1. They describe Y: publish them only
+        if Y may be published.
         """
         self._fitted()
         return cast(Matrix, framed(self, self._hidden(self._held(Y)), Y))
@@ -267,7 +271,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return sbn_quadratic(Y, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs))
 
     def reconstruct(self, Y: Data) -> Matrix:
-        """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
+        """Compute probabilities of the visible units: (n, J).
+
+        They are given each record's own E[z]: sigmoid(E[w_j] . E[z] + E[c_j]).
+        """
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Data) -> float:
@@ -276,7 +283,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     @by_pieces(sum)
     def score(self, Y: Data, y: object = None) -> float:
-        """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
+        """Compute the variational lower bound of log p(Y), in nats.
+
+        It is a sum over public records, without noise.
 
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
         E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.
@@ -294,9 +303,9 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J).
 
-        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals
-        cut at thresholds reproduce (Emrich & Piedmonte 1991): the records' own q(z) are not independent of each other,
-        as the model's prior would have it. The paper's bound does not release a covariance; there they are independent.
+        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals cut at
+        thresholds reproduce (Emrich & Piedmonte 1991). The records' own q(z) are not independent of each other, as the
+        model's prior would have it. The paper's bound does not release a covariance; there they are independent.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))

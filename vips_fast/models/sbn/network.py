@@ -95,30 +95,30 @@ class Settings:
 
 
 class NetworkModel(Model):
-    """A statistic of several blocks, each divided by a bound of its norm.
+    """A statistic of several blocks, each over its norm's bound.
 
     Notes
     -----
-    *Rounding.* A block of the statistic is a multiplier times what its fine integers stand for. The multipliers hold
-    the factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
+    *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
+    factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
     spacing g. Let D be the distance that neighbours could reach without that factor: `sensitivity`, at least ``clip``.
     Sums of neighbours are then at most retained D apart, whatever the records, since the factor shrinks every
     contribution and not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate
     the distance grows by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack
-    + sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g (g is at least 2^-31 of the clip) is far more
-    than the error of computing the multipliers in double precision. As the multipliers are rounded *down* to fractions
-    p / 2^k, the statistics read back are divided by those fractions themselves.
+    + sqrt(d) g <= D apart. Slack passes sqrt(d) g by a thousandth, which (g is at least 2^-31 of the clip) is far more
+    than the error of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k,
+    the statistics read back are divided by those fractions themselves.
 
     *Units of several rows.* Sums are read as means per unit, and nothing in them tells how many rows they hold. So,
-    where a model does not say otherwise, each of a unit's m rows weighs 1/m, and the unit contributes the mean of what
-    its rows would contribute as records: a point of the convex hull of records' contributions, in which no norm and no
-    distance of two points is larger than among records. All that is proven of records then holds of units, whatever m.
-    The weight enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the
-    thousandth of slack.
+    unless a model says otherwise, each of a unit's m rows weighs 1/m. The unit contributes the mean of its rows'
+    contributions as records: a point of the convex hull of records' contributions. No norm and no distance of two
+    points is larger there than among records. All that is proven of records then holds of units, whatever m. The weight
+    enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the thousandth of
+    slack.
     """
 
     clip = 1.0
-    #: Released probabilities are kept this far from 0 and 1.
+    #: Released probabilities stay this far from 0 and 1.
     least_pixel, least_hidden = 1e-3, 0.02
     at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
@@ -152,7 +152,10 @@ class NetworkModel(Model):
 
     @abstractmethod
     def unit(self, name: str) -> float:
-        """Value of one fine integer of a block in natural units, a power of two."""
+        """Return a fine integer's value in natural units.
+
+        It is a power of two, for each block.
+        """
 
     @abstractmethod
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,7 +241,10 @@ def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:
-    """Weigh each row of a unit of m rows by 1/m; None if m is always 1."""
+    """Weigh each row of a unit of m rows by 1/m.
+
+    None if m is always 1.
+    """
     sizes = np.diff([0] if starts is None else starts)
     if sizes.max(initial=0) <= 1:
         return None

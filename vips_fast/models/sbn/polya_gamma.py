@@ -17,7 +17,7 @@ from ...kernels.threads import run_blocks
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
 from .priors import hidden_bias
 
-#: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
+#: Records of a block of the second moments: the number that their kernel sums before it goes to main memory.
 MOMENTS_BLOCK = 1024
 
 #: Grids of q(z = 1) and of <xi>, which is at most 1/4.
@@ -38,9 +38,9 @@ class PolyaGammaModel(NetworkModel):
     *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their largest norms: sqrt(K), sqrt(J),
     sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is
     s_5. All entries lie between 0 and their largest value, and all blocks are largest at once, so adding, removing or
-    replacing a record moves the sum by at most, and by as much as, sqrt(6). With ``clip`` a replacing one moves it by
-    at most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
-    parameters and gets no noise, but in the paper's construction, where it is a block without contributions.
+    replacing a record moves the sum by at most sqrt(6), which is reached. With ``clip`` a replacing one moves it by at
+    most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
+    parameters and gets no noise, but for the paper's construction: there it is a block without contributions.
 
     *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and
     2^-23, their products with y, and xi times pair products of z truncated to multiples
@@ -98,12 +98,18 @@ class PolyaGammaModel(NetworkModel):
         self._terms = w, w2, c, c_variance, b, start, int(self.options.n_sweeps)
 
     def sensitivity(self, relation: str) -> float:
-        """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""
+        """Return a sqrt(6) to add or remove a record.
+
+        Replacing one has min(sqrt(2) a, 1) sqrt(6).
+        """
         return self.clip if relation == "add_remove" else min(math.sqrt(2.0) * self.clip, math.sqrt(6.0))
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
-        """z, xi, y x (z, 1) and all pairs k <= l for each visible unit."""
+        """Shape of z, xi, y x (z, 1) and pairs.
+
+        The pairs are all k <= l for each visible unit.
+        """
         return (sum(self._fine.values()),)
 
     def unit(self, name: str) -> float:
@@ -155,7 +161,10 @@ class PolyaGammaModel(NetworkModel):
     def _factors_of(
         self, y: np.ndarray, share: OfRows, z: np.ndarray, x: np.ndarray, sums: Sums, scratch: Scratch
     ) -> None:
-        """q(z) of some records, and their <xi> in units; their other sums are added."""
+        """Compute q(z) and <xi> of some records; add other sums.
+
+        <xi> is in units.
+        """
         J, K, n = self.n_visible, self.n_hidden, len(y)
         kind = "pg_f32" if self.options.dtype == "float32" else "pg_f64"
         area = room(scratch, "pg", lambda: workspaces(kind, J, K, 1)[0])
@@ -176,9 +185,9 @@ class PolyaGammaModel(NetworkModel):
         sums["xi"] += x.sum(axis=0).astype(np.int64)
 
     def _shrinkage(self, y: np.ndarray, z: np.ndarray, xi: np.ndarray) -> np.ndarray | None:
-        """Scale of each record's whole contribution, so that its joint norm is at most ``clip``.
+        """Scale each record's whole contribution to a norm of ``clip``.
 
-        Every block is a product of a record's own factors, so the joint norm needs
+        Its joint norm is then at most that. Every block is a product of a record's own factors, so the joint norm needs
         only sums of squares. None if nothing can be longer.
         """
         if self.clip >= math.sqrt(6.0) or not self.settings.private:
@@ -234,9 +243,9 @@ class PolyaGammaModel(NetworkModel):
             run_blocks(len(blocks), self.settings.n_threads, work)
         variances /= n
         first, second = lines[:, :, 0], lines[:, :, 1]
-        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the
-        # last term, which does not follow from the bound). ``own`` is what is left of xi when
-        # z is known, >= 0 but for noise and close to 0 where some z hardly varies.
+        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the last term, which does
+        # not follow from the bound). ``own`` is the rest of xi when z is known, >= 0 but for noise and close to 0 where
+        # some z hardly varies.
         own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
         c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self.options.bias_variance + n * own)
         c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
@@ -247,7 +256,10 @@ class PolyaGammaModel(NetworkModel):
         self.prior.update(w * w + variances)
 
     def _moments(self, upper: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """K x K matrices of some visible units, on and right of their diagonals."""
+        """Build K x K matrices of some visible units.
+
+        They are given on and right of their diagonals.
+        """
         K, first = self.n_hidden, 0
         moments = np.zeros((len(upper), K, K))
         skip = 0 if self.paper else 1
@@ -260,7 +272,10 @@ class PolyaGammaModel(NetworkModel):
         return moments
 
     def _hidden_bias(self, z: np.ndarray) -> np.ndarray:
-        """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
+        """Compute the hidden bias by Eqs. 85 and 86.
+
+        The paper's construction adds noise to the public xi^(1).
+        """
         n, variance = self.n_records, self.options.bias_variance
         if not self.paper:
             return hidden_bias(z, n, variance)

@@ -10,11 +10,12 @@ from ...kernels import pg_mean
 
 
 def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of X and 1/X under the generalised inverse Gaussian GIG(0, a, b), for arrays of floats > 0.
+    """Compute means of X and 1/X under GIG(0, a, b).
 
-    Density proportional to exp(-(a x + b / x) / 2) / x. E[X] = sqrt(b/a) R and E[1/X] = sqrt(a/b) R, R = K_1(s) /
-    K_0(s), s = sqrt(a b). The exponentially scaled Bessel functions keep R finite for large s, where both underflow;
-    for s below 1e-300 R is -1 / (s log s) to double precision, and the floor gives its value there.
+    The generalised inverse Gaussian has arrays of floats > 0. Density proportional to exp(-(a x + b / x) / 2) / x. E[X]
+    = sqrt(b/a) R and E[1/X] = sqrt(a/b) R, R = K_1(s) / K_0(s), s = sqrt(a b). The exponentially scaled Bessel
+    functions keep R finite for large s, where both underflow; for s below 1e-300 R is -1 / (s log s) to double
+    precision, and the floor gives its value there.
     """
     s = np.sqrt(a) * np.sqrt(b)
     small = np.maximum(s, 1e-300)
@@ -23,10 +24,10 @@ def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class WeightPrior:
-    """Prior precisions of the weights, (J, K), and, for shrinkage, their hyper-posteriors (appendix 5).
+    """The weights' prior precisions, (J, K), and hyper-posteriors.
 
-    Two of the printed updates do not follow from the model and are corrected (as in Gan et al. 2015): q(xi_jk) is
-    Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without E[phi_k].
+    The latter are for shrinkage (appendix 5). Two of the printed updates do not follow from the model and are corrected
+    (as in Gan et al. 2015): q(xi_jk) is Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without E[phi_k].
 
     ``kind`` is "tpbn" or "gaussian", whose weights have the given ``variance``; ``phi`` is the scale of the shrinkage,
     None learns it.
@@ -70,10 +71,11 @@ class WeightPrior:
 
 
 def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarray:
-    """q(b) of Eqs. 85 and 86 with q(xi^(1)) at its own optimum: the fixed point of both.
+    """Compute q(b) of Eqs. 85 and 86, at their fixed point.
 
-    ``mean``, (K,) in (0, 1), is that of the hidden units, ``variance`` the prior's of b. The iteration is that of the
-    Jaakkola-Jordan bound, which rises each time; from the log odds, the limit for a broad prior, it needs few rounds.
+    There q(xi^(1)) is at its own optimum. ``mean``, (K,) in (0, 1), belongs to the hidden units, and ``variance`` to
+    the prior of b. The iteration is the one of the Jaakkola-Jordan bound, which rises each time; from the log odds, the
+    limit for a broad prior, it needs few rounds.
     """
     b = logit(mean)
     for _ in range(50):

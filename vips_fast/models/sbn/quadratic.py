@@ -24,28 +24,31 @@ _CENTER_BITS = 12
 #: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
 IMAGE_BITS = 30
 
-#: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
+#: Fine integers of z - E[z] are below 2^20, as `sbn_gram` needs.
 _LATENT_BITS = 20
 
 #: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and its covariance have K and K (K
-#: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
+#: - 1) / 2 entries against J K, and are averaged over all of them, so they get little of the norm.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
 #: One of this many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
 _COUNTED = 64
 
-#: Standard deviations above 0 from which that number counts: of units of one row it is noise alone, and is not heard.
+#: That number counts if it is this many standard deviations above 0: of units of one row it is only noise, and is
+#: ignored.
 _CLEAR = 5.0
 
-#: Variances of z are kept above this.
+#: Variances of z stay above this.
 _LEAST_VARIANCE = 0.01
 
-#: Least curvature of Jaakkola's bound, that of |psi| = 10.
+#: Least curvature of Jaakkola's bound: its value at |psi| = 10.
 _LEAST_CURVATURE = 0.05
 
 
 class QuadraticModel(NetworkModel):
-    """The bounds "jaakkola" and "bohning": the mean image first, then statistics about the released means.
+    """The bounds "jaakkola" and "bohning".
+
+    The mean image comes first, then statistics about the released means.
 
     Notes
     -----
@@ -63,12 +66,12 @@ class QuadraticModel(NetworkModel):
     = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r
     v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of
     2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are
-    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H, of which
-    2^-30 is added, and for the squares the factor 1 + 2^-20 is more than enough.
+    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H; 2^-30 of
+    it is added, and for the squares the factor 1 + 2^-20 is more than enough.
 
-    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
-    v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62. A unit of
-    several rows may put all its norm in one block, 1 / 0.15 times what a record can there: 2^19 of them.
+    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in the `parts`
+    of y_n x v_n: 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, 1 / 0.15
+    times the part of a record there: 2^19 of them.
 
     *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards ||v_n|| <= C_z min(1, C_y /
     ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2 sqrt((1 - 1/K) / 2), the last because the strict upper
@@ -101,7 +104,7 @@ class QuadraticModel(NetworkModel):
         if self._counting:
             self.capacity = 2**19
         self._image = np.zeros(J)
-        # Bounds that no record passes set the grid where nothing is clipped.
+        # If nothing is clipped, bounds that no record passes set the grid.
         self.latent_bound, self.visible_bound = math.sqrt(K), math.sqrt(J)
         if settings.private:
             self.latent_bound = float(self.options.latent_clip) * math.sqrt(K) / 2
@@ -133,7 +136,10 @@ class QuadraticModel(NetworkModel):
         self._z_start = expit(self.b)
 
     def terms(self, w: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the E-step's tables for weights that may leave out visible units; ``share`` is the part kept."""
+        """Compute the E-step's tables for weights of some visible units.
+
+        Units may be left out; ``share`` is the part kept.
+        """
         return quadratic_terms(w, self.covariance * share, self.c, self.expansion, self.curvature, self.b)
 
     @property
@@ -172,12 +178,18 @@ class QuadraticModel(NetworkModel):
         return out
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
-        """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
+        """Add 2 y - 1, or sums of products.
+
+        The products are of y and the clipped z - zeta.
+        """
         rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
     def add_rows(self, rows: np.ndarray, starts: OfRows, weights: OfRows, out: np.ndarray, scratch: Scratch) -> None:
-        """Contribute rows, each times its weight or, if units of several rows are clipped jointly, its unit's share."""
+        """Contribute rows, each times its weight or its unit's share.
+
+        The unit's share holds if units of several rows are clipped jointly.
+        """
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -285,14 +297,17 @@ class QuadraticModel(NetworkModel):
         self._begin(self._shares(sd), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
 
     def _shares(self, sd: float) -> np.ndarray:
-        """Estimate the mean image, (J,), from a release with noise: shares that it hides are alike."""
+        """Estimate the mean image, (J,), from a noised release.
+
+        Shares that the noise hides are alike.
+        """
         middle, apart = float(self._image.mean()), max(float(self._image.var()) - sd * sd, 0.0)
         trusted = apart / (apart + sd * sd) if sd > 0 else 1.0
         shares = middle + trusted * (self._image - middle)
         return np.clip(shares, self.least_pixel, 1 - self.least_pixel)
 
     def _mean_log_odds(self) -> np.ndarray:
-        """E[psi_j] at which the bound's slope in c_j is zero."""
+        """E[psi_j] where the bound's slope in c_j is zero."""
         return np.asarray(self.expansion + (self.mean_image - expit(self.expansion)) / self.curvature)
 
     def _update_joint(self, release: Release) -> None:
@@ -311,7 +326,7 @@ class QuadraticModel(NetworkModel):
         np.fill_diagonal(covariance, mean * (1 - mean))
         fresh = np.concatenate([mean, self.read(release, "cross") / held, covariance.reshape(-1)])
         rate = self._schedule.rate(self.step - self.mean_steps) if self._average.initial_weight < 1 else 1.0
-        # Its noise is that of an entry of the covariance.
+        # Its noise is the one of an entry of the covariance.
         noise_sd = release.noise_sd / self.exact_multiplier("covariance") / held
         self._average.add_values(fresh, Release(release.step, release.units, release.scale, noise_sd), rate)
         mean, cross, covariance = np.split(self._average.values, [K, K + J * K])
@@ -325,7 +340,7 @@ class QuadraticModel(NetworkModel):
             energy, shorten = denoised_energy(cross, repaired, variance * ratio**2)
             self.curvature = common_curvature(energy, self.mean_image)
         self._solve(cross, repaired, shorten)
-        # The repair adds to the diagonal what it takes from the correlations; the variances of z are known.
+        # The repair takes from the correlations and adds to the diagonal; the variances of z are known.
         scale = np.sqrt(mean * (1 - mean) / np.diag(repaired))
         self.hidden_covariance = np.clip(repaired * np.outer(scale, scale), -0.25, 0.25)
         self.zeta = mean.copy()
@@ -333,14 +348,15 @@ class QuadraticModel(NetworkModel):
         self.c = self._mean_log_odds() - self.w @ mean
 
     def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray | None) -> None:
-        """q(W): with the centre of z at its mean, c drops out of the equations of W.
+        """Solve for q(W), without c.
 
-        ``shorten`` is None or the factor of each unit's weights.
+        With the centre of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
+        unit's weights.
         """
         n, curvature = self.n_records, self.curvature
         if self.settings.weight_prior == "gaussian":
-            # One decomposition serves all visible units: their matrices differ in
-            # kappa_j alone and the prior is isotropic.
+            # One decomposition serves all visible units: their matrices differ only in kappa_j, and the prior is
+            # isotropic.
             values, vectors = np.linalg.eigh(covariance)
             spread = 1.0 / (n * curvature[:, None] * values + self.prior.precision[0, 0])
             w = n * (cross @ vectors * spread) @ vectors.T
@@ -401,8 +417,11 @@ def quadratic_terms(
 
 
 def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """a_j' S^-1 a_j of each row less what noise of ``variance`` in its entries adds on average, and the
-    factor that brings S^-1 a_j to the length that is left."""
+    """Compute a_j' S^-1 a_j of each row without its noise.
+
+    Taken off is the part that noise of ``variance`` in its entries adds on average. The second result is the factor
+    that brings S^-1 a_j to the length that is left.
+    """
     inverse = np.linalg.inv(covariance)
     raw = np.einsum("jk,jk->j", cross @ inverse, cross)
     energy = np.maximum(raw - variance * np.trace(inverse), 0.0)
@@ -410,9 +429,10 @@ def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) 
 
 
 def common_curvature(energy: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """kappa_j of Jaakkola's bound at its best common t_j, see the notes of `SigmoidBeliefNetwork`.
+    """Compute kappa_j of Jaakkola's bound at its best common t_j.
 
-    ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at most 1/2.
+    See the notes of `SigmoidBeliefNetwork`. ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at
+    most 1/2.
     """
     root = np.sqrt(energy + (mean - 0.5) ** 2)
     t = 2.0 * np.arctanh(np.minimum(2.0 * root, 0.99999))

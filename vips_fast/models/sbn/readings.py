@@ -1,4 +1,7 @@
-"""What a network's published arrays say of records, and records drawn from them; all of it post-processing."""
+"""Read out a network's published arrays, and draw records.
+
+The arrays say something of records. All of it is post-processing.
+"""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +23,7 @@ READ_SWEEPS = 12
 #: Records whose Polya-Gamma means are in memory at a time.
 _SCORED = 4096
 
-#: Correlations of the normals are kept within the sine of this, and their matrix' eigenvalues above the second.
+#: Correlations of the normals stay within the sine of this, and their matrix' eigenvalues above the second.
 _WIDEST, _LEAST_EIGENVALUE = math.asin(0.99), 1e-3
 
 #: Rounds of halving: angles to 10^-9.
@@ -39,9 +42,9 @@ def _visible_variance(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def polya_gamma_means(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n_threads: int) -> np.ndarray:
-    """q(z = 1) of binary records Y, (n, J), under the Polya-Gamma bound: float64, (n, K).
+    """Compute q(z = 1) of binary records under the Polya-Gamma bound.
 
-    ``arrays`` are those of `vips_fast.models.sbn.network.NetworkModel.specs`.
+    Y is (n, J), and the result float64, (n, K). `vips_fast.models.sbn.network.NetworkModel.specs` has the ``arrays``.
     """
     w, b, c = arrays["components"].T, arrays["hidden_bias"], arrays["visible_bias"]
     parameters = w, w**2 + arrays["weight_variances"].T, c, _visible_variance(arrays), b, expit(b)
@@ -49,7 +52,10 @@ def polya_gamma_means(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: st
 
 
 def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n_threads: int) -> Vector:
-    """Variational lower bound of log p(y) of each record, in nats: float64, (n,); `SigmoidBeliefNetwork.score`."""
+    """Compute the variational lower bound of each record's log p(y).
+
+    It is in nats: float64, (n,); see `SigmoidBeliefNetwork.score`.
+    """
     w, variances, b = arrays["components"], arrays["weight_variances"], arrays["hidden_bias"]
     log_on, log_off = -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
     bounds = np.empty(len(Y))
@@ -68,8 +74,9 @@ def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n
 
 
 def joint_excess(first: np.ndarray, second: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """P(u < a, v < b) - P(u < a) P(v < b) of standard normals u, v with correlation sin(angle), elementwise.
+    """Compute the excess probability that both of two normals are small.
 
+    It is P(u < a, v < b) - P(u < a) P(v < b), elementwise. u and v are standard normals with correlation sin(angle).
     The derivative of a bivariate normal distribution with respect to its correlation is its density (Plackett 1954), so
     that this is the integral over t from 0 to the angle of exp(-(a^2 + b^2 - 2 a b sin t) / (2 cos^2 t)) / (2 pi).
     """
@@ -80,11 +87,12 @@ def joint_excess(first: np.ndarray, second: np.ndarray, angle: np.ndarray) -> np
 
 
 def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
-    """Thresholds h, (K,), and a factor L, (K, K), so that z = (L u < h) for standard normals u has E[z] = ``mean`` and
-    as its covariance off the diagonal ``covariance``, where binary variables can have it (Emrich & Piedmonte 1991).
+    """Find thresholds and a factor for binary variables with given moments.
 
-    The correlations are found pair by pair. Their matrix is made positive definite, which moves the covariances
-    of z where they could not all be had together; the means stay.
+    The thresholds are h, (K,), and the factor L, (K, K). With standard normals u, z = (L u < h) has E[z] = ``mean``.
+    Its covariance off the diagonal is ``covariance``, if binary variables can have it (Emrich & Piedmonte 1991). The
+    correlations are found pair by pair. Their matrix is made positive definite, which moves the covariances of z if
+    they could not all be had together; the means stay.
     """
     K, h = len(mean), ndtri(mean)
     rows, columns = np.triu_indices(K, 1)
@@ -106,7 +114,10 @@ def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
 
 
 def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal | None:
-    """`thresholded_normal` of a network's hidden units; None where their covariance was not released."""
+    """Compute `thresholded_normal` of a network's hidden units.
+
+    None if their covariance was not released.
+    """
     if "hidden_covariance" not in arrays:
         return None
     return thresholded_normal(expit(arrays["hidden_bias"]), arrays["hidden_covariance"])

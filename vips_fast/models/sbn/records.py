@@ -37,7 +37,10 @@ class BinaryRecords:
         return np.asarray(np.arange(blocks + 1) * n // blocks)
 
     def block(self, rows: np.ndarray) -> np.ndarray:
-        """Select these records, by a view if they follow each other and have no labels."""
+        """Select these records, by a view if possible.
+
+        It is possible if they follow each other and have no labels.
+        """
         shards = isinstance(self._rows, ShardedCorpus)
         records = np.asarray(self._rows.take(rows) if shards else selected(self._rows, rows))
         return records if self._labels is None else np.column_stack([records, self._labels[rows]])

@@ -1,4 +1,4 @@
-"""A score of networks: how well half of a record's columns predict the other half."""
+"""Score networks: half of a record's columns predict the rest."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ...kernels import native
 from ...kernels.sbn import record_blocks, workspaces
 from .network import BLOCK
 
-#: The columns are divided in halves in so many public ways, a power of two; a row's random word chooses one.
+#: Number of public ways to halve the columns, a power of two; a row's random word chooses one.
 _DIVISIONS = 16
 
 
@@ -111,5 +111,5 @@ class PixelPrediction(GainScore):
         return np.asarray(ratios.sum(axis=1))
 
 
-#: Weights are held to this size, and probabilities this far from 0 and 1.
+#: Weights are limited to this size, and probabilities this far from 0 and 1.
 _LARGEST, _LEAST = 16.0, 1e-6

@@ -27,15 +27,17 @@ from .model import TableModel
 from .readout import Contrast, Estimate, Table, groups_of
 from .records import GroupedDocuments
 
-#: Groups of all columns together, of which the estimate has a square matrix.
+#: Groups of all columns together; the estimate has a square matrix of them.
 _MOST_GROUPS = 2048
-#: Width of an interval from which a cell cannot be read; the median error of one so wide at 90 %.
+#: From this width of its interval on a cell cannot be read; the median error of one so wide at 90 %.
 _WIDEST, _MOST_ERROR = 0.2, 0.041
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class TopicTables(PrivateEstimator):
-    """Shares of topics by public groups, such as ward and month, in one release.
+    """Shares of topics by public groups, in one release.
+
+    The groups may be ward and month.
 
     Parameters
     ----------
@@ -85,10 +87,10 @@ class TopicTables(PrivateEstimator):
         """Release the tables of documents.
 
         ``X``, (n, K), are topic proportions: ``model.transform(counts)``, or ``np.eye(K)[model.predict(vectors)]`` for
-        clusters. ``y`` has the values of the columns: a frame, a mapping, or an array (n, columns). The keywords are
-        those of `vips_fast.models.parameters.Bookkeeping`: ``groups`` are the persons, and with ``after=model`` the
-        statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or the
-        run would overspend. Nothing has been spent then.
+        clusters. ``y`` has the values of the columns: a frame, a mapping, or an array (n, columns).
+        `vips_fast.models.parameters.Bookkeeping` has the keywords: ``groups`` are the persons, and with ``after=model``
+        the statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or
+        the run would overspend. Nothing has been spent then.
         """
         return self._fit(X, y, **call)
 
@@ -177,7 +179,10 @@ class TopicTables(PrivateEstimator):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Names of the topics, from the inputs of the fit; numbers from 1 if it had none."""
+        """Names of the topics; numbers from 1 if there are none.
+
+        They come from the inputs of the fit.
+        """
         public = self._fitted().public
         return column_names(public) or tuple(str(k + 1) for k in range(public.n_features))
 
@@ -219,7 +224,9 @@ class TopicTables(PrivateEstimator):
         return Table(columns, groups, weights, shares, low, high, np.asarray(high - low <= widest))
 
     def rows(self) -> list[list[Any]]:
-        """List the cells of the table of all columns, then of each, below a head.
+        """List the cells of all tables, below a head.
+
+        The table of all columns comes first, then one of each column.
 
         Values of other columns are "", and numbers that cannot be read are None.
         """
@@ -259,7 +266,10 @@ class TopicTables(PrivateEstimator):
         return Contrast(*self._estimate().contrast(place, given, level))
 
     def trend(self, column: str, *, level: float = 0.9) -> Contrast:
-        """Find the change of each share from a group to the next, by least squares over the order of ``by``."""
+        """Find each share's change from one group to the next.
+
+        It is by least squares over the order of ``by``.
+        """
         _, n_groups = self._place(column)
         if n_groups < 2:
             raise ValueError(f"column={column!r}: expected one of at least two values")
@@ -279,7 +289,7 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
 
     The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
     the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
-    records that is about right, and the tables take what is left. Raises ValueError if nothing is left for the model.
+    records that is about right, and the tables take the rest. Raises ValueError if nothing is left for the model.
 
     >>> from vips_fast.models.tables import model_epsilon
     >>> round(model_epsilon(4.0, 0.5), 2)
@@ -294,9 +304,11 @@ def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> 
 
 
 def _mean_weight(spreads: Sequence[float]) -> float:
-    """Expect the total weight of a person's documents, by the mean number of groups of each column that it is in.
+    """Expect the total weight of a person's documents.
 
-    Most persons are in few groups and some are in many: the number in the widest column is taken as geometric, with a
+    It depends on the mean number of groups of each column that the person is in.
+
+    Most persons are in few groups and some are in many. The number in the widest column is taken as geometric, with a
     document in each, and the others at their means.
     """
     mean, n_columns = max(spreads), len(spreads)

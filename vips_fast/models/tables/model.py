@@ -20,7 +20,9 @@ _BELOW = 1.0 - 1e-9
 
 
 class TableModel(Model):
-    """Sums of topic proportions by group: the table of all columns together and, beside it, one of each column.
+    """Sums of topic proportions by group.
+
+    They are the table of all columns together and, beside it, one of each column.
 
     Notes
     -----
@@ -56,7 +58,10 @@ class TableModel(Model):
         return len(self._first)
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip, times the root of 2 to replace a unit; see the notes."""
+        """Return the clip, times the root of 2 to replace.
+
+        The root is for a unit; see the notes.
+        """
         return self.clip * (1.0 if relation == "add_remove" else 2.0**0.5)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -92,7 +97,10 @@ class TableModel(Model):
         self._done += 1
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give the released sums, as means per unit, and the standard deviation of their noise."""
+        """Give released sums as means per unit, with their noise.
+
+        The noise is a standard deviation.
+        """
         done = max(self._done, 1)
         return {"sums": self._sums / done, "noise_sd": np.array([math.sqrt(self._variance) / done])}
 
@@ -108,6 +116,9 @@ class TableModel(Model):
 
 
 def _shortening(of_unit: np.ndarray, counts: np.ndarray, n_units: int, n_tables: int) -> np.ndarray:
-    """Compute the factor of each group of a unit that brings the unit's norm to 1, if it is above."""
+    """Compute factors that bring a unit's norm down to 1.
+
+    There is one for each group of a unit, if the norm is above 1.
+    """
     squares = np.bincount(of_unit, weights=counts.astype(np.float64) ** 2, minlength=n_units)
     return np.asarray((_BELOW / np.sqrt(np.maximum(squares, n_tables)))[of_unit])

@@ -1,4 +1,7 @@
-"""Estimate tables from released sums: consistent shares, intervals, and the cells that can be read."""
+"""Estimate tables from released sums: shares, intervals, readable cells.
+
+The shares are consistent.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,9 @@ class Table:
     readable: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
     def csv(self, names: Sequence[str] | None = None) -> str:
-        """Write a line for each group and topic; numbers that cannot be read are left out.
+        """Write a line for each group and topic.
 
-        ``names`` are the names of the topics; None numbers them from 1.
+        Numbers that cannot be read are left out. ``names`` are the names of the topics; None numbers them from 1.
         """
         names = [str(k + 1) for k in range(self.shares.shape[1])] if names is None else list(names)
         if len(names) != self.shares.shape[1]:
@@ -68,7 +71,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of the shares of groups, (K,) of each topic, with ends of its intervals."""
+    """A weighted sum of groups' shares, with intervals.
+
+    It is (K,), for each topic, with the ends of its intervals.
+    """
 
     estimate: Vector
     low: Vector
@@ -105,10 +111,10 @@ class Estimate:
         return np.asarray(self._sd**2 * (matrix @ self.inverse @ matrix.T))
 
     def _consistent(self) -> np.ndarray:
-        """Find the nearest cells >= 0 with these totals, by the covariance (Beck & Teboulle 2009).
+        """Find the nearest cells >= 0 with these totals.
 
-        Bounds at 0 draw large cells down. Sums over cells have less noise, so cells are scaled to the sums of each
-        column (Deming & Stephan 1940).
+        They are nearest by the covariance (Beck & Teboulle 2009). Bounds at 0 draw large cells down. Sums over cells
+        have less noise, so cells are scaled to the sums of each column (Deming & Stephan 1940).
         """
         totals = np.maximum(self.cells.sum(axis=1), 0.0)
         now = last = _on_simplex(self.cells, totals)
@@ -139,9 +145,10 @@ class Estimate:
         return share_contrast(self.merged([column]) @ self.cells, self.variances([column]), factors, level)
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
-        """Median error of shares of 1 / K in groups of some columns, by the totals of all cells.
+        """Compute the median error of shares of 1 / K.
 
-        The errors of a group are normal; those of all groups are their mixture, whose median is found by bisection.
+        It is for groups of some columns, by the totals of all cells. The errors of a group are normal; those of all
+        groups are their mixture, whose median is found by bisection.
         """
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
@@ -197,7 +204,10 @@ def share_contrast(
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Project rows on nonnegative ones with these totals (Held, Wolfe & Crowder 1974)."""
+    """Project rows on nonnegative ones with these totals.
+
+    The method is by Held, Wolfe & Crowder 1974.
+    """
     ordered = -np.sort(-rows, axis=1)
     over = np.cumsum(ordered, axis=1) - totals[:, None]
     counts = np.arange(1, rows.shape[1] + 1)

@@ -1,4 +1,4 @@
-"""Documents as topic proportions and public groups, as the engine hands them out."""
+"""Hand documents out as topic proportions and public groups."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class PrivateVocabulary(PrivateEstimator):
     Parameters
     ----------
     n_rounds : int
-        Rounds of the mechanism, in each of which every person takes part. ``n_steps`` stays None.
+        Rounds of the mechanism. Every person takes part in each. ``n_steps`` stays None.
     analyzer : "unicode", "paper", Analyzer or callable
         How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
     max_tokens : int
@@ -77,12 +77,12 @@ class PrivateVocabulary(PrivateEstimator):
     stop_words : sequence of str or None
         Public words to leave out.
     max_features : int or None
-        Most tokens: those with the largest noised shares.
+        Most tokens; larger noised shares come first.
     threshold_delta : float or None
         Probability that a token of only one person is released, a part of ``delta``. None is a quarter of it,
         or a purchase's share of the budget's.
     order : {"share", "alphabet"}
-        Of the released tokens: noised share, largest first, or alphabet.
+        Order of the released tokens: by noised share, largest first, or by alphabet.
 
     ``max_share``, ``stop_words``, ``max_features`` and ``order`` work on released tokens, and cost nothing.
 
@@ -126,9 +126,9 @@ class PrivateVocabulary(PrivateEstimator):
         are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several purchases if its first run
         is one (`vips_fast.engine.budget.Budget.create`), and without an ``epsilon`` all of it is spent.
 
-        ``checkpoint`` is a folder to resume a killed run from. Until the last round it holds noised sums of tokens that
-        never leave, and the key of the persons' random words, in a file for only your account. The last checkpoint has
-        only released tokens. Resume with the same texts.
+        ``checkpoint`` is a folder to resume a killed run from. Until the last round it has a file for only your
+        account. That holds noised sums of tokens that never leave, and the key of the persons' random words. The last
+        checkpoint has only released tokens. Resume with the same texts.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
@@ -144,9 +144,9 @@ class PrivateVocabulary(PrivateEstimator):
         return self
 
     def needed(self, name: str, share: float = 1.0) -> str:
-        """Estimate the needs of a few words in usual texts, from public numbers.
+        """Estimate the needs of a few words, from public numbers.
 
-        ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
+        The texts are usual ones. ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(
@@ -282,7 +282,10 @@ class PrivateVocabulary(PrivateEstimator):
         return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
 
     def plot(self, most: int = 40) -> Figure:
-        """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
+        """Draw the ``most`` largest noised shares as a matplotlib figure.
+
+        Raises ImportError without matplotlib.
+        """
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
     def __sklearn_tags__(self) -> Any:
@@ -341,7 +344,10 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
 
 def _batches(texts: Iterable[str | None], invalid: str) -> Iterator[list[str | None]]:
-    """Yield some texts at a time; with ``invalid="drop"``, anything else is an empty text."""
+    """Yield some texts at a time.
+
+    With ``invalid="drop"``, anything else is an empty text.
+    """
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)

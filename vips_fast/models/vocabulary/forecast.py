@@ -1,12 +1,11 @@
-"""What a vocabulary's release will find, from public numbers alone.
+"""Forecast a vocabulary's release from public numbers only.
 
 Tokens are taken to be used as the law of Zipf and Mandelbrot says, with a heavier head. Stop words left out, the r-th
 commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)). The root is
-for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of
-different tokens of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` says on
-which corpora the constants were fitted, and on which others the forecast was held against what was released. The rounds
-are those of `VocabularyModel` itself, which is given expected sums: of some classes of ranks, each with some draws of
-the noise.
+for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of different tokens of
+a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` names the corpora that the
+constants were fitted on, and others with forecast and release side by side. `VocabularyModel` itself makes the rounds,
+from expected sums: of some classes of ranks, each with some draws of the noise.
 """
 
 from functools import lru_cache
@@ -29,8 +28,11 @@ _RANKS, _CROWD, _DRAWS = 128, 8, 24
 
 @lru_cache(maxsize=16)
 def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
-    """Words of each class of ranks, frequency of one of them, tokens held by each class of persons, and the probability
-    that one of that class holds one of these words, (classes of persons, classes of ranks)."""
+    """Describe the usual crowd of words and persons.
+
+    The results are words of each class of ranks, frequency of one of them, and tokens held by each class of persons.
+    The last is the probability that one of that class holds one of these words, (classes of persons, classes of ranks).
+    """
     ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
     frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1)) * (1 + _HEAD / (rank + 10))
@@ -50,12 +52,14 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
 def forecast(
     sampler: ThresholdSampler, noise_multiplier: float, tokens: float, n_words: int, size: int
 ) -> tuple[float, float]:
-    """Expected number of released tokens, and their share of all tokens that are used.
+    """Forecast the number of released tokens, and their share.
+
+    The share is of all tokens that are used.
 
     Parameters
     ----------
     sampler : ThresholdSampler
-        The plan: persons, rounds, most tokens of a person, what the threshold lets through.
+        The plan: persons, rounds, most tokens of a person, and the threshold's tokens.
     noise_multiplier : float
     tokens : float
         Different tokens that a person holds, in the median.
@@ -94,7 +98,10 @@ def forecast(
 
 
 def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarray:
-    """Expected weight of a token from one person of each class, summed: `VocabularyModel.contribute` in the mean."""
+    """Compute a token's expected weight, one person of each class.
+
+    The weights are summed: `VocabularyModel.contribute` in the mean.
+    """
     order = np.argsort(wanted)
     order = order[wanted[order] > 0]
     weights, holds = np.minimum(wanted[order], LARGEST_LATER), holds[:, order]

@@ -23,17 +23,18 @@ _MOST_WANTED = float(1 << 31)
 
 
 class VocabularyModel(Model):
-    """Weighted set union, in R rounds that put weight where it is missing.
+    """Weighted set union, in R rounds that favor missing weight.
 
-    A person keeps a set of at most D0 tokens, chosen once by the person's own random word. In each round every person
-    adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and each kept token's sum gets N(0, sigma^2).
-    What rounds find stays inside; after the last one the tokens whose sums over all rounds pass the threshold are
-    released, with these sums. In round 1 the k tokens of a person, and one more that everybody holds and that is no
-    word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a function of that token's own noised
-    sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
-    persons who seem to hold it. A person serves the tokens by wanted weight, least first, with at most 1/4 each, as far
-    as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
-    So common words, which need little from each, leave norm for rare ones, and hopeless ones take nothing from those.
+    They put weight on tokens that lack it. A person keeps a set of at most D0 tokens, chosen once by the person's own
+    random word. In each round every person adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and each
+    kept token's sum gets N(0, sigma^2). What rounds find stays inside; after the last one the tokens whose sums over
+    all rounds pass the threshold are released, with these sums. In round 1 the k tokens of a person, and one more that
+    everybody holds and that is no word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a
+    function of three things: that token's own noised sums, the sum of the token that everybody holds, and public
+    numbers. It is the weight that the token lacks, over the rounds left and the persons who seem to hold it. A person
+    serves the tokens by wanted weight, least first, with at most 1/4 each, as far as the norm reaches, doubles all (to
+    at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing. So common words, which need little
+    from each, leave norm for rare ones, and hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
     mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with
@@ -41,27 +42,27 @@ class VocabularyModel(Model):
     delta(epsilon) <= delta_rho + (1 - delta_rho) delta_Gauss(epsilon). One privacy-loss distribution composes it so
     with whatever else is released.
 
-    *Proof.* Let D' be D and one person u. Fix all random words: D' is then a mixture over u's word, of which D knows
-    nothing, and the hockey-stick divergence is convex in each argument. S are the tokens that somebody in D keeps
-    (with the common one), T those that u alone keeps, t <= D0 of them. Others hold tokens of T, if at all, without
+    *Proof.* Let D' be D and one person u. Fix all random words. D' is then a mixture over u's word, which D does not
+    know, and the hockey-stick divergence is convex in each argument. S are the tokens that somebody in D keeps (with
+    the common one), T the tokens that only u keeps, t <= D0 of them. Others hold tokens of T, if at all, without
     keeping them, which is for good; so they never give them weight.
 
-    1. *What S shows.* Fix the noise of T in all rounds. In round r, given the noised sums of S so far, the others
-       weigh as in D: the wanted weights of tokens of S depend on these sums alone. So the sums of S differ by u's own
-       weights, of norm at most 1, whatever they depend on (u's may depend on T's sums, which are fixed numbers now).
-       With noise that is one Gaussian mechanism of sensitivity 1 a round, adaptively composed, and what passes the
-       threshold is a function of the noised sums: M(D), and for D' what we call M'.
+    1. *What S shows.* Fix the noise of T in all rounds. In round r, given the noised sums of S so far, the others weigh
+       as in D: the wanted weights of tokens of S depend only on these sums. So the sums of S differ by u's own weights,
+       of norm at most 1, whatever they depend on (u's may depend on T's sums, which are fixed numbers now). With noise
+       that is one Gaussian mechanism of sensitivity 1 a round, adaptively composed. The tokens that pass the threshold
+       are a function of the noised sums: M(D), and for D' we call it M'.
     2. *What T adds.* On T the sum of a token over the rounds is at most 1/sqrt(t) + (R-1)/4 plus its own noise
        N(0, R sigma^2): in round 1 u weighs at most 1/sqrt(t + 1), later at most 1/4, whatever was seen. These noises
        are independent over T, so with probability at least Phi(...)^t >= 1 - delta_rho none passes.
     3. *Together.* So M(D') = (1 - p) M' + p X with p <= delta_rho, where M' is a mixture over the noise of T. Write H
-       for the hockey-stick divergence at e^epsilon. H(M(D') | M(D)) <= p + (1 - p) H(M' | M(D)), and
-       H(M(D) | M(D')) <= sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and
-       at p = delta_rho are the profile of the Gaussian's pair times that of a (0, delta_rho) event.
+       for the hockey-stick divergence at e^epsilon. H(M(D') | M(D)) <= p + (1 - p) H(M' | M(D)), and H(M(D) | M(D')) <=
+       sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and at p = delta_rho are
+       the profile of the Gaussian's pair times the profile of a (0, delta_rho) event.
 
     *Released sums.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
     their sums of every round, and the sums of the token that everybody holds: `VocabularyModel` makes all else again
-    from these (`vips_fast.models.vocabulary.published`), in which the other tokens' sums have no part.
+    from these (`vips_fast.models.vocabulary.published`). The other tokens' sums have no part in it.
 
     *Fewer rounds.* If a run ends after Q < R rounds, the threshold of R rounds stays, and every round that was begun is
     charged its share of delta_rho, 1 - (1 - delta_rho)^(1/R). The bound of step 2 is then 1 - Phi(x)^t with
@@ -155,7 +156,7 @@ class VocabularyModel(Model):
             self._total = np.zeros(len(sums), dtype=np.int64)
             everybody = max(float(sums[0]), 1.0)
             self._shares = np.clip(sums / everybody, 0.0, 1.0)
-            # The mean weight in round 1, within what it can be.
+            # The mean weight in round 1, within its range.
             mean = min(max(everybody / plan.n_records, 1 / math.sqrt(plan.max_tokens + 1)), 1.0)
             self._persons, self._precision = sums / mean, np.full(len(sums), (mean / self._sd) ** 2)
         else:

@@ -1,11 +1,13 @@
-"""What to spend on a vocabulary, and what to expect of it, from public numbers alone.
+"""Plan a vocabulary's share of epsilon, from public numbers only.
 
-Topics say about half a nat of each token that they know, beyond how common it is: what a token loses that is not in
-the vocabulary. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise
-add up, a vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by
-1/sqrt(1 - x^2) only: 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token
-of the best; the largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are
-those that cover most tokens, fewer where more gain nothing that counts.
+The plan has a forecast.
+
+Topics say about half a nat of each token that they know, beyond how common it is. A token outside the vocabulary loses
+that. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise add up, a
+vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by 1/sqrt(1 - x^2) only: 5
+% at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token of the best; the
+largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are those that cover
+most tokens, fewer where more gain nothing that counts.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class VocabularyPlan:
         return {name: getattr(self, name) for name in ("epsilon", "n_rounds", "max_tokens", "max_features")}
 
     def text(self) -> str:
-        """One line."""
+        """Return the plan in one line."""
         return (
             f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {self.n_rounds} rounds; "
             f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
@@ -93,7 +95,10 @@ class _Public:
     size: int
 
     def expected(self, epsilon: float, n_rounds: int, max_tokens: int) -> tuple[float, float, float]:
-        """Predict share of tokens, words, and noise of a round; 0 if out of range."""
+        """Predict share of tokens, words, and noise of a round.
+
+        It is 0 if out of range.
+        """
         # In R rounds the noise is sqrt(R) times the noise of one.
         z = math.sqrt(n_rounds) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         if not 1 <= z <= 2.0**17:
@@ -106,7 +111,7 @@ class _Public:
         return ThresholdSampler(self.n_records, n_rounds, max_tokens, THRESHOLD_SHARE * self.delta)
 
     def extra_noise(self, epsilon: float, n_rounds: int, z: float) -> float:
-        """Compare the noise of the topics with their noise at the whole epsilon."""
+        """Compare the topics' noise with their noise at whole epsilon."""
         alone = gaussian_noise_multiplier(epsilon, self.delta)
         both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         left = both**-2 - n_rounds * z**-2
@@ -126,7 +131,9 @@ def plan_vocabulary(
     max_tokens: int | None = None,
     planner: Planner | None = None,
 ) -> VocabularyPlan:
-    """Split epsilon between a vocabulary and the topics that are fitted to it.
+    """Split epsilon between a vocabulary and its topics.
+
+    The topics are fitted to it.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""A vocabulary purchase as a text, published with the model over its words.
+"""Write a vocabulary purchase as a text, published with the model.
+
+The model is over its words.
 
 The text is the purchase's transcript: settings, public facts, ledger, and the noised sums of every round, of released
 tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data: weights,

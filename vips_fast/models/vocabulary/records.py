@@ -55,7 +55,7 @@ class _Numbers:
         self._size += len(data)
 
     def _read(self, begin: int, end: int) -> bytes:
-        """Read bytes without a file position, so that threads may read at once."""
+        """Read bytes without a file position, so threads may read at once."""
         if self._file is None:
             return bytes(self._held[begin:end])
         parts = []
@@ -67,7 +67,10 @@ class _Numbers:
         return b"".join(parts)
 
     def runs(self, begin: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The numbers from each place on, in one array; runs that follow each other are read at once."""
+        """Read the numbers from each place on, in one array.
+
+        Runs that follow each other are read at once.
+        """
         apart = np.flatnonzero(np.append(True, begin[1:] != (begin + lengths)[:-1])[: len(begin)])
         first = 4 * begin[apart]
         ends = first + 4 * (np.add.reduceat(lengths, apart) if len(apart) else lengths)
@@ -115,7 +118,7 @@ class TokenSets:
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
 
     def over(self, names: Sequence[str]) -> "TokenSets":
-        """Number the tokens by a public list of all that there can be."""
+        """Give the tokens numbers, by a public list of all possible ones."""
         place = {name: number for number, name in enumerate(names, 1)}
         number = np.array([0, *(place[name] for name in self.names[1:])], dtype=np.int32)
         assert self._number is not None, "sets with names"
@@ -231,7 +234,10 @@ class TokenRows:
         return TokenSets(kept, np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)])
 
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
-        """Yield some persons at a time: first number, and distinct tokens in order."""
+        """Yield some persons at a time: first number and distinct tokens.
+
+        The tokens are in order.
+        """
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
         order, own = np.argsort(codes, kind="stable"), codes >= 0
         order = order[np.count_nonzero(~own) :]  # a text of nobody leaves nothing

@@ -1,4 +1,7 @@
-"""Sigmoid belief networks: the weights of each hidden unit, as pictures if the columns are pixels of a square."""
+"""Show sigmoid belief networks: each hidden unit's weights.
+
+The weights are pictures if the columns are pixels of a square.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,0 +1,140 @@
+"""The sentences that a reader of a model gets, as one text: reviewed in ``golden.txt``, and plain enough to read.
+
+The text holds statements, verdicts, forecasts and assumptions of fits with known noise, and the sentences of a page.
+Numbers of statements come from the accountant; others are shown as N. If you change a sentence on purpose, store the
+text again and read it: ``PYTHONPATH=tests/helpers python tests/report/test_golden.py``.
+"""
+
+import html
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import reported
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.assumptions import ASSUMPTIONS, assess
+from vips_fast.models.verdict import FoundGain, Verdict
+from vips_fast.models.vocabulary.planning import plan_vocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).with_name("golden.txt")
+#: A statement's first sentence is a line of figures, as papers print it.
+_FIGURES = re.compile(r"^.*?accountant '\w+'\. ")
+#: Mean words a sentence, and most; a page's sentence about the attacker has more.
+MEAN, MOST, PAGE_MOST = 15, 28, 38
+
+
+def _calls(**facts):
+    """A model after calls of partial_fit."""
+    rows = np.random.default_rng(0).poisson(0.6, (200, 12))
+    model = LatentDirichletAllocation(2, doc_length=12, random_state=0, **facts)
+    return reported.known(model), rows
+
+
+def statements():
+    """Kind of fit -> statement."""
+    out = {}
+    for name in ("topics", "tainted", "coefficients", "images", "vocabulary"):
+        out[name] = str(getattr(reported, name)().privacy_)
+    model, rows = _calls(noise_multiplier=8.0, batch_size=200)
+    model.partial_fit(rows)
+    out["calls with an odometer"] = str(model.partial_fit(rows).privacy_)
+    model, rows = _calls(noise_multiplier=8.0, batch_size=200)
+    model.partial_fit(rows, part="monday")
+    out["parts"] = str(model.partial_fit(rows, part="tuesday").privacy_)
+    model, rows = _calls(epsilon=2.0, n_steps=2)
+    out["persons"] = str(model.fit(rows, groups=np.arange(200) // 2, unit="patient").privacy_)
+    model, rows = _calls(epsilon=2.0, n_steps=2, relation="replace_one", batch_size=50)
+    out["samples of a fixed size"] = str(model.fit(rows).privacy_)
+    return out
+
+
+def verdicts():
+    """What was found -> verdict in a line."""
+    words = {"over": "word frequencies", "feature": "word", "enough": 20}
+    found = {
+        "useful": FoundGain(0.3, 0.28, 0.32),
+        "unsure": FoundGain(0.03, -0.02, 0.08),
+        "worse": FoundGain(-0.2, -0.3, -0.1),
+    }
+    out = {name: Verdict.of(gain, "topics predict words", clear=60, **words).text for name, gain in found.items()}
+    out["few words"] = Verdict.of(found["useful"], "topics predict words", clear=1, **words).text
+    out["noise"] = Verdict.of(found["worse"], "topics predict words", clear=0, **words).text
+    return out
+
+
+def forecasts():
+    """Case -> forecast in a line, from public numbers."""
+    model = LatentDirichletAllocation(10, epsilon=1.0, doc_length=60)
+    out = {f"{n} documents": model.plan(n, 2_000).forecast() for n in (2_000, 400_000)}
+    out["vocabulary"] = plan_vocabulary(20_000, 2.0, 1e-6).text()
+    return out
+
+
+def assumptions():
+    """Each assumption with its findings, over models of several kinds."""
+    models = [getattr(reported, name)() for name in ("topics", "tainted", "coefficients", "vocabulary")]
+    model, rows = _calls(noise_multiplier=8.0, invalid="drop", n_records=200, batch_size=200)
+    models.append(model.partial_fit(rows, part="monday"))
+    out = {}
+    for place, one in enumerate(ASSUMPTIONS):
+        reasons = {re.sub(r"\d+", "N", assess(model._fitted())[place].why): None for model in models}
+        out[one.title] = " | ".join([one.text, *reasons])
+    return out
+
+
+def page():
+    """Sentences of a report's page, without names and numbers."""
+    found = re.findall(r"<(p|li|dd|figcaption|caption)\b[^>]*>(.*?)</\1>", reported.page("coefficients"), re.S)
+    lines = (" ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split()) for _, text in found)
+    known = {one.title for one in ASSUMPTIONS}
+    known.add("-differential privacy")
+    kept = [line for line in lines if re.search(r"[.:]$", line) and not any(text in line for text in known)]
+    return {str(number): line for number, line in enumerate(kept, 1)}
+
+
+def golden():
+    """The whole text."""
+    parts = {"Statements": statements(), "Verdicts": verdicts(), "Forecasts": forecasts()}
+    parts |= {"Assumptions": assumptions(), "Page of a report": page()}
+    lines = []
+    for title, texts in parts.items():
+        lines += [f"# {title}", ""]
+        for name, text in texts.items():
+            text = text if title == "Statements" else re.sub(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?", "N", text)
+            lines += [f"{name}: {' '.join(text.split())}", ""]
+    return "\n".join(lines)
+
+
+def test_sentences_are_the_reviewed_ones():
+    assert golden() == GOLDEN.read_text("utf-8"), (
+        "read the new text: PYTHONPATH=tests/helpers python tests/report/test_golden.py"
+    )
+
+
+def prose():
+    spec = importlib.util.spec_from_file_location("prose_of_golden", ROOT / ".ci" / "prose.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sentences_are_short_and_plain():
+    check = prose()
+    text = GOLDEN.read_text("utf-8")
+    said, _, rest = text.partition("# Verdicts")
+    said = "\n\n".join(_FIGURES.sub("", line.partition(": ")[2]) for line in said.splitlines()[2:])
+    said, page = said + rest.replace(" | ", "\n\n").partition("# Page")[0], rest.partition("# Page")[2]
+    for part, most in ((said, MOST), (page, PAGE_MOST)):
+        lengths = [len(one.split()) for one in check.sentences(part)]
+        assert len(lengths) > 20 and np.mean(lengths) <= MEAN and max(lengths) <= most, (np.mean(lengths), max(lengths))
+    found = [match[0] for match in check._ONE.finditer(text)]
+    assert 1_000 * len(found) / len(text.split()) <= 3.0, found
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(golden(), "utf-8")
