@@ -40,6 +40,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from ..accounting import PrivacyEvent
+from ..accounting.calibration import Target
 from ..accounting.running_sum import coefficients
 from ..checks import check_name
 from ..store.atomic import delete, make_folder, replace_file
@@ -194,7 +195,7 @@ class NightsFolder:
         """Noise multiplier of the nights here; None before the first."""
         return float(self._facts["noise_multiplier"]) if self.names else None
 
-    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+    def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
         """Say that the night that is recorded here is done and paid."""
         return 1, 0
 
@@ -209,7 +210,7 @@ class NightsFolder:
         public: Public,
         model: Model,
         plan: RunPlan,
-        target: float | None,
+        target: Target | None,
         paid: int | None = None,
     ) -> tuple[Ledger, range, Mapping[str, Any]]:
         """Start the night, or take its ledger from here; see `RunFolder.begin`."""
