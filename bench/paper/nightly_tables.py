@@ -25,7 +25,7 @@ def cells(scale: int) -> list[dict]:
         dict(nights=nights, way=way, seed=seed, scale=scale)
         for nights in (30, 365)
         for way in ("running", "parts")
-        for seed in range(5 if scale == 1 else 1)
+        for seed in range(1 if scale > 1 else 5 if nights == 30 else 2)
     ]
 
 
