@@ -90,6 +90,35 @@ def test_one_charge_for_all_nights_and_a_statement_of_what_was_declared(tmp_path
     assert budget.spent == pytest.approx(1.0, rel=1e-3)
 
 
+def test_an_earlier_model_of_the_same_persons_is_counted_with_the_first_night(tmp_path):
+    X, y, person = night_of(0)
+    before = TopicTables(BY, epsilon=0.5, delta=1e-6).fit(X, y, groups=person)
+    model = tables_of(None, epsilon=1.0).add_night(
+        "night 0", X, y, groups=person, state=tmp_path / "s", transcript=tmp_path / "t", after=before
+    )
+    alone = added(tables_of(None, epsilon=1.0), [0], tmp_path / "alone")
+    assert model.privacy_.epsilon <= 1.0 and model.privacy_.noise_multiplier > alone.privacy_.noise_multiplier
+    added(model, [1], tmp_path / "s", transcript=tmp_path / "t").save(tmp_path / "out")
+    assert model.privacy_.epsilon <= 1.0 and "earlier fit" in str(model.privacy_)
+    assert verify(tmp_path / "out", tmp_path / "t").ok
+
+
+@pytest.mark.parametrize("kind", [str, np.int32, float, "datetime64[s]"])
+def test_a_persons_label_is_the_same_in_every_type(tmp_path, kind):
+    X, y, _ = night_of(0, 4)
+    model = tables_of(None, private=False, epsilon=None)
+    model.add_night(
+        "a",
+        X,
+        y,
+        state=tmp_path / "s",
+        groups=np.array([1, 2, 3, 4]).astype("datetime64[D]" if kind == "datetime64[s]" else int),
+    )
+    labels = np.array([2, 3, 4, 9]).astype("datetime64[D]") if kind == "datetime64[s]" else np.array([2, 3, 4, 9])
+    model.add_night("b", X, y, state=tmp_path / "s", groups=labels.astype(kind))
+    assert model.of(["b"]).table("ward").weights.sum() == pytest.approx(1.0, rel=1e-4)
+
+
 def test_more_participations_take_more_noise_and_the_event_says_so(tmp_path):
     noises = []
     for number, (most, apart) in enumerate([(1, 1), (2, 5), (2, 1), (10, 1)]):
