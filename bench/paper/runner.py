@@ -37,6 +37,7 @@ FIGURES = (
     "public_prior",
     "public_clusters",
     "topic_tables",
+    "nightly_tables",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",

@@ -1,4 +1,4 @@
-"""Running sums: coefficients, sensitivity by brute force, errors by the formula, epsilon by other ways."""
+"""Running sums: coefficients, sensitivity by brute force, errors, and epsilon by other ways."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ from vips_fast.kernels.noise import rounded_gaussian
 
 
 def dense(n):
-    """C, from the definition."""
+    """Make C from the definition."""
     out = np.zeros((n, n))
     for t, j in itertools.product(range(n), range(n)):
         if t >= j:
@@ -39,7 +39,7 @@ def test_coefficients_and_estimates_are_those_of_the_matrix(n):
 
 
 def patterns(n, k, b):
-    """All sets of at most k steps that are b apart."""
+    """List all sets of at most k steps that are b apart."""
     for m in range(1, k + 1):
         for steps in itertools.combinations(range(n), m):
             if all(after - before >= b for before, after in itertools.pairwise(steps)):
@@ -58,7 +58,7 @@ def test_no_pattern_of_a_unit_moves_the_sums_further(n, k, b):
 
 
 def test_the_sensitivity_is_no_smaller_than_one_column():
-    """Mutants: one row in place of the column, and persons of several nights as if of one."""
+    """See mutants: one entry for the column, and several nights as if one."""
     assert participation_norm(30) > 1.4 and participation_norm(30, 2, 7) > 1.2 * participation_norm(30)
     assert participation_norm(30, 2, 1) > participation_norm(30, 2, 7) > participation_norm(30, 2, 29)
     assert participation_norm(30, 2, 30) == participation_norm(30, 5, 31) == participation_norm(30)
@@ -66,7 +66,7 @@ def test_the_sensitivity_is_no_smaller_than_one_column():
 
 @pytest.mark.parametrize(("n", "least"), [(30, 2.55), (365, 6.5)])
 def test_prefixes_have_less_noise_than_independent_noise_at_equal_epsilon(n, least):
-    """Measured on draws of the package's noise: sd of the last prefix and of all, against formula and figure."""
+    """Measure draws of the package's noise against the formula."""
     epsilon, delta, entries = 1.0, 1e-6, 4096
     event = acc.RunningSumEvent(1.0, n)
     noise = acc.calibrate_noise_multiplier(lambda z: acc.RunningSumEvent(z, n), epsilon, delta)
@@ -94,7 +94,7 @@ def test_prefixes_have_less_noise_than_independent_noise_at_equal_epsilon(n, lea
 @pytest.mark.parametrize(("n", "k", "b"), [(30, 1, 1), (365, 1, 1), (365, 12, 28), (30, 30, 1)])
 @pytest.mark.parametrize("z", [0.8, 3.0, 20.0])
 def test_epsilon_is_that_of_an_independent_computation(n, k, b, z):
-    """The norm by the dense matrix, the profile in 40 digits (Balle & Wang 2018, theorem 8)."""
+    """Compute the norm by the matrix, the profile in 40 digits (Balle & Wang 2018)."""
     c, delta = dense(n), 1e-6
     mu = np.linalg.norm(c[:, list(range(0, n, b))[:k]].sum(axis=1)) / z
     found = acc.epsilon(acc.RunningSumEvent(z, n, k, b), delta)

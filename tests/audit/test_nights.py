@@ -1,4 +1,4 @@
-"""Audit running sums: distances of neighbors, noise, an attack and a rebuild; and mutants that each of them sees."""
+"""Audit running sums by distances, noise, an attack and a rebuild; with mutants."""
 
 import itertools
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::vips_fast.models.forecast.Hopel
 
 
 def watched(patch):
-    """Notes each mixed sum before its noise, the noise, and its standard deviation in lattice units."""
+    """Note each mixed sum before its noise, the noise, and its sd in units."""
     seen, add_noise = [], GaussianMechanism.add_noise
 
     def noted(self, sums, *rest):
@@ -33,7 +33,7 @@ def watched(patch):
 
 
 def run(state, nights, persons, cells=CELLS, n_topics=2, noise_multiplier=2.0, transcript=None, **settings):
-    """Add nights; ``persons`` maps a label to the nights and the cell of its documents."""
+    """Add nights; ``persons`` maps labels to nights and the cell of their documents."""
     declared = dict(nights=len(nights), noise_multiplier=noise_multiplier, n_records=100)
     model = NightlyTables({"cell": cells}, **declared, **settings)
     for number, name in enumerate(nights):
@@ -53,7 +53,7 @@ OTHERS = {f"other {i}": (set(np.random.default_rng(i).choice(7, 3, replace=False
 
 
 def distances(tmp_path, patch, most, apart):
-    """The furthest that a person of any nights moves the mixed sums, over the sensitivity that the event claims."""
+    """Find how far a person moves the mixed sums, over the event's claim."""
     seen, found = watched(patch), []
     run(tmp_path / "without", NIGHTS, OTHERS, participations=most, separation=apart)
     without = np.array([before for before, _, _ in seen])
@@ -102,14 +102,17 @@ def test_a_wrong_sensitivity_is_seen(tmp_path, monkeypatch, mutant):
 
 
 def noise_of(tmp_path, patch):
-    """Noise of 7 nights over its standard deviation, 4,000 entries each."""
+    """Draw the noise of 7 nights over its standard deviation, 4,000 entries each."""
     seen = watched(patch)
     run(tmp_path / "s", NIGHTS, {"me": ({0}, 0)}, list(range(100)), 40)
     return np.array([noise.reshape(-1) / sd for _, noise, sd in seen])
 
 
 def independent(noise):
-    """Whether each night's noise has its law, and no two have anything in common; wrong with chance below 1e-6."""
+    """Check the law of each night's noise, and that no two are alike.
+
+    A right program fails with a chance below 1e-6.
+    """
     limit = 6.0 / noise.shape[1] ** 0.5
     pairs = [abs(float(np.mean(a * b))) for a, b in itertools.combinations(noise, 2)]
     return bool((abs(noise.var(axis=1) - 1) < limit * 2**0.5).all() and max(pairs) < limit)
@@ -132,13 +135,13 @@ N_CANARIES = 1600
 
 
 def label_of(topic, number):
-    """A label whose characters add up to the topic, modulo 40."""
+    """Make a label whose characters add up to the topic, modulo 40."""
     start = f"canary {number} "
     return start + chr(80 + (topic - hash_of(start)) % 40)
 
 
 def attacked(tmp_path, noise_multiplier):
-    """Mu of the best test for a person of the first night, measured on canaries in entries of their own."""
+    """Measure mu of the best test for a person of the first night."""
     there = np.random.default_rng(0).random(N_CANARIES) < 0.5
     persons = {label_of(c % 40, c): ({0}, c // 40) for c in range(N_CANARIES) if there[c]}
     model = run(tmp_path / "s", NIGHTS, persons, CELLS, 40, noise_multiplier)
@@ -155,14 +158,14 @@ def test_the_best_attack_reaches_what_is_claimed_and_no_more(tmp_path):
 
 
 def test_an_attack_sees_a_sensitivity_without_the_columns_norm(tmp_path, monkeypatch):
-    """At noise so small that the difference is clear."""
+    """Use little noise, so that the difference is clear."""
     a_sensitivity_without_the_columns_norm(monkeypatch)
     found, claimed = attacked(tmp_path, 0.5)
     assert found - claimed > 5.5 * (2 + found / 2) / N_CANARIES**0.5
 
 
 def test_everything_public_follows_from_the_releases(tmp_path):
-    """Layer G: another process makes the model from the transcript alone."""
+    """Make the model from the transcript in another process (layer G)."""
     model = run(tmp_path / "s", NIGHTS[:3], OTHERS, transcript=tmp_path / "t")
     model.save(tmp_path / "out")
     command = [sys.executable, "-m", "vips_fast", "verify", tmp_path / "out", "--transcript", tmp_path / "t"]

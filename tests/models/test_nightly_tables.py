@@ -1,4 +1,4 @@
-"""Running tables: exact sums, persons' nights, kills, copies, trends with intervals, and bad input."""
+"""Running tables: exact sums, persons, kills, copies, trends and bad input."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ BY = {"ward": WARDS}
 
 
 def night_of(number, n=600, k=3):
-    """Documents of a night: proportions, wards, persons; persons come back in later nights."""
+    """Make a night's proportions, wards and persons, who come back later."""
     rng = np.random.default_rng(number)
     X = rng.dirichlet(np.full(k, 0.3), n)
     return X, {"ward": np.array(WARDS)[rng.integers(0, 2, n)]}, rng.integers(0, 400, n) + 300 * number
@@ -42,7 +42,7 @@ def added(model, numbers, state, people=True, **call):
 
 
 def truth(numbers, most=1, apart=1):
-    """Weighted sums by ward over nights, in plain Python: each person's nights are counted."""
+    """Add up weighted sums by ward in plain Python, counting persons' nights."""
     came, total = {}, np.zeros((2, 3))
     for number in numbers:
         X, y, person = night_of(number)
@@ -90,6 +90,35 @@ def test_one_charge_for_all_nights_and_a_statement_of_what_was_declared(tmp_path
     assert budget.spent == pytest.approx(1.0, rel=1e-3)
 
 
+def test_an_earlier_model_of_the_same_persons_is_counted_with_the_first_night(tmp_path):
+    X, y, person = night_of(0)
+    before = TopicTables(BY, epsilon=0.5, delta=1e-6).fit(X, y, groups=person)
+    model = tables_of(None, epsilon=1.0).add_night(
+        "night 0", X, y, groups=person, state=tmp_path / "s", transcript=tmp_path / "t", after=before
+    )
+    alone = added(tables_of(None, epsilon=1.0), [0], tmp_path / "alone")
+    assert model.privacy_.epsilon <= 1.0 and model.privacy_.noise_multiplier > alone.privacy_.noise_multiplier
+    added(model, [1], tmp_path / "s", transcript=tmp_path / "t").save(tmp_path / "out")
+    assert model.privacy_.epsilon <= 1.0 and "earlier fit" in str(model.privacy_)
+    assert verify(tmp_path / "out", tmp_path / "t").ok
+
+
+@pytest.mark.parametrize("kind", [str, np.int32, float, "datetime64[s]"])
+def test_a_persons_label_is_the_same_in_every_type(tmp_path, kind):
+    X, y, _ = night_of(0, 4)
+    model = tables_of(None, private=False, epsilon=None)
+    model.add_night(
+        "a",
+        X,
+        y,
+        state=tmp_path / "s",
+        groups=np.array([1, 2, 3, 4]).astype("datetime64[D]" if kind == "datetime64[s]" else int),
+    )
+    labels = np.array([2, 3, 4, 9]).astype("datetime64[D]") if kind == "datetime64[s]" else np.array([2, 3, 4, 9])
+    model.add_night("b", X, y, state=tmp_path / "s", groups=labels.astype(kind))
+    assert model.of(["b"]).table("ward").weights.sum() == pytest.approx(1.0, rel=1e-4)
+
+
 def test_more_participations_take_more_noise_and_the_event_says_so(tmp_path):
     noises = []
     for number, (most, apart) in enumerate([(1, 1), (2, 5), (2, 1), (10, 1)]):
@@ -106,7 +135,7 @@ def test_more_participations_take_more_noise_and_the_event_says_so(tmp_path):
 
 
 def job(place, kill=0):
-    """Add all nights in a child, each time from the newest model, and save it; kill it at a call on files."""
+    """Add all nights in a child and save each model; kill it at a file call."""
     child = os.fork()
     if child == 0:
         code = 99
@@ -128,7 +157,7 @@ def job(place, kill=0):
 
 
 def test_kills_at_some_file_calls_lose_and_forget_nothing(tmp_path):
-    """Killed within a night or between two, the job ends with the same bits, and each night counts once."""
+    """Kill within nights and between them: the job ends with the same bits."""
 
     def place(name):
         (tmp_path / name).mkdir()
@@ -182,7 +211,7 @@ def test_folders_and_models_of_another_state_are_refused(tmp_path):
         added(other, [2], state)
     with pytest.raises(ValueError, match="hold 2 nights, this model 0"):
         added(tables_of(None), [0], state)
-    with pytest.raises(ValueError, match="other settings"):
+    with pytest.raises(ValueError, match="have by=.*this night"):
         added(NightlyTables({"ward": WARDS[::-1]}, epsilon=2.0), [2], state)
     with pytest.raises(BlockingIOError), NightsFolder(state):
         added(model, [2], state)
@@ -263,7 +292,7 @@ def test_other_bad_input_is_refused_before_anything_is_spent(tmp_path):
     model = added(tables_of(None), [0], tmp_path / "state", budget=budget)
     with pytest.raises(ValueError, match="about a 'record', the earlier ones"):
         added(model, [1], tmp_path / "state", people=False)
-    with pytest.raises(ValueError, match="other settings"):
+    with pytest.raises(ValueError, match="have epsilon=2.0, this night 3.0"):
         added(model.set_params(epsilon=3.0), [1], tmp_path / "state", budget=budget)
     with pytest.raises(ValueError, match="is none of the 1 nights"):
         model.of(["night 9"])
@@ -280,7 +309,7 @@ def test_other_bad_input_is_refused_before_anything_is_spent(tmp_path):
 
 
 def test_the_course_of_planted_trends_is_found_with_its_interval_and_none_is_invented():
-    """Keys are fixed, so the test draws nothing: 200 runs of 12 months of 30 nights, topics that grow, fall or stay."""
+    """Simulate 200 runs of 12 months with topics that grow, fall or stay; seeds are fixed."""
     n, months, size, runs = 360, 12, 40.0, 200
     shares = np.column_stack([np.linspace(0.2, 0.3, months), np.linspace(0.3, 0.24, months), np.full(months, 0.25)])
     shares = np.column_stack([shares, 1 - shares.sum(axis=1)])
@@ -312,7 +341,7 @@ def test_the_course_of_planted_trends_is_found_with_its_interval_and_none_is_inv
 
 
 def test_smoothing_is_the_kalman_smoother_for_independent_noise():
-    """One q on the grid: the means of a filter and smoother in a loop."""
+    """Compare the means with a filter and smoother in a loop, for one q."""
     from vips_fast.models.tables import course
 
     rng = np.random.default_rng(1)
@@ -338,7 +367,7 @@ def test_smoothing_is_the_kalman_smoother_for_independent_noise():
 
 
 def test_tables_of_nights_have_their_own_noise(tmp_path):
-    """A week's table by the nightly way and by `TopicTables` is the same up to noise, and has the same forms."""
+    """Compare some nights' table with `TopicTables`: the same up to noise."""
     model = added(tables_of(epsilon=50.0), range(4), tmp_path / "state", people=False)
     X, wards = (
         np.concatenate(parts) for parts in zip(*((night_of(i)[0], night_of(i)[1]["ward"]) for i in (1, 2)), strict=True)

@@ -73,7 +73,7 @@ class PrivacyEvent:
         return found
 
     def equivalent(self) -> "PrivacyEvent":
-        """Return the event whose bounds hold for this one: the event itself, unless it says otherwise."""
+        """Return an event with the same bounds: this one, for most kinds."""
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -337,7 +337,7 @@ class GroupEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RunningSumEvent(PrivacyEvent):
-    """All releases of a running sum over `n_steps` >= 1 steps, with correlated noise.
+    """All releases of a running sum with correlated noise, over `n_steps` >= 1 steps.
 
     Each unit contributes to at most `participations` >= 1 steps, any two of them at least `separation` >= 1 apart.
     `noise_multiplier` is the standard deviation of the noise of a release over the L2 sensitivity of one step's sum.
@@ -361,7 +361,7 @@ class RunningSumEvent(PrivacyEvent):
         self._set(separation=count("separation", self.separation, 1))
 
     def equivalent(self) -> GaussianEvent:
-        """Return the Gaussian mechanism that all releases are together, its noise rounded down."""
+        """Return the Gaussian mechanism of all releases together, its noise rounded down."""
         norm = participation_norm(self.n_steps, self.participations, self.separation)
         return GaussianEvent(math.nextafter(self.noise_multiplier / norm, 0.0), self.relation)
 

@@ -5,19 +5,19 @@ triangular Toeplitz matrix: C[t, j] = c_(t-j), with c_0 >= c_1 >= … >= 0. Step
 
     y_t = sum_(j <= t) c_(t-j) x_j + z_t,    z_t independent Gaussian noise of one standard deviation s.
 
-With A the lower triangle of ones, the prefix sums are A x = A C^-1 (y - z). So A C^-1 y estimates them without bias,
-and likewise any other weights w of the steps: w C^-1 y, with noise of standard deviation s |w C^-1|.
+With A the lower triangle of ones, the prefix sums are A x = A C^-1 (y - z). So A C^-1 y estimates them without bias.
+For other weights w of the steps, w C^-1 y does, with noise of standard deviation s |w C^-1|.
 
 *Coefficients.* The square root of A has c_k = binomial(2k, k) / 4^k, the series of (1 - X)^(-1/2) (Fichtenberger,
-Henzinger & Upadhyay 2023, "Constant matters"; the bound of its error is near the best that any C has). Its c_k fall, as
+Henzinger & Upadhyay 2023, "Constant matters"). Its error is close to the best that any C has. Its c_k fall, as
 c_(k+1) / c_k = (2k + 1) / (2k + 2). Here they are rounded down to multiples of 2^-`BITS`, which keeps their order. So
 the mixed sums of integers are multiples of 2^-`BITS`, exactly, and no rounding adds to the sensitivity. The estimates
 use the inverse of the rounded C, so that they stay unbiased; the noise of a prefix grows by less than 1 %.
 
-*Theorem.* Each unit contributes to at most k steps, any two of which are at least b apart, with a contribution of norm
-at most D in each. Let v be the sum of the columns 0, b, 2b, … of C, at most k of them and as many as there are. Adding
-or removing a unit then moves the vector of all mixed sums by at most D |v|. All n releases together are one Gaussian
-mechanism of this sensitivity. This holds also if the records of a step depend on the releases before it.
+*Theorem.* Each unit contributes to at most k steps, at least b apart, with a norm of at most D in each. Let v be the
+sum of the first k of the columns 0, b, 2b, … of C, or of all if there are fewer. Adding or removing a unit then moves
+the vector of all mixed sums by at most D |v|. All n releases together are one Gaussian mechanism of this sensitivity.
+This holds also if the records of a step depend on the releases before it.
 
 *Proof.* Let the unit be in the steps i_1 < … < i_m with contributions d_a. The mixed sums move by the sum of the
 columns C_(i_a) times d_a. The squared norm is the sum over a and e of G(i_a, i_e) <d_a, d_e>, with G(i, j) = <C_i,
@@ -28,9 +28,8 @@ and 0, b, 2b, … have equality. So moving the unit there lowers no entry of G, 
 entries >= 0. The sum is then |v|^2.
 
 *Adaptive records.* Given the releases before step t, y_t is Gaussian about either mean, in both worlds, and the means
-are functions of those releases. On every path the squared distances of the means add up to at most D^2 |v|^2. Gaussian
-mechanisms whose squares keep below a bound on every path compose to the Gaussian mechanism of the bound (Smith &
-Thakurta 2022; the proof is at `vips_fast.engine.filters`).
+are functions of those releases. On every path the squared distances of the means add up to at most D^2 |v|^2. So
+they compose to the Gaussian mechanism of this bound (Smith & Thakurta 2022; `vips_fast.engine.filters` has the proof).
 
 *Lattice.* Noise is rounded to the lattice of the mixed sums, which changes no integer: round(y + z) = y + round(z). So
 rounding is post-processing of the Gaussian mechanism, as for every release of the package.
@@ -49,7 +48,7 @@ MOST_STEPS = 4096
 
 @lru_cache(maxsize=64)
 def coefficients(n_steps: int) -> np.ndarray:
-    """Compute c_0, c_1, … of the square root times 2^`BITS`: int64, (n_steps,), read-only."""
+    """Compute c_0, c_1, … times 2^`BITS`: int64, (n_steps,), read-only."""
     central, found = 1, []
     for k in range(n_steps):
         found.append((central << BITS) >> (2 * k))
@@ -61,7 +60,7 @@ def coefficients(n_steps: int) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def participation_norm(n_steps: int, participations: int = 1, separation: int = 1) -> float:
-    """Compute |v| of the theorem, rounded up: the sensitivity of all mixed sums over the sensitivity of one step."""
+    """Compute |v| of the theorem, rounded up, for contributions of norm 1."""
     column = coefficients(n_steps)
     total = np.zeros(n_steps, np.int64)
     for first in range(0, n_steps, separation)[:participations]:
@@ -72,7 +71,7 @@ def participation_norm(n_steps: int, participations: int = 1, separation: int = 
 
 
 def unmix(values: np.ndarray) -> np.ndarray:
-    """Compute C^-1 along the first axis: what each step brought, from mixed values of the first steps.
+    """Compute each step's own values from mixed ones: C^-1 along the first axis.
 
     The steps may be fewer than declared, since C is triangular. The result is float64.
     """
@@ -95,10 +94,10 @@ def noise_factors(weights: np.ndarray) -> np.ndarray:
 
 
 def prefix_noise(n_steps: int, participations: int = 1, separation: int = 1) -> np.ndarray:
-    """Compute the noise sd of each prefix sum over that of a single release at the same epsilon.
+    """Compute the noise sd of each prefix sum, at equal epsilon.
 
-    A single release is a Gaussian mechanism about one step. Independent noise for each step has the root of t for
-    prefix t, times the root of the participations.
+    It is over the noise sd of a single release, which is a Gaussian mechanism about one step. Independent noise for
+    each step has the root of t for prefix t, times the root of the participations.
 
     >>> from vips_fast.accounting.running_sum import prefix_noise
     >>> [round(n**0.5 / prefix_noise(n)[-1], 2) for n in (30, 365)]

@@ -163,7 +163,9 @@ def unit_labels(groups: Any, invalid: str = "raise") -> list[Hashable]:
     column = _column(groups)
     codes = group_codes(groups, len(column), invalid)
     known, first = np.unique(codes, return_index=True)
-    return [canonical_label(label) for label in column[first[known >= 0]].tolist()]
+    labels = column[first[known >= 0]]
+    # As in `Numbering`: numbers of a precision and times in a unit are not Python's.
+    return [canonical_label(label) for label in (list(labels) if labels.dtype.kind in "fmM" else labels.tolist())]
 
 
 def check_whole(blocks: Sequence[Any]) -> None:

@@ -47,7 +47,7 @@ class PlanRecord(TypedDict):
     #: The vocabulary purchase before the run.
     prior: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
-    #: The night of a running sum: its name and number, and what was declared.
+    #: The night of a running sum: its name and number, and the declaration of all nights.
     nights: NotRequired[dict[str, object]]
     #: The search that chose this run.
     search: NotRequired[dict[str, object]]

@@ -83,7 +83,7 @@ def run(
     after : callable(int) or None
         Called with the number of steps done, after the model has seen a release, to store its state.
     nights : NightsFolder or None
-        Folder of a running sum, of which the run is one night.
+        Folder of a running sum, if the run is one of its nights.
     """
     if steps is None:
         steps = range(plan.n_steps)

@@ -1,15 +1,17 @@
-"""Keep the exact sums of earlier nights, in a private folder, for running sums with correlated noise.
+"""Keep the exact sums of earlier nights in a private folder.
 
-Each night brings new records. Its release is a mixed sum of this night and of those before, with noise that partly
-cancels in running sums (`vips_fast.accounting.running_sum` has the mechanism and its proof). So the exact sums of the
-earlier nights are needed again. They are in a folder of their own, for its owner's eyes only:
+Running sums with correlated noise need them.
+
+Each night brings new records. Its release is a mixed sum of all nights so far. Its noise partly cancels in running
+sums (`vips_fast.accounting.running_sum` has the mechanism and its proof). So each night needs the exact sums of
+earlier nights. They are in a private folder, which only its user can read:
 
     lock           note of the process that uses the folder now (`vips_fast.store.lock`)
     nights.npz     sums of all nights without noise, which persons came when, the last release, the ledger then
 
-*Private.* Whoever reads this folder knows the sums of each night without noise, and can find out whether a person whose
-label he knows was there, and when. It protects single records no better than a sum over the night does. Never publish
-it, and keep it as you keep the notes. All else that a night writes is public, as ever.
+*Private.* A reader of this folder knows the sums of each night without noise. With the label of a person, the reader
+can find out when the person came. Never publish the folder, and protect it as you protect the notes.
+Everything else that a night writes is public, as ever.
 
 *A night is released once.* The draw of a night's noise leaves this process only after ``nights.npz`` holds it, with
 fsync. A process that is killed before has released nothing: the draw is lost with its memory, or is in a part of this
@@ -22,7 +24,7 @@ bit, and the records are of no effect.
 only. A person who came too often, or too soon, contributes nothing that night, without a word. That depends only on the
 person's own nights, so all others contribute as they would without this person.
 
-*Cap.* Entries of a night's sum are held to a bound, below which mixed sums stay in 62 bits. That moves no two sums
+*Cap.* Entries of a night's sum are limited to a bound, below which mixed sums stay in 62 bits. That moves no two sums
 apart. A plan whose public number of records could reach the bound is refused.
 
 *Assumed.* The folder is not set back to an older state, nor continued in two copies: a night would then be released
@@ -58,6 +60,8 @@ _LIMIT = 2**61
 _FILE, _META, _FORMAT = "nights.npz", "nights", 1
 #: Settings that may change from night to night.
 _FREE = ("callback", "invalid", "n_jobs", "n_records", "random_state")
+#: Settings that a budget decides if they are None.
+_DECIDED = ("delta", "noise_multiplier")
 
 
 #: Folder of a run, or of the nights of a running sum.
@@ -65,7 +69,7 @@ AnyFolder: TypeAlias = "RunFolder | NightsFolder"
 
 
 def most_units(n_nights: int) -> int:
-    """Find the bound of an entry of a night's sum, in lattice units."""
+    """Find the bound of an entry of a night's sum."""
     return int(_LIMIT // int(coefficients(n_nights).sum()))
 
 
@@ -129,18 +133,15 @@ class NightsFolder:
         return list(self._facts["names"])
 
     def admit(self, night: str, before: FitResult | None, settings: Mapping[str, Any]) -> int:
-        """Find the number of a night, and compare the folder with the model that it continues.
+        """Find the number of a night; compare folder and model.
 
-        Raises ValueError if the night is in the model, the folder or the model is of another state or another run, or
-        the ``settings`` differ from those of the nights before.
+        Raises ValueError if the night is in the model already, or the ``settings`` differ from earlier nights'. Raises
+        ValueError if folder and model do not belong together, or one of them is older.
         """
         check_name("night", night)
         names, heads = self.names, [] if before is None else before.ledger.heads
         done = 0 if before is None else before.n_steps
-        told = json_digest(_plain({name: value for name, value in settings.items() if name not in _FREE}))
-        if names and told != self._facts["settings"]:
-            raise ValueError(f"nights {self.path}: were made with other settings; expected the same for every night")
-        self._facts["settings"] = told
+        self._compare(settings)
         self._night, self._before = night, Ledger() if before is None else before.ledger.copy()
         self.begun = done == len(names) - 1 and self._facts["follows"] == (heads or [""])[-1]
         if self.begun and night == names[-1]:
@@ -153,7 +154,7 @@ class NightsFolder:
         if done > len(names):
             raise ValueError(
                 f"nights {self.path}: hold {len(names)} nights, this model {done}; an older copy was put back, and "
-                "going on from it could release a night twice; expected the newest folder"
+                "continuing it could release a night twice; expected the newest folder"
             )
         if names and self._facts["head"] not in heads:
             raise ValueError(f"nights {self.path}: are of another model; expected the folder of this one")
@@ -161,10 +162,21 @@ class NightsFolder:
             raise ValueError(f"night={night!r}: is counted already; expected the name of a new night")
         return done
 
-    def absent(self, labels: Sequence[Hashable] | None, participations: int, separation: int) -> np.ndarray | None:
-        """Find persons who contribute nothing tonight, by their numbers; None if each record is a unit of its own.
+    def _compare(self, settings: Mapping[str, Any]) -> None:
+        known, given = self._facts.get("settings", {}), _plain(settings)
+        for name in sorted(known.keys() - set(_FREE)):
+            undecided = name in _DECIDED and given.get(name) is None
+            if given.get(name) != known[name] and not undecided:
+                raise ValueError(
+                    f"nights {self.path}: have {name}={known[name]!r}, this night {given.get(name)!r}; expected the "
+                    "same settings for every night"
+                )
 
-        ``labels`` are canonical (`vips_fast.data.groups`).
+    def absent(self, labels: Sequence[Hashable] | None, participations: int, separation: int) -> np.ndarray | None:
+        """Find persons who contribute nothing tonight.
+
+        The result is bool, for each label; None if each record is a unit of its own. ``labels`` are canonical
+        (`vips_fast.data.groups`).
         """
         if labels is None:
             return None
@@ -200,7 +212,7 @@ class NightsFolder:
         return 1, 0
 
     def public(self, public: Public, seeded: bool) -> Public:
-        """Return the public facts of this night, with the seed of the night that is recorded here."""
+        """Return the public facts, with the seed of a recorded night."""
         return replace(public, seed=self._facts["seed"]) if self.begun and not seeded else public
 
     def begin(
@@ -217,6 +229,7 @@ class NightsFolder:
         if self.begun:
             return Ledger.from_dict(self._facts["ledger"]), range(1), settings
         ledger = self._before.copy()
+        self._facts["settings"] = self._facts.get("settings", _plain(settings))
         self._facts |= {"follows": ledger.head if len(ledger.records) else "", "seed": public.seed}
         assert isinstance(plan.sampler, NightsSampler)
         self._facts |= {"noise_multiplier": plan.mechanism.noise_multiplier, "n_nights": plan.sampler.n_nights}
@@ -228,14 +241,14 @@ class NightsFolder:
 
     @property
     def known(self) -> Release | None:
-        """The release of this night if it is recorded here; then no record is read."""
+        """The release of this night if it is recorded here."""
         if not self.begun:
             return None
         scale, noise_sd = self._arrays["law"].tolist()
         return Release(len(self.names) - 1, self._arrays["release"].copy(), scale, noise_sd)
 
     def mix(self, sums: np.ndarray) -> np.ndarray:
-        """Add the earlier nights' sums to this night's, by the coefficients; int64 in the finer lattice's units."""
+        """Mix the earlier nights' sums with this night's; int64 in finer units."""
         n_nights = int(self._facts["n_nights"])
         bound = most_units(n_nights)
         tonight = np.clip(sums, -bound, bound)[None]
@@ -257,7 +270,7 @@ class NightsFolder:
         replace_file(self.path / _FILE, lambda file: write_npz(file, written))
 
     def after(self, step: int) -> None:
-        """Do nothing: the night is kept."""
+        """Do nothing: the night is recorded already."""
 
     def finish(self) -> Ledger:
         """Return a copy of the ledger, to be closed over the result."""

@@ -321,7 +321,7 @@ class NightsSampler(FullSampler):
     n_records : int
         Public number of records of the night.
     n_nights, participations, separation : int
-        As in `vips_fast.accounting.RunningSumEvent`, of which ``n_nights`` are the steps.
+        As in `vips_fast.accounting.RunningSumEvent`; ``n_nights`` are its steps.
     number : int
         Number of the night, from 0.
     night : str
@@ -338,7 +338,7 @@ class NightsSampler(FullSampler):
     def __init__(self, n_records: int, n_nights: int, participations: int, separation: int, number: int, night: str):
         super().__init__(n_records)
         self.n_nights, self._most, self.number = n_nights, (participations, separation), number
-        #: Bits by which the lattice of mixed sums is finer than the lattice of a night's sum.
+        #: The lattice of mixed sums is finer than a night's by this number of bits.
         self.lattice_bits = BITS
         self.facts = {
             "night": night,
@@ -349,7 +349,7 @@ class NightsSampler(FullSampler):
         }
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of all nights, or for a later night 0 times that."""
+        """Make the event of all nights; a later night has 0 times the event."""
         event = RunningSumEvent(noise_multiplier, self.n_nights, *self._most)
         return SelfComposedEvent(event, 0) if self.number else event
 

@@ -57,7 +57,7 @@ class PlannedRun:
         plans: list[Mapping[str, Any]] = []
         payers: list[Counter[str | None]] = []  # of the releases of each run
         paying: str | None = None
-        covers: dict[bytes, str | None] = {}  # who paid for an event that covers later releases
+        covers: dict[bytes, str | None] = {}  # who paid for all nights of a running sum
         for record in ledger.records:
             if record["kind"] == "plan":
                 plans.append(record["plan"])
@@ -67,10 +67,11 @@ class PlannedRun:
             elif record["kind"] in ("resume", "close"):
                 paying = None
             elif record["kind"] == "release" and payers:
-                event = record["event"]
-                covered = event["type"] == "self_composed" and event["count"] == 0
-                own = canonical_json(event["event"] if covered else event)
-                payer = covers.get(own) if covered else covers.setdefault(own, paying)
+                event, payer = record["event"], paying
+                if event["type"] == "running_sum":
+                    covers[canonical_json(event)] = paying
+                elif event["type"] == "self_composed" and event["event"]["type"] == "running_sum":
+                    payer = covers.get(canonical_json(event["event"]))  # a later night
                 payers[-1][payer] += 1
         counts: dict[PlannedRun, int] = {}
         for plan, paid in zip(plans, payers, strict=True):

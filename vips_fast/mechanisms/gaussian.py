@@ -32,7 +32,7 @@ class GaussianMechanism:
     noise_multiplier: float
     sensitivity: float
     clip_norm: float
-    #: Bits by which the noise's lattice is finer than the lattice of contributions.
+    #: The noise's lattice is finer than the lattice of contributions by this number of bits.
     lattice_bits: int = 0
 
     def __post_init__(self) -> None:

@@ -32,7 +32,9 @@ class Course:
 
 
 def course_of(periods: tuple[str, ...], sums: np.ndarray, covariance: np.ndarray, level: float, smooth: bool) -> Course:
-    """Make the course of sums (P, K) whose noise has a covariance (P, P) in each topic.
+    """Make the course of sums (P, K).
+
+    Their noise has a covariance (P, P) in each topic.
 
     Intervals are not smoothed. So they have their level whatever the shares do, and a smoothed share may be off their
     middle.
@@ -46,10 +48,10 @@ def course_of(periods: tuple[str, ...], sums: np.ndarray, covariance: np.ndarray
 def smoothed(values: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Smooth values (P,) with noise of a known covariance (P, P).
 
-    The truth is taken as a random walk with a flat start and steps of variance q (the local level model; Durbin &
-    Koopman 2012, chapter 2, for independent noise). Given q, the posterior is normal, and is solved here as a whole,
-    since the noise of periods is correlated. q has a prior that is flat on a grid of its logarithm; posterior means are
-    averaged over it by the likelihood of the values.
+    The model is a random walk with a flat start and steps of variance q (Durbin & Koopman 2012, chapter 2, for
+    independent noise). Given q, the posterior is normal. It is solved here as a whole, since the noise of periods is
+    correlated. q has a flat prior on a grid of its logarithm. The result averages the posterior means over the grid by
+    the likelihood of the values.
     """
     n = len(values)
     scale = float(np.trace(noise)) / n

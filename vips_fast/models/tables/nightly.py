@@ -1,4 +1,4 @@
-"""Tables of topics whose documents arrive night by night: running sums with correlated noise."""
+"""Tables of topics over nights: running sums with correlated noise."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class NightlyTableModel(TableModel):
 
     Notes
     -----
-    *Sensitivity.* A night's sum is that of `TableModel`, with its proof. What a unit with several nights moves is part
-    of the event (`vips_fast.accounting.running_sum`): contributions have no entry below 0 and norms of at most C.
+    *Sensitivity.* A night's sum is the sum of `TableModel`, with its proof: contributions have norms of at most C. The
+    event has the effect of a unit on several nights (`vips_fast.accounting.running_sum`).
     """
 
     at_root = ("_values",)
@@ -47,7 +47,7 @@ class NightlyTableModel(TableModel):
         self._n_nights, self._values, self._noise_sd, self._n_records = n_nights, np.zeros((0, *self.shape)), 0.0, 1.0
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice of a night's sum, which is coarser than the mixed sums'."""
+        """Take the lattice of a night's sum, coarser than the mixed sums'."""
         super().prepare(dataclasses.replace(mechanism, lattice_bits=0), sampler)
         self._n_records = float(sampler.n_records)
         if self._n_records * self.clip / self._spacing > most_units(self._n_nights):
@@ -62,7 +62,7 @@ class NightlyTableModel(TableModel):
         self._noise_sd = release.noise_sd * self._n_records
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give the sums over all nights, as means per unit of a night, and the standard deviation of their noise."""
+        """Give the sums over all nights, and the standard deviation of their noise; both per unit of a night."""
         factors = noise_factors(np.ones((1, len(self._values))))
         sd = self._noise_sd * float(np.linalg.norm(factors))
         sums = np.tensordot(factors[0], self._values, axes=1)
@@ -90,8 +90,8 @@ class NightlyTables(TopicTables):
     nights : int
         Most nights to come, fixed before the first, up to 4,096. All of them together cost the ``epsilon``.
     participations : int
-        Most nights in which a person counts. The program holds persons to it if ``groups`` are given. Without them each
-        record is a unit of its own, in one night.
+        Most nights of a person that count. The program enforces it if ``groups`` are given. Without them each record is
+        a unit of its own, in one night.
     separation : int
         Fewest nights from one of a person's nights to the next that counts. With more than one participation, a larger
         separation takes less noise.
@@ -100,13 +100,13 @@ class NightlyTables(TopicTables):
 
     Notes
     -----
-    Noise of one night partly cancels that of the nights before. So the sum over 30 nights has 2.55 times less noise
-    than sums with noise of their own each night have together, and over 365 nights 6.5 times less, at the same epsilon.
+    The noise of a night partly cancels the noise of earlier nights. Compare the noise of the sum with independent noise
+    each night, at the same epsilon: it is 2.55 times less over 30 nights, and 6.5 times less over 365.
     `vips_fast.accounting.running_sum` has the mechanism and the proof.
 
     Each night needs the exact sums of the nights before. They are in the folder ``state`` of `add_night`, which is
-    **private**: whoever reads it knows each night's sums without noise. `vips_fast.engine.nights` says what it holds
-    and what happens in crashes.
+    **private**: a reader of it knows each night's sums without noise. `vips_fast.engine.nights` describes the folder,
+    and crashes.
 
     Examples
     --------
@@ -225,9 +225,10 @@ class NightlyTables(TopicTables):
         return tuple(plan["nights"]["night"] for plan in plans)
 
     def of(self, nights: Collection[str]) -> Self:
-        """Make tables of some nights only, from the same releases; returns a copy.
+        """Make tables of some nights only, from the same releases.
 
-        A run of nights next to each other has less noise than nights far apart. Raises ValueError for other names.
+        Returns a copy. A run of nights next to each other has less noise than nights far apart. Raises ValueError for
+        other names.
         """
         other = dataclasses.replace(self)
         other._result, other._chosen = self._fitted(), tuple(nights)
@@ -235,7 +236,7 @@ class NightlyTables(TopicTables):
         return other
 
     def _weights(self, periods: Collection[Sequence[str]]) -> np.ndarray:
-        """Make a row of 0 and 1 over the nights so far for each period."""
+        """Make a row of 0 and 1 over the nights for each period."""
         names = self.night_names
         for period in periods:
             if unknown := [name for name in period if name not in names]:
@@ -245,7 +246,7 @@ class NightlyTables(TopicTables):
         return np.array([[name in period for name in names] for period in periods], np.float64)
 
     def _sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate sums over nights by weights (m, n); their covariance over nights, (m, m)."""
+        """Estimate weighted sums over nights, by weights (m, n), and their covariance (m, m)."""
         state = self._fitted().state
         factors = noise_factors(weights)
         noise = float(state["night_law"][0]) * factors
@@ -260,7 +261,7 @@ class NightlyTables(TopicTables):
     def _periods(
         self, periods: Mapping[str, Sequence[str]], where: Mapping[str, str | int] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of topics in each period (P, K), of all documents or of one group, and their covariance (P, P)."""
+        """Estimate the sums of topics in each period (P, K), and their covariance (P, P)."""
         sums, noise = self._sums(self._weights(list(periods.values())))
         by, where = {name: list(values) for name, values in self._as_fitted().by.items()}, dict(where or {})
         if wrong := [name for name, value in where.items() if name not in by or value not in by[name]]:
@@ -285,8 +286,8 @@ class NightlyTables(TopicTables):
         """Follow the shares over periods, such as the nights of each month.
 
         ``where`` selects a group, such as ``{"ward": "north"}``; None is all documents. With ``smooth`` the shares of a
-        period borrow strength from the periods beside it, as far as the releases themselves show that shares move
-        little (`vips_fast.models.tables.course`). All from releases: it costs nothing.
+        period borrow strength from the periods beside it, if the releases show that shares move little
+        (`vips_fast.models.tables.course`). It costs nothing.
         """
         check_flag("smooth", smooth)
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
@@ -295,7 +296,7 @@ class NightlyTables(TopicTables):
     def change(
         self, periods: Mapping[str, Sequence[str]], *, where: Mapping[str, str | int] | None = None, level: float = 0.9
     ) -> Contrast:
-        """Find the change of each share from a period to the next, by least squares."""
+        """Find the change of each share from period to period, by least squares."""
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
         if len(periods) < 2:
             raise ValueError(f"periods: {len(periods)}; expected at least two")

@@ -162,7 +162,9 @@ class Estimate:
 
 
 def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Find the ends of intervals for the shares of sums (G, K), with noise of the same variance in a row.
+    """Find the ends of intervals for the shares of sums (G, K).
+
+    The noise has the same variance in a row.
 
     An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a sum c_k of noise variance v and
     its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
@@ -180,7 +182,9 @@ def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tu
 
 
 def share_covariance(sums: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute shares (G, K) of sums, and their covariance (K, G, G) to first order in the noise.
+    """Compute shares (G, K) of sums, and their covariance (K, G, G).
+
+    The covariance is to first order in the noise.
 
     The noise of the sums has the covariance (G, G) in every topic, and topics are independent.
     """
