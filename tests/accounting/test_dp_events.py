@@ -39,6 +39,7 @@ EVENTS = [
     acc.SelfComposedEvent(WITHOUT, 4),
     DEALT,
     acc.RandomAllocationEvent(4, 2, G(1.0), reused=True),
+    acc.SelectedAllocationEvent(2, 4, 3, G(1.0)),
     acc.GroupEvent(SAMPLED, 3),
     acc.GroupEvent(DEALT, 2),
     acc.ComposedEvent(()),

@@ -25,6 +25,7 @@ from .events import (
 )
 from .gaussian import GaussianAccountant, gaussian_mu
 from .generic import GenericAccountant
+from .opinions import DpAccountingAccountant, PldAccountingAccountant
 from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
@@ -41,6 +42,8 @@ ACCOUNTANTS: dict[str, Accountant] = {
         RdpAccountant(),
         WangAccountant(),
         AutodpAccountant(),
+        DpAccountingAccountant(),
+        PldAccountingAccountant(),
         ZcdpAccountant(),
         GenericAccountant(),
         OptimalAccountant(),

@@ -211,6 +211,7 @@ def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> Priva
         PoissonSampledEvent,
         WithoutReplacementEvent,
         RandomAllocationEvent,
+        SelectedAllocationEvent,
         GroupEvent,
         RunningSumEvent,
         RepeatAndSelectEvent,
@@ -302,6 +303,31 @@ class RandomAllocationEvent(PrivacyEvent):
         self._set(
             n_batches=count("n_batches", self.n_batches, 1), n_epochs=count("n_epochs", self.n_epochs, 1), event=inner
         )
+
+
+@dataclass(frozen=True)
+class SelectedAllocationEvent(PrivacyEvent):
+    """Gaussian mechanisms on the minibatches of epochs; in an epoch every unit is in exactly several of them.
+
+    In each of `n_epochs` >= 1 epochs a unit is in `n_selected` k of `n_batches` t >= k minibatches, a uniform choice
+    that is independent of the others' and drawn anew. `event`, its noise multiplier under ``"add_remove"``, which is
+    the relation, is applied to each minibatch once. For k = 1 use `RandomAllocationEvent`, which knows reused
+    minibatches too. Accountant ``"pld"`` bounds it; `privacy_loss.allocation` has the proof.
+    """
+
+    kind: ClassVar[str] = "selected_allocation"
+    n_selected: int
+    n_batches: int
+    n_epochs: int
+    event: PrivacyEvent
+    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
+
+    def __post_init__(self) -> None:
+        t, k = count("n_batches", self.n_batches, 1), count("n_selected", self.n_selected, 1)
+        if k > t:
+            raise ValueError(f"n_selected must be <= n_batches = {t}, got {k}")
+        inner = RandomAllocationEvent(t, count("n_epochs", self.n_epochs, 1), self.event).event
+        self._set(n_selected=k, n_batches=t, event=inner)
 
 
 @dataclass(frozen=True)
@@ -482,6 +508,7 @@ _KINDS: dict[str, Any] = {
         PoissonSampledEvent,
         WithoutReplacementEvent,
         RandomAllocationEvent,
+        SelectedAllocationEvent,
         GroupEvent,
         RunningSumEvent,
         RepeatAndSelectEvent,

@@ -26,6 +26,7 @@ from .events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RepeatAndSelectEvent,
+    SelectedAllocationEvent,
     gaussian_mu_squared,
     rate_and_mechanism,
 )
@@ -37,7 +38,9 @@ from .selection import selected_curve
 
 def base_of(event: PrivacyEvent) -> Pair:
     """Return the pair of Gaussian mechanisms, or another one, on all data."""
-    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, RepeatAndSelectEvent)):
+    if isinstance(
+        event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, SelectedAllocationEvent, RepeatAndSelectEvent)
+    ):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 

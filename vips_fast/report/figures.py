@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..accounting import rounded_up
-from ..data.types import Array, Matrix
+from ..data.types import Array
+from ..models.hierarchy import Hierarchy, classical_mds, hellinger
 
 #: Labels of topics nearer than this, in percent of the map and for one digit each, would lie over each other.
 _DIGIT, _LINE = 1.3, 5.0
@@ -151,29 +152,31 @@ def spending(spent: Sequence[tuple[str, float]]) -> Rows:
     )
 
 
-def distances(components: Array) -> Matrix:
-    """Compute Hellinger distances (K, K) of topics (K, V), in [0, 1]."""
-    roots = np.sqrt(components / components.sum(axis=1, keepdims=True))
-    alike = np.clip(np.einsum("kv,lv->kl", roots, roots), 0.0, 1.0)
-    np.fill_diagonal(alike, 1.0)
-    apart: Matrix = np.sqrt(1.0 - alike)
-    return apart
+@dataclass(frozen=True)
+class Tree:
+    """A drawn hierarchy: labels from the top, lines in percent."""
+
+    labels: tuple[str, ...]
+    #: Left, top, width and height of each line.
+    lines: tuple[tuple[float, float, float, float], ...]
+
+    @property
+    def text(self) -> str:
+        """The labels, for a reader who cannot see the lines."""
+        return "; ".join(self.labels)
 
 
-def classical_mds(distance: Matrix) -> tuple[Matrix, float]:
-    """Find points (K, 2) with about these distances, and the share shown.
-
-    Classical multidimensional scaling (Torgerson 1952): the two leading eigenvectors of -J D² J / 2, J = I - 1/K, each
-    with a sign that makes its largest entry positive.
-    """
-    center = np.eye(len(distance)) - 1.0 / len(distance)
-    values, vectors = np.linalg.eigh(-0.5 * np.einsum("ij,jk,kl->il", center, distance**2, center))
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    plane = np.zeros((len(distance), 2))
-    found = vectors[:, :2] * np.sqrt(values[:2])
-    plane[:, : found.shape[1]] = found * np.sign(found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])])
-    total = float(values.sum())
-    return plane, float(values[:2].sum()) / total if total > 0 else 0.0
+def tree(found: Hierarchy, labels: Sequence[str]) -> Tree:
+    """Lay out a hierarchy, the closest pairs at the left."""
+    wide = 100.0 / max(float(found.links[-1, 2]), 1e-300)
+    high = 100.0 / len(found.order)
+    lines: list[tuple[float, float, float, float]] = []
+    for left, right, top, bottom, at in found.joints():
+        above, below = (high * (place + 0.5) for place in (top, bottom))
+        lines.append((wide * left, above, wide * (at - left), 0.0))
+        lines.append((wide * right, below, wide * (at - right), 0.0))
+        lines.append((wide * at, above, 0.0, below - above))
+    return Tree(tuple(labels[k] for k in found.order), tuple(lines))
 
 
 def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) -> Map:
@@ -184,7 +187,7 @@ def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) 
     The largest topics come first, so that smaller circles lie over them. A label stands in its circle, above or below
     it, and is left out if earlier ones take all three places.
     """
-    plane, shown = classical_mds(distances(components))
+    plane, shown = classical_mds(hellinger(components))
     shares = components.sum(axis=1) / components.sum()
     # One scale for both axes, so that distances are true; the circles at the border need space for their half.
     spread = float(np.ptp(plane, axis=0).max())

@@ -15,6 +15,7 @@ from ..events import (
     RandomAllocationEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
+    SelectedAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
@@ -113,8 +114,13 @@ def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
 def check_pairs(event: PrivacyEvent) -> None:
     """Raise ValueError if some mechanism of an event has no known pairs."""
     for leaf in touching_leaves(event):
-        if not isinstance(leaf, RandomAllocationEvent):
+        if not isinstance(leaf, (RandomAllocationEvent, SelectedAllocationEvent)):
             pairs(leaf)
+
+
+def _summed(event: SelectedAllocationEvent) -> float:
+    """Return mu^2 of the sum of all outputs, which is a Gaussian mechanism."""
+    return event.n_epochs * event.n_selected**2 / event.n_batches * gaussian_mu_squared(event.event)
 
 
 def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
@@ -125,18 +131,21 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
     """
     found: list[tuple[tuple[Pair, Pair], int]] = []
     mu2 = gaussian_mu_squared(event)
-    if mu2 > 0.0:
-        whole = GaussianPair(math.sqrt(mu2))
-        found.append(((whole, whole), 1))
     leaves = touching_leaves(event)
     if attack is not None:
         # Of a person's rows that are dealt to minibatches, all but one are as if they were not there.
         single = Counter[PrivacyEvent]()
         for leaf, count in leaves.items():
+            if isinstance(leaf, SelectedAllocationEvent):
+                mu2 += count * _summed(leaf)
+                continue
             single[leaf.event if _is_dealt(leaf) else leaf] += count
         leaves = single
+    if mu2 > 0.0:
+        whole = GaussianPair(math.sqrt(mu2))
+        found.append(((whole, whole), 1))
     for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
-        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
+        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent, SelectedAllocationEvent)):
             known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
             found.append((known[min(attack or 0, len(known) - 1)], count))
     allocated = epochs(leaves)

@@ -119,12 +119,13 @@ def _noise(args: Namespace, event: Callable[[float], PrivacyEvent], epsilon: flo
 def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
     """Show all accountants' bounds for one event, and the open interval."""
     attack, *bounds = compare(event, delta)
-    try:
-        epsilon(event, delta, "autodp")  # not computed twice, because of the cache of answers
-    except ImportError as error:
-        say(f"the second opinion is left out: {error}")
-    except ValueError:
-        pass  # it has no opinion about this event
+    for name in ("autodp", "dp-accounting", "PLD_accounting"):
+        try:
+            epsilon(event, delta, name)  # not computed twice, because of the cache of answers
+        except ImportError as error:
+            say(f"a second opinion is left out: {error}")
+        except ValueError:
+            pass  # it has no opinion about this event
     rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
     for row in bounds:
         used = row.default if accountant is None else row.accountant == accountant

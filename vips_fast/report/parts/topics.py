@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.hierarchy import Hierarchy, hellinger
 from ...models.inputs import column_names
 from .. import figures
 from ..part import Learned, Part, Topic
@@ -12,6 +13,8 @@ from ..text import Namer, top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
+#: Most topics of a hierarchy, so that its lines can be told apart.
+_TREE = 60
 #: Share of all words that the public topics on a terminal hold, and their largest number.
 _HELD, _TERMINAL = 0.9, 30
 
@@ -65,6 +68,7 @@ class Topics(Part):
             topics=tuple(topics),
             note=note.strip(),
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
+            tree=_tree(components[shown], topics) if 2 < len(topics) <= _TREE else None,
         )
 
     def released(self, model: Any) -> str:
@@ -116,6 +120,11 @@ class Topics(Part):
         words = column_names(model._fitted().public)
         longest = max(len(line.split()) for line in text.split("\n"))
         return any(text == self.text(model, words, n) for n in range(longest, 0, -1))
+
+
+def _tree(components: Any, topics: Sequence[Topic]) -> figures.Tree:
+    labels = [f"{one.number}: {one.name or ', '.join(one.words[:3])}" for one in topics]
+    return figures.tree(Hierarchy.of(hellinger(components)), labels)
 
 
 def _told(model: Any) -> str:
