@@ -22,7 +22,6 @@ UNSTORED = {
     "lda_vectors",
     "mnist_downstream",
     "slides_table",
-    "stroke_fig5",
     "text_logistic",
     "topic_labels",
 }
@@ -67,6 +66,21 @@ def test_printed_epsilons():
 
 def test_figure_4():
     assert not any(fails("pg_fig4").values())
+
+
+def test_figure_5():
+    """The accountants keep their order in both forms; private ERM passes some of them at a large epsilon."""
+    found = fails("stroke_fig5")
+    assert found.pop("replace one patient: ours above exact accounting") == ["ε = 0.5"]
+    beaten = {statement: found.pop(statement) for statement in list(found) if statement.endswith("above private ERM")}
+    assert beaten == {
+        "as printed, moments accountant above private ERM": [],
+        "as printed, strong composition, tight step above private ERM": ["ε = 2", "ε = 4"],
+        "as printed, strong composition, classical step above private ERM": ["ε = 2", "ε = 4"],
+        "authors' code, moments accountant above private ERM": ["ε = 2", "ε = 4"],
+        "authors' code, strong composition, classical step above private ERM": ["ε = 1", "ε = 2", "ε = 4"],
+    }
+    assert len(found) == 6 and not any(found.values())
 
 
 def test_accountants_figure_2():
@@ -130,3 +144,8 @@ def test_numbers_of_the_explanation():
     assert re.findall(r"perplexity is (\d+) here, with a proof, and (\d+) with", text) == [
         (last["ours"], last["moments accountant"])
     ]
+
+
+@pytest.mark.parametrize("name", ["lda_fig2", "lda_fig3", "lda_table3", "stroke_fig5", "adult_fig6", "mnist_fig8"])
+def test_sections_name_the_relation(name):
+    assert "replac" in SECTIONS[name]
