@@ -288,11 +288,10 @@ The √7 for seven blocks is above the √6 that is needed, so the exact tight �
 ε those as printed. Hidden units that the authors' code carries past the noise are covered by no ε. *No privacy* is NOT
 PRIVATE.
 
-*Where the order fails* with the package's variant it is the variant's doing: its repair leaves little but the mean
-image, which more noise hardly changes. The authors' code has no such floor, and no noise-free image to fall back on:
-after the first steps the order of its noises is that of its accuracies. As printed, noise at the smallest S drives all
-parameters beyond any bound, and the accuracy to about half of the pixels, whatever the noise. With noise both
-baselines stay below or at the mean image, the prediction of no model at all.
+*Where the order fails* with the package's variant it is the variant's doing. Its repair leaves little but the mean
+image, which more noise hardly changes. The authors' code has no such floor: its accuracies follow its noises. As
+printed, noise at the smallest S drives all parameters beyond any bound, and the accuracy to about half of the pixels,
+whatever the noise. With noise both baselines stay below or at the mean image, the prediction of no model at all.
 
 {tables}
 

@@ -27,6 +27,11 @@ def rates(form: str, steps: int, first: int = 0) -> list[float]:
     return [1.0, *found[1:]] if form == AUTHORS else found
 
 
+def first_weight(steps: int) -> float:
+    """Compute the weight that the first minibatch has at the end in the authors' code."""
+    return float(np.prod([1.0 - rate for rate in rates(AUTHORS, steps)[1:]]))
+
+
 def batches(n: int, size: int, steps: int, rng: Generator) -> Iterator[np.ndarray]:
     """Draw the indices of each minibatch, without replacement."""
     for _ in range(steps):
