@@ -4,22 +4,20 @@ import ast
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from alone import alone
+from pages import blocks, run_page
 
 from vips_fast.cli.parser import parse
 
 ROOT = Path(__file__).resolve().parent.parent
+#: tests/capi/test_embedding.py runs the one that is missing here.
 NAMES = (
     "checkpoints",
     "cluster",
-    "embedding",
     "forecast",
     "jobs",
     "logistic",
@@ -63,50 +61,10 @@ def test_pictures_are_small_and_shown():
         assert f"({path.parent.name}/{path.name})" in pages, path
 
 
-def blocks(text):
-    """(language, file name or None, code) of each fenced block."""
-    pattern = r"(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)```"
-    return [(language, name or None, code) for name, language, code in re.findall(pattern, text, re.S)]
-
-
 @pytest.mark.parametrize("name", DOCS)
 def test_the_blocks_run(name, tmp_path):
-    """Files are written, shell blocks run in their order, then all Python blocks as one script."""
-    script = []
-    (tmp_path / "bin").mkdir()
-    wrapper = tmp_path / "bin" / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    wrapper.chmod(0o755)
-    environment = dict(
-        os.environ,
-        VIPS_FAST_SOURCE=str(ROOT),
-        PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}",
-    )
-
-    def call(*command):
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
-
-    for language, file, code in blocks((ROOT / "docs" / name).read_text()):
-        if file:
-            (tmp_path / file).write_text(code)
-        elif language == "sh":
-            for tool in ("cc", "c++", "make"):
-                if re.search(rf"^{re.escape(tool)} ", code, re.M) and shutil.which(tool) is None:
-                    pytest.skip(f"no {tool}")
-            if "--benchmark-json" in code:
-                pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark (extra bench)")
-            # The library is made in the source tree, which other tests make it in.
-            with alone(ROOT / "csrc") if "make " in code else nullcontext():
-                call("sh", "-euc", code)
-        elif language == "python":
-            script.append(code)
-        else:
-            pytest.fail(f"{name}: a block of {language} that nothing runs")
-    assert script
-    (tmp_path / "script.py").write_text("\n".join(script))
-    call("python", "script.py")
+    environment = dict(os.environ, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    run_page(ROOT / "docs" / name, tmp_path, sys.executable, environment)
 
 
 def test_the_notebook_of_texts_takes_twelve_lines():

@@ -50,11 +50,9 @@ def installed(once):
     return once("installed", install) / "target"
 
 
-def install(base):
-    """Build the wheel in a folder and install it there."""
-    source = base / "source"
-    keep = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast")
-    for name in keep:
+def copy_source(source):
+    """Copy what a build needs, nothing compiled among it."""
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast"):
         if (ROOT / name).is_dir():
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "native.c", "*.o", "*.a")
             shutil.copytree(ROOT / name, source / name, ignore=ignore)
@@ -64,6 +62,12 @@ def install(base):
     # What is shown here depends on no optimization, which is most of the time of a build.
     settings = source / "csrc" / "sources.mk"
     settings.write_text(settings.read_text().replace("FLAGS = -O3", "FLAGS = -O0"))
+
+
+def install(base):
+    """Build the wheel in a folder and install it there."""
+    source = base / "source"
+    copy_source(source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     call([*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", base / "dist", source])
     (wheel,) = (base / "dist").glob("*.whl")

@@ -146,6 +146,7 @@ EVERY = {
     "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
     "factors": (_example("FactorAnalysis", center=np.full(4, 0.1)), vectors),
     "markov": (_example("HiddenMarkovModel"), binary),
+    "dynamics": (_example("LinearDynamicalSystem", n_outputs=2), vectors),
     "linear": (_example("LinearRegression", radius=2.0), CASES["logistic"][1]),
     "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
 }

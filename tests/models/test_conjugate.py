@@ -23,6 +23,7 @@ from vips_fast.models.examples import (
     GaussianMixture,
     GaussianMixtureOptions,
     HiddenMarkovModel,
+    LinearDynamicalSystem,
     LinearRegression,
     ProbabilisticPCA,
     ProbabilisticPCAOptions,
@@ -209,6 +210,7 @@ WORST = {
     ProbabilisticPCA: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
     FactorAnalysis: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
     HiddenMarkovModel: ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]),
+    LinearDynamicalSystem: ([1e3, 1e3, 1e3], [-1e3, -1e3, -1e3]),
     BinomialRegression: ([1.0, 0.0, 0.0, 3.0, 3.0], [1.0, 0.0, 0.0, 0.0, 3.0]),
     VectorMixture: ([1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]),
     LinearRegression: ([1.0, 0.0, 1.0], [0.0, -1.0, 1.0]),
@@ -224,6 +226,8 @@ def test_the_bound_is_reached_by_the_worst_record(kind):
     )
     if kind is VectorMixture:
         options |= {"vocabulary": ["a", "b"], "max_words": 2}
+    if kind is LinearDynamicalSystem:
+        options = {"latent_radius": 1e-3}
     if kind in (ProbabilisticPCA, FactorAnalysis):
         options = {"options": ProbabilisticPCAOptions(latent_radius=0.1)}
     longest = np.array(WORST[kind][:1])

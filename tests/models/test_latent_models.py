@@ -1,12 +1,13 @@
-"""Factor analysis and hidden Markov models: other people's results, textbook recursions, and private fits."""
+"""Models with hidden states: other people's results, textbook recursions, and private fits."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from peers import dynamics
 from sklearn import decomposition
 
-from vips_fast.models.examples import FactorAnalysis, HiddenMarkovModel, ProbabilisticPCAOptions
+from vips_fast.models.examples import FactorAnalysis, HiddenMarkovModel, LinearDynamicalSystem, ProbabilisticPCAOptions
 
 FULL = dict(private=False, learning_decay=0)
 
@@ -124,3 +125,114 @@ def test_settings_out_of_range(settings, message):
         HiddenMarkovModel(**settings).fit(np.zeros((5, 3)))
     with pytest.raises(ValueError, match="expected at least one symbol"):
         HiddenMarkovModel(1, n_steps=1, **FULL).fit(np.zeros((5, 3))).score(np.full((2, 3), -1))
+
+
+# ------------------------------------------------------------------- linear dynamical system
+
+
+def turning(n=2000, length=8, seed=0):
+    """Sequences of three outputs of two hidden dimensions that turn and shrink."""
+    rng = np.random.default_rng(seed)
+    turn, loadings = np.array([[0.9, 0.2], [-0.2, 0.8]]), rng.normal(size=(3, 2))
+    state, outputs = rng.normal(size=(n, 2)), []
+    for _ in range(length):
+        outputs.append(state @ loadings.T + rng.normal(size=(n, 3)) * 0.5)
+        state = state @ turn.T + rng.normal(size=(n, 2)) * 0.5
+    return np.stack(outputs, axis=1)
+
+
+def system_of(model):
+    return (model.transitions_, model.state_noise_, model.loadings_, model.variances_, model.first_covariance_)
+
+
+def fitted(Y, n_steps, **settings):
+    settings = {"radius": 50.0, "latent_radius": 50.0, "random_state": 0, **FULL, **settings}
+    return LinearDynamicalSystem(2, n_outputs=3, n_steps=n_steps, **settings).fit(Y.reshape(len(Y), -1))
+
+
+def test_a_linear_dynamical_systems_steps_are_those_of_em():
+    """Compare each step with one by whole normal distributions."""
+    Y = turning(300)
+    begin = fitted(Y, 1)
+    for steps in (1, 2, 20):
+        system = dynamics.em(Y, *system_of(begin), steps)
+        model = fitted(Y, 1 + steps)
+        expected = dynamics.log_density(Y, *system)
+        assert model.score(Y.reshape(len(Y), -1)) == pytest.approx(expected, abs=1e-5)
+        assert model.score(Y.reshape(len(Y), -1)) == pytest.approx(dynamics.log_density(Y, *system_of(model)), abs=1e-9)
+        # The states are the same up to a change of their axes.
+        ours, theirs = np.sort(np.linalg.eigvals(model.transitions_)), np.sort(np.linalg.eigvals(system[0]))
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_smoothed_states_are_conditional_means():
+    Y = turning(50)
+    model = fitted(Y, 5)
+    covariance = dynamics.prior(*system_of(model)[:2], model.first_covariance_, 8)
+    C = np.kron(np.eye(8), model.loadings_)
+    spread = C @ covariance @ C.T + np.diag(np.tile(model.variances_, 8))
+    means = Y.reshape(50, -1) @ np.linalg.solve(spread, C @ covariance)
+    np.testing.assert_allclose(model.transform(Y.reshape(50, -1)), means.reshape(50, 8, 2), atol=1e-9)
+    packed = model.expected_statistics(Y.reshape(50, -1))
+    # The statistics are of the same means: y m^T over T R B first.
+    products = np.einsum("ntd,ntk->ndk", Y, means.reshape(50, 8, 2)).reshape(50, -1)
+    np.testing.assert_allclose(packed[:, :6], products / (8 * 50.0 * 50.0), atol=1e-9)
+
+
+def test_a_private_linear_dynamical_system_comes_near():
+    Y = turning(20_000)
+    X = Y.reshape(len(Y), -1)
+    plain, alone = fitted(Y, 40), fitted(Y, 1)
+    private = fitted(Y, 25, radius=8.0, latent_radius=None, private=True, epsilon=2.0, delta=1e-6, learning_decay=0.7)
+    gain = plain.score(X) - alone.score(X)
+    assert gain > 0.2 and private.score(X) > plain.score(X) - 0.35 * gain
+    assert np.abs(np.linalg.eigvals(private.transitions_)).max() < 1
+
+
+def test_point_estimates_follow_from_the_same_releases():
+    """EM is VB with q(parameters) a point (appendix 6): Baum and Welch's step, and never a lower likelihood."""
+    rng = np.random.default_rng(1)
+    X = np.where(
+        np.cumsum(rng.random((300, 6)) < 0.2, axis=1) % 2, rng.integers(0, 2, (300, 6)), rng.integers(1, 3, (300, 6))
+    )
+    settings = dict(n_symbols=3, posterior="point", pseudocount=1e-9, random_state=0)
+    scores = []
+    for steps in (1, 2, 3, 10):
+        model = HiddenMarkovModel(2, n_steps=steps, **settings, **FULL).fit(X)
+        scores.append(model.score(X))
+        np.testing.assert_array_equal(model.parameters_[0], model.start_)
+        np.testing.assert_array_equal(model.parameters_[1], model.transitions_)
+    assert np.all(np.diff(scores) > 0)
+    # One step by sums over all paths.
+    before = HiddenMarkovModel(2, n_steps=2, **settings, **FULL).fit(X)
+    after = HiddenMarkovModel(2, n_steps=3, **settings, **FULL).fit(X)
+    first, moves, symbols = np.zeros(2), np.zeros((2, 2)), np.zeros((2, 3))
+    for row in X:
+        every = list(paths(before, row))
+        total = sum(chance for _, chance in every)
+        for path, chance in every:
+            first[path[0]] += chance / total
+            np.add.at(moves, (path[:-1], path[1:]), chance / total)
+            np.add.at(symbols, (path, row), chance / total)
+    for found, expected in ((after.start_, first), (after.transitions_, moves), (after.symbols_, symbols)):
+        np.testing.assert_allclose(found, expected / expected.sum(axis=-1, keepdims=True), atol=1e-6)
+    # The plan, its noise and its sensitivity are those of the Dirichlet posterior.
+    private = dict(n_symbols=3, epsilon=1.0, n_steps=5, random_state=0)
+    fits = [HiddenMarkovModel(2, posterior=kind, **private).fit(X) for kind in ("dirichlet", "point")]
+    assert fits[0].privacy_.statement() == fits[1].privacy_.statement()
+    with pytest.raises(ValueError, match="posterior='maximum': expected"):
+        HiddenMarkovModel(2, posterior="maximum").fit(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_outputs": 2}, "n_outputs=2: expected"),
+        ({"n_outputs": 3}, "n_outputs=3: expected"),
+        ({"radius": 0}, "radius"),
+        ({"latent_radius": -1}, "latent_radius"),
+    ],
+)
+def test_settings_of_a_linear_dynamical_system(settings, message):
+    with pytest.raises(ValueError, match=message):
+        LinearDynamicalSystem(1, **settings).fit(np.zeros((5, 3)))

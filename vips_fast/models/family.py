@@ -76,6 +76,7 @@ OWN = Family(
         "models.examples:BinomialRegression",
         "models.examples:FactorAnalysis",
         "models.examples:HiddenMarkovModel",
+        "models.examples:LinearDynamicalSystem",
         "models.examples:LinearRegression",
         "models.examples:ProbabilisticPCA",
     ),

@@ -5,6 +5,7 @@ from .binomial_regression import BinomialRegression
 from .factor_analysis import FactorAnalysis
 from .gaussian_mixture import GaussianMixture, GaussianMixtureOptions
 from .hidden_markov import HiddenMarkovModel
+from .linear_dynamics import LinearDynamicalSystem
 from .linear_regression import LinearRegression
 from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from .vector_mixture import VectorMixture
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianMixture",
     "GaussianMixtureOptions",
     "HiddenMarkovModel",
+    "LinearDynamicalSystem",
     "LinearRegression",
     "ProbabilisticPCA",
     "ProbabilisticPCAOptions",

@@ -34,6 +34,9 @@ class HiddenMarkovModel(ConjugateEstimator):
         states alternate, such as vowels and consonants, 0 finds them sooner.
     pseudocount : float
         Parameter of the Dirichlet priors of the first state, of each state's successors and of its symbols.
+    posterior : {"dirichlet", "point"}
+        Form of the parameters' posterior. "point" is a point mass: EM, as variational Bayes with a delta distribution
+        (Park et al. 2020, appendix 6). Its prior is Dirichlet with 1 + ``pseudocount``.
     **common
         Of `ConjugateEstimator`. Each row of X is a sequence: symbols 0 to n_symbols - 1, then -1 up to the row's end.
         Its columns, T, are the public largest length.
@@ -43,7 +46,8 @@ class HiddenMarkovModel(ConjugateEstimator):
     Statistics of a sequence, by the forward-backward recursion under the expected logarithms of the parameters: the
     distribution of the first state; the expected transitions, divided by T - 1; and the expected symbols by state,
     divided by T. All are >= 0 and each block adds up to at most 1, which bounds its L2 norm. So the bound is sqrt(3),
-    reached by one state and T equal symbols, and replacing a sequence costs sqrt(2) times that.
+    reached by one state and T equal symbols, and replacing a sequence costs sqrt(2) times that. The bound holds for all
+    parameters, and so for both forms of the posterior.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class HiddenMarkovModel(ConjugateEstimator):
     n_symbols: int = 2
     staying: float = 0.5
     pseudocount: float = 1.0
+    posterior: str = "dirichlet"
 
     @property
     def nonnegative(self) -> bool:
@@ -124,6 +129,8 @@ class HiddenMarkovModel(ConjugateEstimator):
         check_number("n_symbols", self.n_symbols, 1, 2**20, integer=True)
         check_number("staying", self.staying, 0, 0.999)
         check_bound("pseudocount", self.pseudocount)
+        if self.posterior not in ("dirichlet", "point"):
+            raise ValueError(f"posterior={self.posterior!r}: expected 'dirichlet' or 'point'")
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         k, n = self.n_components, self.n_records_
@@ -142,11 +149,12 @@ class HiddenMarkovModel(ConjugateEstimator):
 
     def _parameters(self, *counts: Array) -> tuple[Array, ...]:
         posterior = [self.pseudocount + each for each in counts]
+        means = [a / a.sum(axis=-1, keepdims=True) for a in posterior]
+        if self.posterior == "point":
+            # The largest posterior density under the prior with 1 more, which is the mean under this one.
+            return *(np.maximum(mean, _LEAST) for mean in means), *(np.maximum(mean, _LEAST) for mean in means)
         expected = [np.exp(digamma(a) - digamma(a.sum(axis=-1, keepdims=True))) for a in posterior]
-        return (
-            *(np.maximum(weights, _LEAST) for weights in expected),
-            *(a / a.sum(axis=-1, keepdims=True) for a in posterior),
-        )
+        return (*(np.maximum(weights, _LEAST) for weights in expected), *means)
 
     start_ = parameter(3, "(K,) expected probabilities of the first state.")
     transitions_ = parameter(4, "(K, K) expected probabilities of the next state, by the state before it.")

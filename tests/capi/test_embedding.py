@@ -1,0 +1,65 @@
+"""The recipes of docs/embedding.md as an embedder runs them: from an empty folder, against the installed package."""
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from pages import run_page
+
+from .conftest import ROOT, call, copy_source
+
+PAGE = ROOT / "docs" / "embedding.md"
+#: Leaves the kernels as they lie in the source tree; the paths of the install are those that pyproject.toml asks for.
+NO_COMPILER = "from setuptools import setup\n\nsetup()\n"
+
+
+def fresh_environment(folder, *what):
+    """Make a virtual environment with only this package installed, which finds the others where this process does."""
+    call([sys.executable, "-m", "venv", "--without-pip", folder])
+    python = folder / "bin" / "python"
+    packages = Path(call([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]).strip())
+    # Other .pth files, such as an editable install of this package, are not read from there.
+    (packages / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python]
+    call([*pip, "install", "--no-build-isolation", "--no-deps", "--no-index", "--no-compile", *what], env=outside())
+    return python
+
+
+def outside():
+    """The environment variables of somebody who knows nothing of the source tree."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def from_wheel(folder, installed):
+    (wheel,) = (installed.parent / "dist").glob("*.whl")
+    return fresh_environment(folder / "environment", wheel), folder
+
+
+def editable(folder, installed):
+    """An editable install of a source tree whose kernels are compiled."""
+    shutil.copytree(
+        installed.parent / "source", folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
+    for kernels in (installed / "vips_fast" / "kernels").glob("native*.so"):
+        shutil.copy(kernels, folder / "source" / "vips_fast" / "kernels")
+    (folder / "source" / "setup.py").write_text(NO_COMPILER)
+    return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
+
+
+def compiled_editable(folder, installed):
+    """An editable install that compiles the kernels, which takes half a minute."""
+    copy_source(folder / "source")
+    return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
+
+
+@pytest.mark.parametrize("install", [from_wheel, editable, pytest.param(compiled_editable, marks=pytest.mark.slow)])
+def test_the_recipes(install, installed, tmp_path):
+    python, place = install(tmp_path, installed)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found = call([python, "-c", "import vips_fast; print(vips_fast.__file__)"], cwd=empty, env=outside())
+    assert Path(found.strip()).is_relative_to(place)
+    run_page(PAGE, empty, python, outside())
