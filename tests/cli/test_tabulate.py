@@ -83,6 +83,14 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     assert main(lone) == 2 and "--values: expected only with --tabulate" in capsys.readouterr().err
 
 
+def test_hopeless_tables_are_refused_before_their_model_is_fitted(notes, capsys):
+    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
+    fit += " --doc-length 2 --no-measure-gain --out both --seed 0 --tabulate ward --table-epsilon 0.001"
+    assert main([*fit.split(), "--values", "values.toml"]) == 2
+    said = capsys.readouterr().err
+    assert "Use fewer groups" in said and "nothing was spent" in said and not list(notes.glob("both*"))
+
+
 def test_hopeless_tables_are_refused_or_warned_of(notes, capsys):
     few = TABULATE.replace("--epsilon 5", "--noise-multiplier 900").split()
     assert main(few) == 2

@@ -441,7 +441,7 @@ OTHERS = {
     "logistic-trials": _trials,
     "binomial-trials": _binomial,
     "clusters": _clusters(epsilon=8.0),
-    "clusters-votes": _clusters(epsilon=0.5),
+    "clusters-votes": _clusters(epsilon=0.15),
     "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
     "search-private": _search(),
     "search-public": _search("public"),

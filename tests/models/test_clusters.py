@@ -70,7 +70,8 @@ def test_few_records_vote_only():
 
 def test_votes_that_may_be_noise_leave_the_public_clusters():
     X, _, _ = documents(30)
-    model = fitted(X, epsilon=0.1, n_steps=2)
+    model = DocumentClusters(2, public=knowledge(), epsilon=0.1, n_steps=2, random_state=0)
+    model.set_unsafe(test_key=bytes(32)).fit(X)
     np.testing.assert_allclose(model.prototype_weights_, knowledge().weights, rtol=1e-12)
     unfitted = ClusterModel(public=knowledge(), n_clusters=2, n_words=0, steps=ClusterSteps(1, 0, 0), seed=0)
     np.testing.assert_allclose(model.means_, unfitted.centers, rtol=1e-12)
@@ -79,7 +80,7 @@ def test_votes_that_may_be_noise_leave_the_public_clusters():
 def test_the_verdict_tells_the_noise_in_a_share():
     X, _, _ = documents(400)
     spread = [
-        DocumentClusters(2, public=knowledge(), epsilon=0.5, random_state=0, sampling="full", n_steps=4)
+        DocumentClusters(2, public=knowledge(), epsilon=0.1, random_state=0, sampling="full", n_steps=4)
         .set_unsafe(test_key=bytes([k]) * 32)
         .fit(X)
         for k in range(40)

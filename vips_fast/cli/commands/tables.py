@@ -12,7 +12,9 @@ import numpy as np
 
 from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
-from ...jobs import Material, beside
+from ...engine.planner import Planner
+from ...engine.result import Public
+from ...jobs import Material, TextFile, beside
 from ...jobs.clusters import encoder_and_knowledge
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
@@ -26,7 +28,7 @@ from ...report.whole import chained
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
-from .jobs import ReadBy
+from .jobs import ReadBy, show_forecast
 
 #: Options that a fit passes on to its tables.
 _SHARED = (
@@ -85,7 +87,9 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
         return fit()
     if args.epsilon is None or args.values is None:
         raise ValueError("--tabulate: expected with --values, and with --epsilon, which is for model and tables")
-    public_values(args.values, args.tabulate.split(","))
+    by, part = public_values(args.values, args.tabulate.split(",")), args.table_epsilon or 0.5
+    left = model_epsilon(args.epsilon, part, args.delta or 1e-6)
+    _foresee(args, TopicTables(by, epsilon=part, delta=args.delta))
     options = ["--by", args.tabulate, "--values", args.values, "--epsilon", str(args.epsilon)]
     tables = parse(["tabulate", args.out, args.input, *options, "--out", f"{args.out}-tables"])
     for name in _SHARED:
@@ -93,10 +97,25 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
             setattr(tables, name, getattr(args, name))
     if args.transcript is not None:
         tables.transcript = f"{args.transcript}-tables"
-    part = 0.5 if args.table_epsilon is None else args.table_epsilon
-    args.epsilon = model_epsilon(args.epsilon, part, args.delta or 1e-6)
+    args.epsilon = left
     code = fit()
     return code if code or args.check else tabulate(tables)
+
+
+def _foresee(args: Namespace, tables: TopicTables) -> None:
+    """Refuse tables that noise would hide, before their model spends anything."""
+    if args.anyway or args.resume or args.check or args.groups is not None or not isinstance(args.input, str):
+        return
+    text = tuple(args.text or ["text"])
+    source = TextFile(
+        args.input, text, args.person, format=args.format, encoding=args.encoding, invalid=args.invalid or "raise"
+    )
+    n_records = args.n_records or source.count()
+    n_topics = int(args.n_components or DocumentClusters().n_components)
+    request = tables.request(Public(n_topics, n_records, seed=0, unit="record" if args.person is None else "person"))
+    forecast = Planner().plan(request, None).forecast
+    if forecast is not None and forecast.warning is not None:
+        show_forecast(args)(forecast)
 
 
 def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:
