@@ -36,7 +36,7 @@ from .selection import selected_curve
 
 
 def base_of(event: PrivacyEvent) -> Pair:
-    """Return the pair of Gaussian mechanisms, or another one, on all data."""
+    """Return the pair of one mechanism, or several Gaussian ones, on whole data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, RepeatAndSelectEvent)):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)

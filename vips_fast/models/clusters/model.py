@@ -26,9 +26,9 @@ from .records import VectorBlock
 _COUNT, _NORM = 0.25, 4.0
 #: Shares of the steps that release votes and words; the power of the step size.
 _VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
-#: Noise of a count over the count; above it votes of prototypes say more than vectors (docs/clusters.md).
+#: Noise of a count over the count, from which votes of prototypes say more than vectors (docs/clusters.md).
 _MOST_NOISE = 0.035
-#: Length of a mean of documents that differ, over a prototype's length (docs/clusters.md).
+#: Length of a mean of documents that differ, beside that of a prototype (docs/clusters.md).
 _LENGTH = 0.4
 #: What a prototype or a cluster keeps of the public share that it had; the variance between a center and its start.
 _KEPT, _APART = 0.02, 1e-3
