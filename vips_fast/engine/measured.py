@@ -155,5 +155,5 @@ class MeasuredModel(Model):
 
 
 def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:
-    """Read the found gain from a state; None if not measured."""
+    """Read the found gain from a state; None if no step measured it."""
     return Score.restore(array_of(state, "score")).found() if "score" in state else None

@@ -7,8 +7,8 @@ that nearly every unit contributes a direction. All functions of this module but
 The read-out has three parts. Topic weights a >= 0 are found by least squares of the noised histogram on the public
 topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the base g. The
 masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal distribution
-with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. If noise hides a word,
-its mass is the base's.
+with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise hides a word,
+its mass is that of the base.
 """
 
 import math
