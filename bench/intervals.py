@@ -3,16 +3,21 @@
 It also has the slope of the truth on its estimates.
 
     python bench/intervals.py --out bench/intervals.json   # a sixth of the grid, 40 runs a cell: 15 minutes of one core
+    python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # the design that nothing was chosen by
     python bench/intervals.py --whole --runs 100           # every cell: hours
     python bench/intervals.py --whole --n 10000 --epsilon 1 3 --rho 0.3
+    python bench/intervals.py --table bench/intervals.json # the table of docs/logistic.md
 
-Rows are normal columns with a common correlation rho over the root of their number, scaled down to the ball of
-``row_norm``, weights N(0, 1.5^2), the intercept 0.5; delta = 10^-6, adding or removing a record. Each run is another
-data set with a noise key of its own, so that the figures are the same wherever they are computed. A slope of 1 is a
-posterior mean's: smaller ones say that estimates are inflated. An effect about which the data say nothing
-(`vips_fast.models.logistic.findings.unknown`) counts in ``all`` only.
+Rows are columns with a common correlation rho over the root of their number, scaled down to the ball of ``row_norm``;
+delta = 10^-6, adding or removing a record. In the "normal" design columns are normal, weights N(0, 1.5^2), and the
+intercept is 0.5. In the "mixed" design half the columns are 0/1 with shares from .08 to .5, weights have a standard
+deviation of 0.5 or 2, and the intercept is -0.8. Each run is another data set with a noise key of its own, so that the
+figures are the same wherever they are computed. Of steps, 20 is the default. A slope of 1 is a posterior mean's:
+smaller ones say that estimates are inflated. An effect of which too little is known
+(`vips_fast.models.logistic.effects.known`) counts in ``all`` only.
 
-The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square.
+The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. Cells that the
+output file has already are kept, so that a sweep goes on where it was stopped.
 """
 
 import argparse
@@ -29,39 +34,49 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.models.logistic.findings import unknown
+from vips_fast.models.logistic.effects import known as known_effects
+
+#: Share of effects that are known in a known cell, and the coverage that it should have.
+KNOWN, LEAST, MOST = 0.9, 0.86, 0.94
 
 GRID = {
     "n": (2_000, 10_000, 50_000),
     "epsilon": (0.1, 0.3, 1.0, 3.0, 10.0),
-    "columns": (5, 12, 30),
+    "columns": (5, 15, 30),
     "rho": (0.0, 0.3, 0.8),
     "row_norm": (1.0, 2.0),
     "steps": (5, 20),
 }
 
 
-def simulate(seed: int, n: int, columns: int, rho: float, row_norm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simulate(
+    seed: int, n: int, columns: int, rho: float, row_norm: float, design: str = "normal"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw rows, labels and weights."""
     rng = np.random.default_rng([seed, n, columns, round(100 * rho)])
     X = math.sqrt(1 - rho) * rng.normal(size=(n, columns)) + math.sqrt(rho) * rng.normal(size=(n, 1))
+    if design == "mixed":
+        half = columns // 2
+        X[:, :half] = X[:, :half] < ndtri(np.geomspace(0.08, 0.5, half))
     X /= math.sqrt(columns)
     X *= np.minimum(1, row_norm / np.linalg.norm(X, axis=1))[:, None]
-    weights = 1.5 * rng.normal(size=columns)
-    return X, (rng.random(n) < expit(X @ weights + 0.5)).astype(int), weights
+    weights, intercept = 1.5 * rng.normal(size=columns), 0.5
+    if design == "mixed":
+        weights, intercept = weights * rng.choice([1 / 3, 4 / 3], size=columns), -0.8
+    return X, (rng.random(n) < expit(X @ weights + intercept)).astype(int), weights
 
 
 def run_cell(
-    runs: int, n: int, epsilon: float, columns: int, rho: float, row_norm: float, steps: int
+    runs: int, n: int, epsilon: float, columns: int, rho: float, row_norm: float, steps: int, design: str = "normal"
 ) -> dict[str, float]:
     """Fit ``runs`` data sets."""
     hits, known, means, truth, variances = (np.empty((runs, columns)) for _ in range(5))
     for seed in range(runs):
-        X, y, truth[seed] = simulate(seed, n, columns, rho, row_norm)
+        X, y, truth[seed] = simulate(seed, n, columns, rho, row_norm, design)
         model = BayesianLogisticRegression(row_norm=row_norm, epsilon=epsilon, delta=1e-6, n_steps=steps, n_jobs=1)
         model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y)
         means[seed], variances[seed] = model.coef_[0], np.diag(model.covariance_)[:columns]
-        known[seed] = ~unknown(model)
+        known[seed] = known_effects(model)
         hits[seed] = np.abs(means[seed] - truth[seed]) <= ndtri(0.95) * np.sqrt(variances[seed])
     some = known.any(axis=1)
     shares = (hits * known)[some].sum(axis=1) / known[some].sum(axis=1)
@@ -85,22 +100,66 @@ def cells(grid: dict[str, tuple[Any, ...]], whole: bool = False) -> Iterator[dic
             yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
 
 
+def table(stored: dict[str, Any]) -> str:
+    """Write the table of a stored sweep, size by size and epsilon by epsilon."""
+
+    def summary(values: list[float]) -> str:
+        return ", ".join(f"{value:.2f}" for value in np.quantile(values, [0, 0.5, 1])) if values else "–"
+
+    lines = [
+        "| records | ε | known cells | coverage: least, median, most | slope: least, median, most | least of all |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    groups: dict[tuple[int, float], list[dict[str, Any]]] = {}
+    for cell in stored["cells"]:
+        groups.setdefault((cell["n"], cell["epsilon"]), []).append(cell)
+    for (n, epsilon), found in sorted(groups.items()):
+        sure = [cell for cell in found if cell["known"] >= KNOWN]
+        cells = [f"{n:,}", f"{epsilon:g}", f"{len(sure)} of {len(found)}"]
+        cells += [summary([cell[name] for cell in sure]) for name in ("coverage", "slope")]
+        lines.append("| " + " | ".join([*cells, f"{min(cell['all'] for cell in found):.2f}"]) + " |")
+    runs = [cell["runs"] for cell in stored["cells"]]
+    sure = [cell for cell in stored["cells"] if cell["known"] >= KNOWN]
+    inside = sum(LEAST <= cell["coverage"] <= MOST for cell in sure)
+    clear = sum(LEAST - 2 * cell["se"] <= cell["coverage"] <= MOST + 2 * cell["se"] for cell in sure)
+    straight = sum(abs(cell["slope"] - 1) <= 0.05 for cell in sure)
+    lines += [
+        "",
+        f"{min(runs)} to {max(runs)} runs a cell. Of {len(sure)} known cells {inside} cover {LEAST} to {MOST}, {clear} "
+        f"give or take two standard errors, and {straight} have a slope within .05 of 1.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--whole", action="store_true", help="every cell of the grid, not a sixth of them")
+    parser.add_argument("--design", choices=("normal", "mixed"), default="normal")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="print the table of a stored sweep, and run nothing")
     for name, values in GRID.items():
         parser.add_argument(f"--{name.replace('_', '-')}", nargs="+", type=type(values[0]), default=values)
     args = vars(parser.parse_args())
+    if args["table"] is not None:
+        print(table(json.loads(args["table"].read_text())), end="")
+        return
     warnings.simplefilter("ignore")
-    rows = []
-    for cell in cells({name: tuple(args[name]) for name in GRID}, args["whole"]):
-        found = {name: round(value, 3) for name, value in run_cell(args["runs"], **cell).items()}
-        rows.append(cell | found)
+    rows: list[dict[str, Any]] = []
+    if args["out"] is not None and args["out"].exists():
+        rows = json.loads(args["out"].read_text())["cells"]
+    done = [{name: row[name] for name in GRID} for row in rows]
+    asked = {name: tuple(args[name]) for name in GRID}
+    chosen = cells(asked, True) if args["whole"] else cells(GRID)
+    for cell in chosen:
+        if cell in done or any(cell[name] not in asked[name] for name in GRID):
+            continue
+        found = {name: round(value, 3) for name, value in run_cell(args["runs"], **cell, design=args["design"]).items()}
+        rows.append(cell | {"runs": args["runs"]} | found)
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    text = json.dumps({"runs": args["runs"], "cells": rows}).replace("{", "\n{")
-    (args["out"] or Path("/dev/stdout")).write_text(text + "\n")
+        if args["out"] is not None:
+            text = json.dumps({"design": args["design"], "cells": rows}).replace("{", "\n{")
+            args["out"].write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def test_a_step_is_one_release_of_any_number_of_classes():
         ({"classes": None}, KINDS, "y has 3 classes: expected 2, or classes= that states them"),
         ({"classes": [0, 1, 1]}, KINDS, "expected 2 to 1024 different labels"),
         ({"classes": [0]}, KINDS, "expected 2 to 1024 different labels"),
-        ({"classes": [0, 1, 3]}, KINDS, "y: expected the labels of classes"),
+        ({"classes": [0, 1, 3]}, KINDS, "y: expected the labels of classes, 0, 1, 3; spell"),
         ({"classes": [0, 1, 2], "n_trials": 3.0}, KINDS, "n_trials=3.0: expected 1 with more than two classes"),
     ],
 )

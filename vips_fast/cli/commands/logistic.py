@@ -158,7 +158,8 @@ def _largest(model: Any, names: Sequence[str]) -> str:
     for one in found:
         mean, low, high = (f"{value:.4g}" for value in one.ratio)
         column = one.name if one.label == one.name else one.name.partition("=")[0]
-        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
+        doubt = "" if one.known else ": little is known of it at this epsilon"
+        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}{doubt}")
     return "\n".join([*lines, ""])
 
 

@@ -24,6 +24,10 @@ from ..inputs import column_names
 
 #: Draws from the posterior for marginal effects.
 _DRAWS = 400
+#: Least standard deviation of a logit under the prior, and the share of a coefficient's own that is still "known".
+_PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
+#: Standard deviations from 0 at which a wide interval counts; those by which the noise lets a second moment be seen.
+_FAR, _SEEN = 4.0, 5.0
 
 
 class Interval(NamedTuple):
@@ -61,6 +65,8 @@ class Effect(NamedTuple):
         columns of different units compare.
     label : str
         Column and change, as a reader names them: "age from 18 to 90".
+    known : bool
+        Whether the releases say enough about it: see `known`.
     """
 
     outcome: str
@@ -71,6 +77,7 @@ class Effect(NamedTuple):
     ratio: Interval
     whole: Interval
     label: str
+    known: bool = True
 
 
 class Outcome(NamedTuple):
@@ -116,12 +123,38 @@ def names(model: Any) -> Sequence[str]:
     return column_names(model._fitted().public) or [f"x{j + 1}" for j in range(model.n_features_in_)]
 
 
+def known(model: Any) -> np.ndarray:
+    """Tell the coefficients that the releases of two classes, or of counts, say enough about: a mask, (d,).
+
+    The rule is public. The interval is at most a third as wide as the narrowest prior has it, under which a logit has a
+    standard deviation of 2, or it is four standard deviations from 0. And the noise in the column's second moment is at
+    most a fifth of that moment: intervals divide by a curvature that is in proportion to it. Other models release no
+    matrix of their own, and all their effects count as known.
+    """
+    result = model._fitted()
+    matrix, law, d = result.state.get("matrix"), result.state.get("law"), model.n_features_in_
+    one = model._as_fitted()
+    if matrix is None or law is None or not one.private or matrix.shape != (len(result.arrays["weights"]),) * 2:
+        return np.ones(d, dtype=bool)
+    constant, seen = one._constant, matrix.diagonal()
+    longest = math.hypot(one.row_norm, constant)
+    noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
+    length = longest
+    if constant and seen[-1] > 0:
+        # A row and its constant have the same weight.
+        length = min(longest, constant * math.sqrt(max(float(seen.sum() / seen[-1]), 1.0)))
+    spread = result.arrays["covariance"].diagonal()[:d]
+    far = (result.arrays["weights"][:d] / _FAR) ** 2
+    narrow = spread <= np.maximum((_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2, far)
+    return np.asarray(narrow & (seen[:d] >= _SEEN * noise))
+
+
 def effects(model: Any, level: float) -> list[Effect]:
     """Compute the effects of all columns, outcome by outcome."""
     check_number("level", level, 0, 1, low_open=True, high_open=True)
     named = names(model)
     own, reach, made = changes(model), float(ndtri(0.5 + level / 2)), []
-    limits = model.credible_interval(level).reshape(*model.coef_.shape, 2)
+    limits, sure = model.credible_interval(level).reshape(*model.coef_.shape, 2), known(model)
     for outcome, k, sign in outcomes(model):
         mean, (low, high) = sign * model.coef_[k], np.sort(sign * limits[k], axis=1).T
         for j, (name, change) in enumerate(zip(named, own, strict=True)):
@@ -134,7 +167,8 @@ def effects(model: Any, level: float) -> list[Effect]:
             with np.errstate(over="ignore"):
                 ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label))
+            enough = bool(sure[places].all())
+            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label, enough))
     return made
 
 

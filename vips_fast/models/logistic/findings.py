@@ -12,40 +12,28 @@ from typing import Any
 import numpy as np
 
 from ..family import SCHEMA
-from .effects import names
+from .effects import known, names
 
 #: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
 #: separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
-#: Share of the usual square of a coefficient that its posterior variance reaches when nothing is known of it.
-_UNKNOWN = 0.5
 #: Columns that a finding names.
 _MOST = 5
 
 
-def unknown(model: Any) -> np.ndarray:
-    """Tell the coefficients of which the releases say nothing: a mask, (d,), or (K, d).
-
-    1/<alpha> is the mean of m_j^2 and its posterior variance over the coefficients: their variance under the prior.
-    """
-    arrays = model._fitted().arrays
-    spread = np.diagonal(arrays["covariance"], axis1=-2, axis2=-1)
-    alpha = arrays["prior"][..., :1] / arrays["prior"][..., 1:]
-    return np.asarray((spread * alpha > _UNKNOWN)[..., : model.n_features_in_])
-
-
 def _of_unknown(model: Any) -> list[str]:
     """Say in words about which columns nothing is known."""
-    mask = unknown(model)
-    if not model._as_fitted().private or not mask.any():
+    mask = ~known(model)
+    if not mask.any():
         return []
     named = [name for name, nothing in zip(names(model), mask, strict=True) if nothing]
     more = ", …" if len(named) > _MOST else ""
     return [
-        f"effects: the data say nothing about {len(named)} of {len(mask)} at this epsilon, and their intervals are as "
-        f"wide as before ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or fewer columns"
+        f"effects: the data say little or nothing about {len(named)} of {len(mask)} at this epsilon, so take "
+        f"their intervals for no evidence ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or "
+        "fewer columns"
     ]
 
 

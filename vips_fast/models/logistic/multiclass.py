@@ -8,18 +8,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from ...engine.model import Release, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
-from ...kernels.logistic import Lattice, workspace
+from ...kernels.logistic import Lattice, pg_mean, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
 from .options import LogisticSettings
 from .score import OutcomePrediction
+from .spectrum import LEAST_CURVATURE
+
+#: Draws of records for the mean curvature of a class.
+_DRAWS = 1000
 
 
 class ClassModel(LogisticModel):
@@ -35,6 +40,28 @@ class ClassModel(LogisticModel):
         assert public.classes is not None
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
+        #: Curvature of this class over the common one, once the posteriors of all classes tell it.
+        self.share: float | None = None
+
+    def _curvature(self, moment: float) -> float:
+        return super()._curvature(moment) if self.share is None else self.share
+
+    def logits(self, draws: np.ndarray) -> np.ndarray | None:
+        """Give logits of this class for records of the law that the released matrix has, (n,).
+
+        ``draws``, (n, d + 1), are standard normal, and alike for all classes. None before a posterior, without
+        noise, or without a constant, which tells the scale.
+        """
+        spectrum = self._spectrum
+        if spectrum is None or not self._constant:
+            return None
+        S = spectrum.matrix(spectrum.likely, spectrum.bulk_likely)
+        moments = S * (self._constant**2 / max(float(S[-1, -1]), 1e-300))
+        mean = moments[-1] / self._constant
+        values, vectors = np.linalg.eigh(moments - np.outer(mean, mean))
+        along = (np.sqrt(np.maximum(values, 0.0)) * draws[:, :-1]) @ (vectors.T @ self._mean)
+        spread = math.sqrt(max(float(np.vdot(moments, self._covariance)), 0.0))
+        return np.asarray(mean @ self._mean + along + spread * draws[:, -1])
 
     def _residual_bound(self) -> float:
         # With its worst label the residuals of a record have a norm of at least sqrt(1 - 1/K), where all classes are as
@@ -154,9 +181,24 @@ class OneVsRestModel(PerClassModel):
         sums[:split], sums[split:] = fine[:split], self.classes[0].round(fine[split:], spacing)
         return sums
 
+    def _set_shares(self) -> None:
+        """Find each class's curvature p (1 - p) over the common one, the largest <xi> of the classes.
+
+        Means are taken over normal records with the moments of the last released matrix: `_DRAWS` fixed draws.
+        """
+        draws = np.random.default_rng(0).standard_normal((_DRAWS, self.n_features + 1))
+        logits = [one.logits(draws) for one in self.classes]
+        found = [own for own in logits if own is not None]
+        if len(found) == len(self.classes):
+            common = float(pg_mean(np.stack(found)).max(axis=0).mean())
+            for one, own in zip(self.classes, found, strict=True):
+                one.share = max(LEAST_CURVATURE, float((expit(own) * expit(-own)).mean()) / common)
+
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and the common curvature."""
         d, units = self.n_features, release.units
+        if self.classes[0].options.noise_aware:
+            self._set_shares()
         for k, one in enumerate(self.classes):
             own = np.concatenate([units[k * d : (k + 1) * d], units[self.n_classes * d :]])
             one.update(Release(release.step, own, release.scale, release.noise_sd))

@@ -202,7 +202,9 @@ def read_labels(
         numbers = "fiub"
         if n_rows and (y.dtype.kind in numbers) != (known.dtype.kind in numbers):
             raise TypeError("y: expected labels of the kind of classes, numbers or strings")
-        problems.append((~np.isin(y, known), "y: expected the labels of classes"))
+        listed = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
+        text = f"y: expected the labels of classes, {listed}; spell both alike, or leave others out by invalid='drop'"
+        problems.append((~np.isin(y, known), text))
         usable_rows(problems, invalid)
         return known, np.searchsorted(known, y).astype(np.float64), problems
     usable_rows(problems, invalid)
