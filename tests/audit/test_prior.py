@@ -95,9 +95,9 @@ def test_persons():
 # ----------------------------------------------------------------------------------------------------------- mutants
 
 
-def unbounded(unit, counts, scales, n_units, clip):
+def unbounded(unit, counts, scales, n_units, clip, power, long):
     """A histogram whose long units are not brought to the clip."""
-    return np.sqrt(counts) / scales * (clip / masses.LONG_HISTOGRAM)
+    return counts**power / scales * (clip / long)
 
 
 def failed(kind, layers):
@@ -114,8 +114,8 @@ def test_a_histogram_without_a_clip_is_seen(monkeypatch):
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
     honest = masses.histogram
 
-    def shared(unit, counts, scales, n_units, clip):
-        return honest(unit, counts, scales, n_units, clip) * (1.0 - 1e-6 * n_units)
+    def shared(unit, counts, scales, n_units, *bound):
+        return honest(unit, counts, scales, n_units, *bound) * (1.0 - 1e-6 * n_units)
 
     monkeypatch.setattr(masses, "histogram", shared)
     assert failed(Stepped, "B")
@@ -125,9 +125,9 @@ def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
     """Topics that are read with exact masses, which the releases do not contain."""
     honest, exact = masses.histogram, {}
 
-    def kept(unit, counts, scales, n_units, clip):
+    def kept(unit, counts, *rest):
         exact["sum"] = exact.get("sum", 0.0) + float(counts.sum())
-        return honest(unit, counts, scales, n_units, clip)
+        return honest(unit, counts, *rest)
 
     mean = masses.WordHistogram.mean
 

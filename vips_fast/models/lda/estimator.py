@@ -289,6 +289,7 @@ class LatentDirichletAllocation(TopicQuality):
             "seed": public.seed,
             "n_threads": resolve_n_threads(self.n_jobs),
             "histograms": histograms,
+            "long_histogram": self._usual_length(public) / math.sqrt(self._distinct_words(public)),
         }
 
     def _histograms(self, n_steps: int, signal: float) -> int:
@@ -364,17 +365,24 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
         """What decides a plan, for these settings and public numbers."""
-        distinct = self._options.distinct_words
-        length = self.doc_length or usual_length(max(public.n_features, 1))
         clip = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
         return TopicCase(
             n_records=public.n_records,
             n_features=max(public.n_features, 1),
             n_components=int(self.n_components),
-            distinct_words=usual_distinct_words(length) if distinct is None else distinct,
+            distinct_words=self._distinct_words(public),
             target=terms.target(terms.usual_delta(public.n_records)),
             **{"clip": clip, "word_neighbors": knows_most(self.word_neighbors), **more},
         )
+
+    def _distinct_words(self, public: Public) -> float:
+        """Distinct words of a usual document."""
+        given = self._options.distinct_words
+        return usual_distinct_words(self._usual_length(public)) if given is None else given
+
+    def _usual_length(self, public: Public) -> float:
+        """Words of a usual document that are among those of the fit."""
+        return self.doc_length or usual_length(max(public.n_features, 1))
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.

@@ -1,14 +1,20 @@
-"""A noised histogram of words, read out with public topics.
+"""Noised histograms of words, and their read-out with public topics.
 
-A step that releases masses adds up one number for each word. A unit's word counts are taken to the power 1/2, because
-words come in bursts, and divided by the public scales d_v = (f_v / max f)^(1/4). The result is scaled to the clip, so
-that nearly every unit contributes a direction. All functions of this module but `histogram` are post-processing.
+A step that releases masses adds up one number for each word. A unit's word counts are taken to a power, because words
+come in bursts, and divided by public scales. Units above a public norm are scaled down to it, and it is the clip then.
+All functions of this module but `histogram` are post-processing.
 
-The read-out has three parts. Topic weights a >= 0 are found by least squares of the noised histogram on the public
-topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the base g. The
-masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal distribution
-with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise hides a word,
-its mass is that of the base.
+With a public prior the power is 1/2 and the scales are d_v = (f_v / max f)^(1/4). Nearly every unit contributes a
+direction. Without one the power is 3/4, the norm is that of a usual document, and the scales follow the histograms
+before (`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind predict words 0 to 3 % worse than
+exact frequencies do. Sums of documents that were brought to one length are 1 to 10 % worse, and 1/2 loses up to 6 %.
+With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % on those of six words.
+
+The read-out with public topics has three parts. Topic weights a >= 0 are found by least squares of the noised histogram
+on the public topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the
+base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal
+distribution with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise
+hides a word, its mass is that of the base.
 """
 
 import math
@@ -24,6 +30,8 @@ from .shrinkage import KnownMasses, frequency_bands
 
 #: The power of word frequencies in the scales; above the norm, in scaled units, a unit contributes its direction.
 _SCALE, LONG_HISTOGRAM = 0.25, 8.0
+#: The power of counts with public frequencies, and without them.
+_WITH_PRIOR, COUNT_POWER = 0.5, 0.75
 #: The ridge of topic weights: their relative standard deviation, times the root of the number of topics.
 _RIDGE, _SWEEPS = 1.0, 200
 #: Points of log s, its standard deviation at the start, the words that the start counts as, and rounds of EM.
@@ -33,6 +41,8 @@ _MEAN_SD = 0.3
 _BANDS = np.arange(-6, 8)
 #: Words that are read at a time.
 _CHUNK = 1024
+#: Standard deviations above the noise that no release reaches, even with the least noise that there is.
+_MOST_CLEAR = 1e30
 #: Room for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -42,26 +52,30 @@ def histogram_scales(frequencies: np.ndarray) -> np.ndarray:
     return np.asarray((frequencies / frequencies.max()) ** _SCALE)
 
 
-def histogram(unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float) -> np.ndarray:
+def histogram(
+    unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float, power: float, long: float
+) -> np.ndarray:
     """Compute contributions to a histogram: their values, each at least 0.
 
-    Entry i is the count of a word, with scale ``scales[i]``, in unit ``unit[i]``; a unit has each word once. A unit's
-    values are a function of its own entries, in their order, and have an L2 norm of at most ``clip``.
+    Entry i is the count of a word, with scale ``scales[i]``, in unit ``unit[i]``; a unit has each word once. Counts are
+    taken to a ``power``. From a norm of ``long`` on, a unit contributes its direction. A unit's values are a function
+    of its own entries, in their order, and have an L2 norm of at most ``clip``.
     """
-    values = np.sqrt(counts) / scales
+    values = counts**power / scales
     norms = np.sqrt(np.bincount(unit, weights=values * values, minlength=n_units))
-    return np.asarray(values * (clip * _BELOW / np.maximum(norms, LONG_HISTOGRAM))[unit])
+    return np.asarray(values * (clip * _BELOW / np.maximum(norms, long))[unit])
 
 
 class WordHistogram:
-    """The sum of released histograms of words, for contributions with an L2 norm of at most ``clip``.
+    """The average of released histograms of words, for contributions with an L2 norm of at most ``clip``.
 
-    ``frequencies``, (V,), are public; even ones if nothing is known.
+    ``scales``, (V,), ``power`` and ``long`` are those of `histogram`, and public. They are the first release's scales;
+    later ones may have others.
     """
 
-    def __init__(self, frequencies: np.ndarray, clip: float):
-        self._scales, self._clip = histogram_scales(frequencies), clip
-        self._sum, self._variance, self.count = np.zeros(len(frequencies)), 0.0, 0
+    def __init__(self, scales: np.ndarray, clip: float, power: float = _WITH_PRIOR, long: float = LONG_HISTOGRAM):
+        self._first_scales, self.scales, self._clip, self._power, self._long = scales, scales, clip, power, long
+        self._sum, self._precision, self.count = np.zeros(len(scales)), np.zeros(len(scales)), 0
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
         """Add a block's units to the first V entries.
@@ -69,36 +83,42 @@ class WordHistogram:
         They are truncated toward zero on the noise's lattice.
         """
         unit, columns, counts = word_counts(block, words, len(self._sum))
-        values = histogram(unit, counts, self._scales[columns], len(words), self._clip)
+        scales = self.scales[columns]
+        values = histogram(unit, counts, scales, len(words), self._clip, self._power, self._long)
         np.add.at(out.reshape(-1), columns, np.floor(values / spacing).astype(np.int64))
 
     def add(self, release: Release) -> None:
-        """Add a release, whose first V entries are a histogram."""
-        factor = LONG_HISTOGRAM / (self._clip * _BELOW)
-        self._sum += release.units.reshape(-1)[: len(self._sum)] * (release.scale * factor)
-        self._variance += (release.noise_sd * factor) ** 2
+        """Add a release, whose first V entries are a histogram; its weight is the inverse of its variance."""
+        unit = self.scales * (self._long / (self._clip * _BELOW))
+        precision = np.maximum(release.noise_sd * unit, 1e-15) ** -2.0
+        self._sum += precision * (release.units.reshape(-1)[: len(self._sum)] * (release.scale * unit))
+        self._precision += precision
         self.count += 1
 
     def mean(self) -> tuple[np.ndarray, np.ndarray]:
         """Compute the mean histogram and its noise, (V,) each.
 
-        Raises ValueError if a release was not finite.
+        Raises ValueError if a release was not finite, or out of all proportion to its noise.
         """
-        if not np.isfinite(self._sum).all():
+        if not self.count:
+            return np.zeros(len(self._sum)), np.full(len(self._sum), 1e-15)
+        mean, sd = self._sum / self._precision, self._precision**-0.5
+        if not (np.abs(mean) < _MOST_CLEAR * sd).all():
             raise ValueError("release: expected finite numbers")
-        count = max(self.count, 1)
-        return self._sum / count * self._scales, max(self._variance, 1e-30) ** 0.5 / count * self._scales
+        return mean, sd
 
     def state(self) -> dict[str, np.ndarray]:
         """Give arrays for `restore`."""
-        return {"histogram": self._sum.copy(), "histograms": np.array([float(self.count), self._variance])}
+        sums = np.stack([self._sum, self._precision])
+        return {"histogram": sums, "histograms": np.array([float(self.count)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take a `state`; ValueError if it is not one."""
-        count, variance = array_of(state, "histograms", (2,)).tolist()
-        if not 0 <= count < 2**31 or count != int(count) or variance < 0:
+        (count,) = array_of(state, "histograms", (1,)).tolist()
+        sums = array_of(state, "histogram", (2, len(self._sum)))
+        if not 0 <= count < 2**31 or count != int(count) or sums[1].min() < 0 or (count and not sums[1].min()):
             raise ValueError("state: 'histograms' is out of its range")
-        self._sum, self._variance, self.count = array_of(state, "histogram", self._sum.shape), variance, int(count)
+        (self._sum, self._precision), self.count, self.scales = sums, int(count), self._first_scales
 
 
 def clear_words(frequencies: np.ndarray, n_units: float, distinct_words: float, noise: float) -> int:

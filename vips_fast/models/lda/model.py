@@ -17,7 +17,7 @@ from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
-from .masses import WordHistogram
+from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
 from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE
@@ -69,8 +69,9 @@ class LdaModel(Model):
 
     *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
     has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`), and is a function of
-    its own counts, so that the proof and the event of these steps are the same. What the masses of words are later read
-    with is a function of earlier releases. ``known`` are such masses, of earlier releases of the same run.
+    its own counts and of public scales, so that the proof and the event of these steps are the same. The scales, and
+    what the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of
+    earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts.
 
     *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
     function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
@@ -101,6 +102,7 @@ class LdaModel(Model):
         neighbors: np.ndarray | None = None,
         histograms: int = 0,
         known: KnownMasses | None = None,
+        long_histogram: float = LONG_HISTOGRAM,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -121,7 +123,7 @@ class LdaModel(Model):
         self._seed = seed
         self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
         self._histograms, self._known = histograms, known
-        self._histogram = WordHistogram(np.ones(n_words), clip)
+        self._histogram = WordHistogram(np.ones(n_words), clip, COUNT_POWER, long_histogram**COUNT_POWER)
         self._start_steps, self._started = start_steps, 0
         topics = first_topics(self.n_topics) if start_steps else self.n_topics
         start = self._factors()[:, :topics]
@@ -276,8 +278,8 @@ class LdaModel(Model):
         """
         if self._counting:
             self._histogram.add(release)
+            self._take_masses()
             if not self._counting:
-                self._known = KnownMasses(*self._histogram.mean())
                 self._shrinkage = self._read_out(self._average.values.shape[1])
             return
         release = replace(release, step=release.step - self._histogram.count)
@@ -295,6 +297,12 @@ class LdaModel(Model):
         if self._noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill()
+
+    def _take_masses(self) -> None:
+        """Read the histograms so far; the next one's scales follow the words' masses."""
+        self._known = KnownMasses(*self._histogram.mean())
+        if self._counting and self._exponent > 0.0:
+            self._histogram.scales = word_scales(self._known.masses, self._exponent)
 
     @property
     def _starting(self) -> bool:
@@ -483,12 +491,12 @@ class LdaModel(Model):
         average.restore(state)
         if "histogram_steps" in state:
             self._histogram.restore(state)
-            (steps,) = array_of(state, "histogram_steps", (1,)).tolist()
-            if not 1 <= steps < 2**31 or steps != int(steps):
+            (counted,) = array_of(state, "histogram_steps", (1,)).tolist()
+            if not 1 <= counted < 2**31 or counted != int(counted):
                 raise ValueError("state: 'histogram_steps' is out of its range")
-            self._histograms = int(steps)
-            if not self._counting:
-                self._known = KnownMasses(*self._histogram.mean())
+            self._histograms = int(counted)
+            if self._histogram.count:
+                self._take_masses()
         shrinkage = self._read_out(n_topics)
         read = self.shrinks and average.noise_sd[0, 0] > 0
         if read:

@@ -67,8 +67,8 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
-#: Share of the steps that release histograms, and fewest steps of a run that has some; nats that they cost topics.
-_COUNTED, _LEAST_STEPS, _WORTH = 0.15, 10, 0.02
+#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, and noise in nats.
+_COUNTED, _LEAST_STEPS, _WORTH = 0.25, 10, 0.04
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words from
 #: which on there are so many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
@@ -246,12 +246,14 @@ def usual_distinct_words(doc_length: float) -> float:
 def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     """Choose how many first steps release a histogram of words.
 
-    The noise of a word's mass adds up over K topics. With the signal x of the forecast, masses lose about K / (4 x^2)
-    nats a word. Fewer steps cost topics `_WORTH` nats. Newswires gain 3 to 4 % by histograms at epsilon = 1, 2 and 4,
-    blog entries 4 %; sections 2 % at 0.3 and nothing at 1, and at 2 they would lose 1 %.
+    Short runs have none. A longer one has at least one, because topics' sums are of documents that were all brought to
+    one length, and so do not have the masses of words. The noise of a word's mass adds up over K topics: with the
+    signal x of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps
+    are histograms.
     """
-    noisy = n_steps >= _LEAST_STEPS and n_topics > 4.0 * _WORTH * signal**2
-    return round(_COUNTED * n_steps) if noisy else 0
+    if n_steps < _LEAST_STEPS:
+        return 0
+    return round(_COUNTED * n_steps) if n_topics > 4.0 * _WORTH * signal**2 else 1
 
 
 def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:

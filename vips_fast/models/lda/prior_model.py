@@ -23,7 +23,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...mechanisms import GaussianMechanism
-from .masses import HistogramReadOut, WordHistogram
+from .masses import HistogramReadOut, WordHistogram, histogram_scales
 from .model import LdaModel
 from .neighbors import nearest_words
 from .prior import PublicPrior, word_probabilities
@@ -69,7 +69,7 @@ class PriorLdaModel(Model):
         self.shape, self.clip = (settings["n_words"], settings["n_topics"]), settings["clip"]
         self.n_topics, self.n_words, self.n_records = prior.n_topics, settings["n_words"], settings["n_records"]
         self._prior, self._steps, self._make, self._settings = prior, steps, make, settings
-        self._histogram = WordHistogram(prior.frequencies, self.clip)
+        self._histogram = WordHistogram(histogram_scales(prior.frequencies), self.clip)
         self._spacing = 1.0
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._done, self._choice, self._own_topics = 0, _OPEN, 0

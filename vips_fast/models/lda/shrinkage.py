@@ -116,14 +116,14 @@ class KnownMasses:
     """Noised masses of words that a histogram tells before there are topics.
 
     ``x`` and ``sd`` are the masses and their noise, (V,); ``bands`` are words that were as frequent in public text.
-    ``masses`` are what is expected of x, None for the posterior means by the histogram only.
+    ``masses`` are what is expected of x, (V,): given, or None for the posterior means by the histogram only.
     """
 
     def __init__(
         self, x: np.ndarray, sd: np.ndarray, bands: Sequence[np.ndarray] = (), masses: np.ndarray | None = None
     ):
         self.bands, self._x, self._sd = bands, x, sd
-        self._masses = word_masses(x / sd, 1.0, bands=bands)[0] * sd if masses is None else masses
+        self.masses = word_masses(x / sd, 1.0, bands=bands)[0] * sd if masses is None else masses
 
     def with_sums(self, sums: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Average the masses and topics' word sums by standard errors.
@@ -135,8 +135,8 @@ class KnownMasses:
         than the noise. The variance of their ratio to it is estimated from both.
         """
         total = max(float(sums.sum()), float(np.sqrt(errors @ errors)))
-        factor, noise = total / float(self._masses.sum()), errors**2
-        x, own, squares = self._x * factor, (self._sd * factor) ** 2, (self._masses * factor) ** 2
+        factor, noise = total / float(self.masses.sum()), errors**2
+        x, own, squares = self._x * factor, (self._sd * factor) ** 2, (self.masses * factor) ** 2
         variance = own + noise
         weight = squares / (variance + _DIFFERS * squares) ** 2
         differs = max(float(weight @ ((x - sums) ** 2 - variance) / (weight @ squares)), 0.0)
