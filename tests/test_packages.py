@@ -19,6 +19,7 @@ from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.commands.program import completion
 from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
+from vips_fast.data.categories import load_categories
 from vips_fast.data.records import column_names
 from vips_fast.data.segmenters import load_segmenter
 from vips_fast.data.vocabulary import stop_words
@@ -80,6 +81,12 @@ CASES = {
     "jieba": ("segment", "jieba", lambda: segmented("jieba")),
     "sudachipy": ("segment", "sudachipy", lambda: segmented("sudachi")),
     "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
+    "empath": ("names", "empath", lambda: load_categories("public:en")),
+    "dp-accounting: a second opinion": (
+        "opinions",
+        "dp_accounting",
+        lambda: accounting.epsilon(accounting.GaussianEvent(1.0), 1e-5, "dp-accounting"),
+    ),
     "pyarrow": ("tables", "pyarrow", parquet),
     "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),

@@ -255,8 +255,7 @@ class PrivateEstimator(Fitted):
         self._check_parameters()
         if partial and self.private and self.noise_multiplier is None and night is None:
             raise ValueError(
-                "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
-                "unknown"
+                "noise_multiplier=None: expected a number with partial_fit, which cannot know how many calls will come"
             )
         if part is not None:
             check_name("part", part)
