@@ -69,8 +69,8 @@ class TopicTables(PrivateEstimator):
     ((('north',), ('south',)), [[0.7, 0.3], [0.7, 0.3]])
     >>> tables.contrast("ward", [-1, 1]).estimate.round(1) + 0.0
     array([0., 0.])
-    >>> bool((tables.trend("ward").high > 0).all())
-    True
+    >>> tables.trend("ward").estimate.round(1) + 0.0
+    array([0., 0.])
 
     All cells, as a list or a file:
 
