@@ -40,6 +40,8 @@ EVENTS = [
     DEALT,
     acc.RandomAllocationEvent(4, 2, G(1.0), reused=True),
     acc.SelectedAllocationEvent(2, 4, 3, G(1.0)),
+    acc.RunningSumEvent(4.0, 30, 2, 7),
+    acc.SelfComposedEvent(acc.RunningSumEvent(4.0, 30), 0),
     acc.GroupEvent(SAMPLED, 3),
     acc.GroupEvent(DEALT, 2),
     acc.ComposedEvent(()),

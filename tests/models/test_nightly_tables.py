@@ -168,7 +168,7 @@ def test_kills_at_some_file_calls_lose_and_forget_nothing(tmp_path):
     assert job(whole) == 0
     total, expected = int((tmp_path / "calls").read_text()), NightlyTables.load(whole / "out")
     assert total > 200
-    for kill in np.linspace(1, total, 24).astype(int).tolist():
+    for kill in np.linspace(1, total, 18).astype(int).tolist():
         folder = place(f"kill-{kill}")
         assert job(folder, kill) == -signal.SIGKILL
         assert job(folder) == 0, kill

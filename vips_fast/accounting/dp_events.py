@@ -18,8 +18,8 @@ self_composed
 repeat_and_select            ``RepeatAndSelectDpEvent``, with an infinite shape for Poisson
 non_private                  ``NonPrivateDpEvent``
 without_replacement          ours: theirs leaves open, too, the unit of the noise multiplier
-random_allocation, group,    ours: they have none
-approximate_dp
+random_allocation, group,    ours: they have none; of a running sum, `equivalent` can be exported
+running_sum, approximate_dp
 ===========================  ========================================================================================
 
 ``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed only for the objects, not
