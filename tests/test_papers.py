@@ -229,7 +229,7 @@ def test_the_polya_gamma_mean_is_that_of_draws(argument):
 
 
 def test_the_topic_figures_say_which_orders_hold(tmp_path):
-    """Rows in which strong composition is above no clipping in one setting of nine, and nothing else is amiss."""
+    """Make rows in which strong composition is above no clipping in one setting of nine."""
     rows = []
     level = {"unigram": 9, "non-private": 1, "ours": 2, lda_fig2.MA: 3, lda_fig2.NO_CLIP: 5}
     for cell in lda_fig2.cells(10):

@@ -200,7 +200,7 @@ def report(rows):
             [data, f"{ma} / {ga} / {ba}", f"{best['moments']:.4f}", f"{best['generic']:.4f}", best["exact"], *mine]
         )
         for hit in hits:
-            orders = ", ".join(map(str, hit["max_orders"]))
+            tops = ", ".join(map(str, hit["max_orders"]))
             lines.append(
                 [
                     data,
@@ -208,7 +208,7 @@ def report(rows):
                     f"{hit['steps']:,}",
                     f"{hit['sigma']:.4f}",
                     f"{hit['delta']:g}",
-                    orders,
+                    tops,
                     f"{hit['moments']:.4f}",
                     f"{hit['generic']:.4f}",
                 ]

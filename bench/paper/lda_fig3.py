@@ -137,7 +137,8 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
     for style, row in zip(STYLES, rows, strict=True):
         private = {"non-private": "", "ours": ", sound"}.get(row["method"], " (NOT PRIVATE)")
         steps = range(1, len(row["perplexity"]) + 1)
-        axes.plot(steps, row["perplexity"], **style, markersize=4, label=row["method"] + private)
+        form = "" if row["method"] == "ours" else "as printed, "
+        axes.plot(steps, row["perplexity"], **style, markersize=4, label=form + row["method"] + private)
     axes.axhline(rows[0]["unigram"], color="grey", linestyle=":", label="words' own frequencies")
     axes.set(xlabel=f"iteration; {RELATION}", ylabel="held-out perplexity", yscale="log")
     axes.xaxis.get_major_locator().set_params(integer=True)

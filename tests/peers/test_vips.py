@@ -24,7 +24,7 @@ def clip_vectors(a, norm):
 
 
 def test_topics_are_algorithm_3():
-    """The second of two steps over all documents: fixed points, the clip, the mean, the moving average."""
+    """Make the second of two steps over all documents by hand."""
     rng = np.random.default_rng(0)
     D, V, K, N = 6, 7, 3, 60
     X = rng.multinomial(N, np.ones(V) / V, size=D)
@@ -51,7 +51,7 @@ def test_topics_are_algorithm_3():
 
 
 def test_the_three_noises_of_strong_composition():
-    """Audited figures: 2.85, 3.80, and 4.40 with the authors' δ of a step."""
+    """Compare with 2.85, 3.80, and 4.40 with the authors' δ of a step."""
     target = epsilon(lda_fig2.event(20_000, 1.24), 1e-4, "wang")
     sizes = (20_000, 400_000, 20, 1e-4)
     found = [common.strong_composition_noise(target, *sizes)]
@@ -103,7 +103,7 @@ def test_regression_is_algorithm_5(form, sigma):
 
 
 def network(J=3, K=3, seed=2):
-    """Parameters whose weights covary."""
+    """Draw parameters whose weights covary."""
     rng = np.random.default_rng(seed)
     q = vips.network_start(vips.PRINTED, J, K, rng)
     root = rng.normal(size=(J, K, K))
@@ -113,7 +113,7 @@ def network(J=3, K=3, seed=2):
 
 
 def expected(z, function):
-    """Mean over independent units, all 2^K states in turn."""
+    """Average over the 2^K states of independent units."""
     states = itertools.product((0, 1), repeat=len(z))
     return sum(math.prod(p if s else 1 - p for p, s in zip(z, state)) * function(np.array(state)) for state in states)
 
@@ -224,7 +224,7 @@ def test_the_networks_step_is_algorithm_6(sigma):
 
 @pytest.mark.parametrize("sigma", [0.0, 0.05])
 def test_two_steps_of_the_authors_network(sigma):
-    """Loops over images and pixels; the second step keeps the hidden units and moves by rho."""
+    """Loop over images and pixels; the second step keeps the hidden units and moves by rho."""
     J, K, S, N = 3, 2, 4, 4
     Y = np.random.default_rng(5).integers(0, 2, (N, J)).astype(float)
     q = vips.fit_network(vips.AUTHORS, Y, K, sigma, S, 2, np.random.default_rng(9))
