@@ -202,9 +202,9 @@ class TopicTables(PrivateEstimator):
     ) -> Table:
         """Make the table of some columns, or of all.
 
-        A cell is readable if its interval of this ``level`` is no wider than ``widest``. ``parts`` joins the groups of
-        one column, such as the wards of each district, and the parts add up to the districts. All tables are from the
-        same release, so that more of them cost nothing.
+        A cell is readable if its interval of this ``level`` is no wider than ``widest``, and not beyond 0 or 1.
+        ``parts`` joins the groups of one column, such as the wards of each district, and the parts add up to the
+        districts. All tables are from the same release, so that more of them cost nothing.
         """
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
         widest = check_number("widest", widest, 0, 1, low_open=True)
@@ -221,7 +221,8 @@ class TopicTables(PrivateEstimator):
             matrix = np.array([[value in values for (value,) in groups] for values in parts.values()]) @ matrix
             groups = tuple((name,) for name in parts)
         weights, shares, low, high = self._estimate().table(matrix, level)
-        return Table(columns, groups, weights, shares, low, high, np.asarray(high - low <= widest))
+        readable = (high - low <= widest) & (high > low)  # an interval beyond 0 or 1 has no length
+        return Table(columns, groups, weights, shares, low, high, np.asarray(readable))
 
     def rows(self) -> list[list[Any]]:
         """List the cells of all tables, below a head.

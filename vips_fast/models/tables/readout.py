@@ -40,7 +40,7 @@ class Table:
     low, high : (G, K) arrays
         Ends of intervals for the share without noise. They contain it with the probability of the level.
     readable : (G, K) array of bool
-        Whether the interval is narrow enough; a function of released numbers.
+        Whether the interval is narrow enough, and within 0 and 1; a function of released numbers.
     """
 
     columns: tuple[str, ...]
