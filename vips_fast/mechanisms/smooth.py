@@ -21,7 +21,7 @@ _STEPS, _LEAST = 1 << 50, 1 << 10
 
 
 def growth(epsilon: float, delta: float) -> Fraction:
-    """Compute b: a noise scale is at most 1 + b times the last."""
+    """Compute b: noise scales grow by 1 + b at most."""
     return min(Fraction(epsilon), Fraction(2)) / (2 * Fraction(math.log(1 / delta) * (1 + 1e-12) + 1))
 
 
