@@ -176,6 +176,13 @@ def randomized_response(
     return reported.reshape(true.shape), event
 
 
+def secret_permutation(n: int) -> NDArray[np.int64]:
+    """Draw a permutation of n places by the operating system's random bits."""
+    order = list(range(n))
+    secrets.SystemRandom().shuffle(order)
+    return np.array(order, dtype=np.int64)
+
+
 def _words(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)
 
