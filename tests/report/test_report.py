@@ -20,8 +20,9 @@ from reported import REPORTED, again, page
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting.printing import percent
 from vips_fast.engine.result import FitResult
+from vips_fast.models.hierarchy import classical_mds, hellinger
 from vips_fast.report import html_report, make_dossier, short_report
-from vips_fast.report.figures import classical_mds, distances, gray_png, topic_map
+from vips_fast.report.figures import gray_png, topic_map
 from vips_fast.report.whole import purchased_words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -280,7 +281,7 @@ def test_classical_scaling_finds_the_plane():
     same, _ = classical_mds(np.zeros((4, 4)))
     assert np.array_equal(same, np.zeros((4, 2)))
     topics = rng.dirichlet(np.ones(5), 3)
-    apart = distances(topics * 7)
+    apart = hellinger(topics * 7)
     assert apart[0, 1] == pytest.approx(np.linalg.norm(np.sqrt(topics[0]) - np.sqrt(topics[1])) / np.sqrt(2))
     assert not apart.diagonal().any()
     crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)], range(60))

@@ -25,13 +25,15 @@ _GRID, _CUT = 1e-3, 1e-6
 _MOST_STEPS = 100_000
 
 
-def _module(name: str, package: str) -> Any:
+def _module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
         from ..checks import missing_package
 
-        raise missing_package(f"accountant={package!r}", package, "opinions") from None
+        if name == "PLD_accounting":
+            raise missing_package("accountant='PLD_accounting'", "PLD-accounting", "pld-accounting") from None
+        raise missing_package("accountant='dp-accounting'", "dp-accounting", "dp-accounting") from None
 
 
 class DpAccountingAccountant(Accountant):
@@ -59,8 +61,8 @@ class DpAccountingAccountant(Accountant):
 
     def _composed(self, event: PrivacyEvent) -> Any:
         self.check(event)
-        pld = _module("dp_accounting.pld", self.name)
-        relation = _module("dp_accounting", self.name).NeighboringRelation.ADD_OR_REMOVE_ONE
+        pld = _module("dp_accounting.pld")
+        relation = _module("dp_accounting").NeighboringRelation.ADD_OR_REMOVE_ONE
         accountant = pld.PLDAccountant(relation, value_discretization_interval=_GRID)
         return accountant.compose(to_dp_event(event))
 
@@ -99,7 +101,7 @@ class PldAccountingAccountant(Accountant):
 
     def _ask(self, event: PrivacyEvent, ask: Callable[[Any, Any, dict[str, Any]], float], smallest: float) -> float:
         self.check(event)
-        package = _module("PLD_accounting", self.name)
+        package = _module("PLD_accounting")
         ((leaf, count),) = touching_leaves(event).items()
         assert isinstance(leaf, (RandomAllocationEvent, SelectedAllocationEvent))
         run = {

@@ -242,7 +242,8 @@ def _scores(bench: Bench, holds: bool, multiplier: float | None, n_runs: int) ->
         attack.follow(prepared)
         bench.run(prepared, attack)
         out[run] = attack.score
-    return out, run_event(prepared.plan.sampler, prepared.plan.mechanism.noise_multiplier, _STEPS)
+    plan = prepared.plan
+    return out, run_event(plan.sampler, plan.mechanism.noise_multiplier, _STEPS)
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:

@@ -13,7 +13,7 @@ from ..text import Namer, top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
-#: Most topics of a hierarchy, so that its lines can be told apart.
+#: Most topics of a hierarchy, whose lines then stay apart.
 _TREE = 60
 #: Share of all words that the public topics on a terminal hold, and their largest number.
 _HELD, _TERMINAL = 0.9, 30
