@@ -1,7 +1,7 @@
 """Sweep the coverage of the logistic regression's 90 % intervals, and the slope of the truth on its estimates.
 
     python bench/intervals.py --out bench/intervals.json   # a sixth of the grid, 40 runs a cell: 15 minutes of one core
-    python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # the design that nothing was chosen by
+    python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # half the columns 0/1
     python bench/intervals.py --whole --runs 100           # every cell: hours
     python bench/intervals.py --whole --n 10000 --epsilon 1 3 --rho 0.3
     python bench/intervals.py --table bench/intervals.json # the table of docs/logistic.md
