@@ -3,21 +3,21 @@
 It also has the slope of the truth on its estimates.
 
     python bench/intervals.py --out bench/intervals.json   # a sixth of the grid, 40 runs a cell: 15 minutes of one core
-    python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # the design that nothing was chosen by
+    python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # half the columns 0/1
     python bench/intervals.py --whole --runs 100           # every cell: hours
     python bench/intervals.py --whole --n 10000 --epsilon 1 3 --rho 0.3
     python bench/intervals.py --table bench/intervals.json # the table of docs/logistic.md
 
-Rows are columns with a common correlation rho over the root of their number, scaled down to the ball of ``row_norm``;
-delta = 10^-6, adding or removing a record. In the "normal" design columns are normal, weights N(0, 1.5^2), and the
-intercept is 0.5. In the "mixed" design half the columns are 0/1 with shares from .08 to .5, weights have a standard
-deviation of 0.5 or 2, and the intercept is -0.8. Each run is another data set with a noise key of its own, so that the
-figures are the same wherever they are computed. Of steps, 20 is the default. A slope of 1 is a posterior mean's:
-smaller ones say that estimates are inflated. An effect of which too little is known
-(`vips_fast.models.logistic.effects.known`) counts in ``all`` only.
+Columns have a common correlation rho. They are divided by the root of their number, and rows are scaled down to the
+ball of ``row_norm``. delta = 10^-6, adding or removing a record. In the "normal" design columns are normal, weights
+N(0, 1.5^2), and the intercept is 0.5. In the "mixed" design half the columns are 0/1, with shares from .08 to .5.
+Weights have a standard deviation of 0.5 or 2 there, and the intercept is -0.8. Each run is another data set with a
+noise key of its own, so that the figures repeat. Of steps, 20 is the default. A slope of 1 is a posterior mean's:
+smaller ones say that estimates are inflated. Effects that are not known
+(`vips_fast.models.logistic.effects.known`) count in ``all`` only.
 
-The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. Cells that the
-output file has already are kept, so that a sweep goes on where it was stopped.
+The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A sweep skips
+the cells in its output file, so that you can stop and resume it.
 """
 
 import argparse
@@ -101,32 +101,41 @@ def cells(grid: dict[str, tuple[Any, ...]], whole: bool = False) -> Iterator[dic
 
 
 def table(stored: dict[str, Any]) -> str:
-    """Write the table of a stored sweep, size by size and epsilon by epsilon."""
+    """Write the table of a stored sweep."""
+
+    def pooled(found: list[dict[str, Any]]) -> tuple[float, float]:
+        weights = np.array([cell["runs"] * cell["columns"] for cell in found])
+        known = weights * [cell["known"] for cell in found]
+        hits = np.nan_to_num([cell["coverage"] for cell in found])
+        return float(known.sum() / weights.sum()), float(known @ hits / max(known.sum(), 1e-300))
 
     def summary(values: list[float]) -> str:
-        return ", ".join(f"{value:.2f}" for value in np.quantile(values, [0, 0.5, 1])) if values else "–"
+        return f"{min(values):.2f} to {max(values):.2f}" if values else "–"
 
     lines = [
-        "| records | ε | known cells | coverage: least, median, most | slope: least, median, most | least of all |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| records | ε | known effects | their coverage | known cells | their coverage | slope | least of all |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     groups: dict[tuple[int, float], list[dict[str, Any]]] = {}
     for cell in stored["cells"]:
         groups.setdefault((cell["n"], cell["epsilon"]), []).append(cell)
     for (n, epsilon), found in sorted(groups.items()):
         sure = [cell for cell in found if cell["known"] >= KNOWN]
-        cells = [f"{n:,}", f"{epsilon:g}", f"{len(sure)} of {len(found)}"]
+        share, inside = pooled(found)
+        cells = [f"{n:,}", f"{epsilon:g}", f"{share:.2f}", f"{inside:.2f}" if share >= 0.01 else "–"]
+        cells.append(f"{len(sure)} of {len(found)}")
         cells += [summary([cell[name] for cell in sure]) for name in ("coverage", "slope")]
         lines.append("| " + " | ".join([*cells, f"{min(cell['all'] for cell in found):.2f}"]) + " |")
     runs = [cell["runs"] for cell in stored["cells"]]
     sure = [cell for cell in stored["cells"] if cell["known"] >= KNOWN]
-    inside = sum(LEAST <= cell["coverage"] <= MOST for cell in sure)
+    within = sum(LEAST <= cell["coverage"] <= MOST for cell in sure)
     clear = sum(LEAST - 2 * cell["se"] <= cell["coverage"] <= MOST + 2 * cell["se"] for cell in sure)
     straight = sum(abs(cell["slope"] - 1) <= 0.05 for cell in sure)
     lines += [
         "",
-        f"{min(runs)} to {max(runs)} runs a cell. Of {len(sure)} known cells {inside} cover {LEAST} to {MOST}, {clear} "
-        f"give or take two standard errors, and {straight} have a slope within .05 of 1.",
+        f"{min(runs)} to {max(runs)} runs a cell. Of all known effects {pooled(stored['cells'])[1]:.3f} are covered. "
+        f"Of {len(sure)} known cells {within} cover {LEAST} to {MOST}, {clear} give or take two standard errors, and "
+        f"{straight} have a slope within .05 of 1.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,7 @@
 """Coverage of the logistic regression's intervals over sizes, noise, correlations and bounds: bench/intervals.py."""
 
 import importlib.util
+import json
 import warnings
 from pathlib import Path
 
@@ -52,6 +53,12 @@ def test_coverage_of_every_cell_of_few_records():
     assert 0.84 < (columns * known) @ inside / (columns @ known) < 0.96
     assert sum(known >= coverage.KNOWN) >= 9
     assert all(0.85 < c["slope"] < 1.15 for _, c in found if c["known"] >= coverage.KNOWN)
+
+
+def test_the_page_has_the_tables_of_the_stored_sweeps():
+    page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
+    for name in ("intervals.json", "intervals_mixed.json"):
+        assert coverage.table(json.loads((PATH.parent / name).read_text())).strip() in page
 
 
 def test_small_data_that_say_nothing_say_so():

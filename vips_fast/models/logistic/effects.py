@@ -124,29 +124,37 @@ def names(model: Any) -> Sequence[str]:
 
 
 def known(model: Any) -> np.ndarray:
-    """Tell the coefficients that the releases of two classes, or of counts, say enough about: a mask, (d,).
+    """Tell the effects that the releases of two classes, or of counts, say enough about: a mask, (d,).
 
     The rule is public. The interval is at most a third as wide as the narrowest prior has it, under which a logit has a
     standard deviation of 2, or it is four standard deviations from 0. And the noise in the column's second moment is at
     most a fifth of that moment: intervals divide by a curvature that is in proportion to it. Other models release no
     matrix of their own, and all their effects count as known.
     """
-    result = model._fitted()
-    matrix, law, d = result.state.get("matrix"), result.state.get("law"), model.n_features_in_
-    one = model._as_fitted()
-    if matrix is None or law is None or not one.private or matrix.shape != (len(result.arrays["weights"]),) * 2:
+    result, one, d = model._fitted(), model._as_fitted(), model.n_features_in_
+    matrix, law, mean = result.state.get("matrix"), result.state.get("law"), result.arrays["weights"]
+    if matrix is None or law is None or not one.private or matrix.shape != (len(mean),) * 2:
         return np.ones(d, dtype=bool)
-    constant, seen = one._constant, matrix.diagonal()
-    longest = math.hypot(one.row_norm, constant)
+    constant, moments = one._constant, matrix.diagonal()
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
-    length = longest
-    if constant and seen[-1] > 0:
+    length = math.hypot(one.row_norm, constant)
+    if constant and moments[-1] > 0:
         # A row and its constant have the same weight.
-        length = min(longest, constant * math.sqrt(max(float(seen.sum() / seen[-1]), 1.0)))
-    spread = result.arrays["covariance"].diagonal()[:d]
-    far = (result.arrays["weights"][:d] / _FAR) ** 2
-    narrow = spread <= np.maximum((_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2, far)
-    return np.asarray(narrow & (seen[:d] >= _SEEN * noise))
+        length = min(length, constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
+    made = np.ones(d, dtype=bool)
+    for j, change in enumerate(changes(model)):
+        places, weights = _parts(change)
+        limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
+        far = (float(weights @ mean[places]) / _FAR) ** 2
+        narrow = _variance(model, 0, places, weights) <= max(limit, far)
+        made[j] = narrow and bool((moments[places] >= _SEEN * noise).all())
+    return made
+
+
+def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
+    """Split a change into columns and weights."""
+    places, weights = np.array([place for place, _ in change.weights], dtype=int), [w for _, w in change.weights]
+    return places, np.array(weights, dtype=float)
 
 
 def effects(model: Any, level: float) -> list[Effect]:
@@ -158,8 +166,7 @@ def effects(model: Any, level: float) -> list[Effect]:
     for outcome, k, sign in outcomes(model):
         mean, (low, high) = sign * model.coef_[k], np.sort(sign * limits[k], axis=1).T
         for j, (name, change) in enumerate(zip(named, own, strict=True)):
-            places = np.array([place for place, _ in change.weights], dtype=int)
-            weights = np.array([weight for _, weight in change.weights])
+            places, weights = _parts(change)
             center, half = float(weights @ mean[places]), reach * math.sqrt(_variance(model, k, places, weights))
             log_ratio = Interval(center, center - half, center + half)
             whole = Interval(*(change.reach * v for v in log_ratio))
@@ -167,8 +174,8 @@ def effects(model: Any, level: float) -> list[Effect]:
             with np.errstate(over="ignore"):
                 ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            enough = bool(sure[places].all())
-            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label, enough))
+            told = outcome, name, coefficient, change.text, log_ratio, ratio, whole, label
+            made.append(Effect(*told, bool(sure[j])))
     return made
 
 
