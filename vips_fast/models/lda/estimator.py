@@ -14,6 +14,7 @@ from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import framed
 from ...data.types import Array, Data, Matrix, Neighbors
+from ...engine.gain import Score
 from ...engine.model import Model
 from ...engine.planner import Planner
 from ...engine.request import RunForecast, RunSchedule, Terms
@@ -69,6 +70,9 @@ class PaperParameters(Common, total=False):
 
 #: Least prior of proportions in read-outs of private topics, times K.
 _NOISY_ALPHA = 2.0
+#: Priors of proportions that the score of finished topics compares, over the usual one. With the larger one, topics
+#: that tell little of a document are about word frequencies.
+_COMPARED = (1.0, 4.0)
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
@@ -276,6 +280,7 @@ class LatentDirichletAllocation(TopicQuality):
             "n_words": public.n_features,
             "n_records": public.n_records,
             "alpha": self._alpha(1.0 / self.n_components),
+            "read_out_alphas": self._read_out_alphas(public),
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
@@ -444,6 +449,15 @@ class LatentDirichletAllocation(TopicQuality):
         given = self._options.doc_topic_prior
         return usual if given is None else float(given)
 
+    def _read_out_alphas(self, public: Public) -> tuple[float, ...]:
+        """List priors of new documents' proportions, the usual one first; a score of the finished topics chooses."""
+        usual = read_out_prior(self._usual_length(public))
+        if self._options.doc_topic_prior is not None or not self.private:
+            return (self._alpha(usual),)
+        # Noise has made topics more alike than they are, and a document of one seems to be of several.
+        usual = self._alpha(max(usual, _NOISY_ALPHA / self.n_components))
+        return tuple(usual * times for times in _COMPARED)
+
     @property
     def _eta(self) -> float:
         given = self._options.topic_word_prior
@@ -509,10 +523,9 @@ class LatentDirichletAllocation(TopicQuality):
     def _fitted_alpha(self) -> float | np.ndarray:
         if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
             return restored.alpha
-        fitted = self._as_fitted()
-        usual = read_out_prior(fitted.doc_length or usual_length(self.n_features_in_))
-        # Noise has made topics more alike than they are, and a document of one seems to be of several.
-        return fitted._alpha(max(usual, _NOISY_ALPHA / fitted.n_components) if fitted.private else usual)
+        result = self._fitted()
+        alphas, score = self._as_fitted()._read_out_alphas(result.public), result.state.get("score")
+        return alphas[0 if score is None else Score.restore(score).best(0)]
 
     @kept
     def _fitted_plain(self) -> bool:

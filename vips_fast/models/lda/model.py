@@ -1,7 +1,7 @@
 """Algorithm 3 of Park et al. (2020) for the engine: E-step, read-out, M-step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +73,9 @@ class LdaModel(Model):
     what the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of
     earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts.
 
+    *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
+    compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
+
     *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter the read-out alone, which is
     a function of earlier releases and of them, and through it the topics and the weights of later steps, of which
     nothing was assumed above but that they are public.
@@ -103,10 +106,12 @@ class LdaModel(Model):
         histograms: int = 0,
         known: KnownMasses | None = None,
         long_histogram: float = LONG_HISTOGRAM,
+        read_out_alphas: Sequence[float] = (),
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
         self._alpha, self._eta = np.full(n_topics, alpha), np.float64(eta)
+        self._read_out_alphas = tuple(read_out_alphas) or (alpha,)
         self._length = doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
@@ -361,10 +366,11 @@ class LdaModel(Model):
         return True
 
     def gain_score(self) -> HalfPrediction:
-        """Score the topics against the word frequencies that they add up to."""
+        """Score the topics, with each prior of proportions, against the word frequencies that they add up to."""
         components = self.result()["components"]
-        masses = components.sum(axis=0) / components.sum()
-        return HalfPrediction([(word_probabilities(components), self._alpha)], masses, finished=True)
+        masses, topics = components.sum(axis=0) / components.sum(), word_probabilities(components)
+        alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
+        return HalfPrediction([(topics, alpha) for alpha in alphas], masses, finished=True)
 
     def standard_errors(self) -> np.ndarray:
         """(K, V) standard deviations that the noise leaves in ``components``, in their units; 0 without noise.
