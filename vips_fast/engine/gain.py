@@ -131,7 +131,10 @@ class Score:
         return np.array([*self.nats, self.sd, self.predicted, self.more])
 
     def best(self, usual: int) -> int:
-        """Choose a candidate: the usual one, unless it gains nothing or another is clearly better."""
+        """Choose a candidate.
+
+        It is the usual one, unless that gains nothing or another is clearly better.
+        """
         best = int(np.argmax(self.nats))
         sure = self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd
         return best if sure or self.nats[usual] <= 0 else usual

@@ -40,7 +40,7 @@ from .planning import (
     histogram_steps,
     plain_batch_size,
     plain_steps,
-    read_out_prior,
+    read_out_priors,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -68,11 +68,6 @@ class PaperParameters(Common, total=False):
     update: str
 
 
-#: Least prior of proportions in read-outs of private topics, times K.
-_NOISY_ALPHA = 2.0
-#: Priors of proportions that the score of finished topics compares, over the usual one. With the larger one, topics
-#: that tell little of a document are about word frequencies.
-_COMPARED = (1.0, 4.0)
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
@@ -382,12 +377,12 @@ class LatentDirichletAllocation(TopicQuality):
         )
 
     def _distinct_words(self, public: Public) -> float:
-        """Distinct words of a usual document."""
+        """Give the distinct words of a usual document."""
         given = self._options.distinct_words
         return usual_distinct_words(self._usual_length(public)) if given is None else given
 
     def _usual_length(self, public: Public) -> float:
-        """Words of a usual document that are among those of the fit."""
+        """Give the words of a usual document that the fit knows."""
         return self.doc_length or usual_length(max(public.n_features, 1))
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
@@ -450,13 +445,10 @@ class LatentDirichletAllocation(TopicQuality):
         return usual if given is None else float(given)
 
     def _read_out_alphas(self, public: Public) -> tuple[float, ...]:
-        """List priors of new documents' proportions, the usual one first; a score of the finished topics chooses."""
-        usual = read_out_prior(self._usual_length(public))
-        if self._options.doc_topic_prior is not None or not self.private:
-            return (self._alpha(usual),)
-        # Noise has made topics more alike than they are, and a document of one seems to be of several.
-        usual = self._alpha(max(usual, _NOISY_ALPHA / self.n_components))
-        return tuple(usual * times for times in _COMPARED)
+        """List priors of new documents' proportions, the usual one first."""
+        found = read_out_priors(self._usual_length(public), int(self.n_components), bool(self.private))
+        usual = self._alpha(found[0])
+        return found if usual == found[0] else (usual,)
 
     @property
     def _eta(self) -> float:

@@ -289,7 +289,7 @@ class LdaModel(Model):
         self._fill()
 
     def _take_masses(self) -> None:
-        """Read the histograms so far; the next one's scales follow the words' masses."""
+        """Read the histograms so far, and scale the next one by the masses."""
         self._known = KnownMasses(*self._histogram.mean())
         if self._counting and self._exponent > 0.0:
             self._histogram.scales = word_scales(self._known.masses, self._exponent)
@@ -366,7 +366,10 @@ class LdaModel(Model):
         return True
 
     def gain_score(self) -> HalfPrediction:
-        """Score the topics, with each prior of proportions, against the word frequencies that they add up to."""
+        """Score the topics against the word frequencies that they add up to.
+
+        Each prior of new documents' proportions is a candidate.
+        """
         components = self.result()["components"]
         masses, topics = components.sum(axis=0) / components.sum(), word_probabilities(components)
         alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
