@@ -1,5 +1,7 @@
 """The last step of a run measures the finished model: bound, coverage, resume, options, audit and mutants."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,6 +19,7 @@ from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.score import HalfPrediction
 from vips_fast.models.rebuild import verify
+from vips_fast.report import predictive_perplexity
 
 V, K, N = 64, 4, 2000
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
@@ -47,7 +50,7 @@ def test_measuring_changes_the_last_step_only(tmp_path):
     for step in range(10):
         ours, theirs = (np.load(folder / f"release-{step:06d}.npz")["units"] for folder in folders)
         assert np.array_equal(ours, theirs) == (step < 9)
-    assert ours.shape == (4,)
+    assert ours.shape == (6,)  # two priors of proportions
 
 
 @pytest.mark.parametrize(
@@ -90,11 +93,22 @@ def test_persons_paper_and_public_knowledge():
 
 def test_the_gain_is_that_of_the_topics():
     """Measure documents with strong topics, and without any."""
-    strong = keyed(topics()).fit(documents(N, V)).found_gain_
-    assert strong.low > 0.2
+    strong = keyed(topics()).fit(documents(N, V))
+    assert strong.found_gain_.low > 0.2
     flat = sp.csr_array(np.random.default_rng(0).multinomial(40, np.full(V, 1 / V), N).astype(np.int32))
-    none = keyed(topics()).fit(flat).found_gain_
-    assert none.high < 0.05
+    none = keyed(topics()).fit(flat)
+    assert none.found_gain_.high < 0.05
+    # Topics without a gain are read with a larger prior of proportions, about as word frequencies.
+    assert none._fitted_alpha() == 4 * strong._fitted_alpha()
+    given, asked = (sp.csr_array(np.random.default_rng(n).poisson(0.5, (500, V)).astype(np.int32)) for n in (1, 2))
+    masses = none.components_.sum(axis=0)
+    own = -(asked @ np.log(masses / masses.sum())).sum() / asked.sum()
+    assert math.log(predictive_perplexity(none.transform(given), none.components_, asked)) < own + 0.01
+
+
+def test_a_usual_candidate_gives_way_if_it_gains_nothing():
+    for nats, best in (((0.1, 0.2), 0), ((0.1, 9.0), 1), ((-0.1, 0.0), 1), ((-0.1, -0.2), 0)):
+        assert Score(np.array(nats), 1.0, 10.0, 0.0).best(0) == best
 
 
 def truth(model, fresh):
@@ -105,7 +119,8 @@ def truth(model, fresh):
     rows, columns = fresh.nonzero()
     words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
     values = score.contributions(rows, columns, fresh.data.astype(np.float64), words, 1.0).mean(axis=0)
-    return Score.read(values, 0.0, 1.0, 1e12).found().gain
+    taken = Score.restore(model._fitted().state["score"]).best(0)
+    return Score.read(values, 0.0, 1.0, 1e12).found(taken).gain
 
 
 def covered(runs, **settings):
@@ -229,7 +244,7 @@ class Judged(FirstScore, LdaAdapter):
 
     def sharp(self, prepared):
         model = prepared.model
-        assert isinstance(model, MeasuredModel) and model.shape == (4,)
+        assert isinstance(model, MeasuredModel) and model.shape == (6,)
         inner = model.model
         units = np.zeros(inner.shape, dtype=np.int64)
         units.reshape(-1)[: len(units)] = 1000

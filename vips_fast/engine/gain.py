@@ -131,9 +131,13 @@ class Score:
         return np.array([*self.nats, self.sd, self.predicted, self.more])
 
     def best(self, usual: int) -> int:
-        """Choose a candidate: the usual one, unless another is clearly better."""
+        """Choose a candidate.
+
+        It is the usual one, unless that gains nothing or another is clearly better.
+        """
         best = int(np.argmax(self.nats))
-        return best if self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd else usual
+        sure = self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd
+        return best if sure or self.nats[usual] <= 0 else usual
 
     def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""

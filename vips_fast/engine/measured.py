@@ -146,7 +146,9 @@ class MeasuredModel(Model):
         self.model.restore(state)
         self._done, self.measured = int(done), None
         if done >= self._n_steps:
-            self.measured = Score.restore(array_of(state, "score", (4,)))
+            score = self.model.gain_score()
+            assert score is not None, "the planner measures models that have a score"
+            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 3,)))
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:
@@ -155,5 +157,11 @@ class MeasuredModel(Model):
 
 
 def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:
-    """Read the found gain from a state; None if no step measured it."""
-    return Score.restore(array_of(state, "score")).found() if "score" in state else None
+    """Read the found gain of a state's best candidate.
+
+    Returns None if no step measured it.
+    """
+    if "score" not in state:
+        return None
+    score = Score.restore(array_of(state, "score"))
+    return score.found(score.best(0))

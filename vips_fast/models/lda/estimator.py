@@ -14,6 +14,7 @@ from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import framed
 from ...data.types import Array, Data, Matrix, Neighbors
+from ...engine.gain import Score
 from ...engine.model import Model
 from ...engine.planner import Planner
 from ...engine.request import RunForecast, RunSchedule, Terms
@@ -39,7 +40,7 @@ from .planning import (
     histogram_steps,
     plain_batch_size,
     plain_steps,
-    read_out_prior,
+    read_out_priors,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -67,8 +68,6 @@ class PaperParameters(Common, total=False):
     update: str
 
 
-#: Least prior of proportions in read-outs of private topics, times K.
-_NOISY_ALPHA = 2.0
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
@@ -276,6 +275,7 @@ class LatentDirichletAllocation(TopicQuality):
             "n_words": public.n_features,
             "n_records": public.n_records,
             "alpha": self._alpha(1.0 / self.n_components),
+            "read_out_alphas": self._read_out_alphas(public),
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
@@ -376,12 +376,12 @@ class LatentDirichletAllocation(TopicQuality):
         )
 
     def _distinct_words(self, public: Public) -> float:
-        """Distinct words of a usual document."""
+        """Give the distinct words of a usual document."""
         given = self._options.distinct_words
         return usual_distinct_words(self._usual_length(public)) if given is None else given
 
     def _usual_length(self, public: Public) -> float:
-        """Words of a usual document that are among those of the fit."""
+        """Give the words of a usual document that the fit knows."""
         return self.doc_length or usual_length(max(public.n_features, 1))
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
@@ -442,6 +442,12 @@ class LatentDirichletAllocation(TopicQuality):
         """``doc_topic_prior``, or the usual one."""
         given = self._options.doc_topic_prior
         return usual if given is None else float(given)
+
+    def _read_out_alphas(self, public: Public) -> tuple[float, ...]:
+        """List priors of new documents' proportions, the usual one first."""
+        found = read_out_priors(self._usual_length(public), int(self.n_components), bool(self.private))
+        usual = self._alpha(found[0])
+        return found if usual == found[0] else (usual,)
 
     @property
     def _eta(self) -> float:
@@ -508,10 +514,9 @@ class LatentDirichletAllocation(TopicQuality):
     def _fitted_alpha(self) -> float | np.ndarray:
         if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
             return restored.alpha
-        fitted = self._as_fitted()
-        usual = read_out_prior(fitted.doc_length or usual_length(self.n_features_in_))
-        # Noise has made topics more alike than they are, and a document of one seems to be of several.
-        return fitted._alpha(max(usual, _NOISY_ALPHA / fitted.n_components) if fitted.private else usual)
+        result = self._fitted()
+        alphas, score = self._as_fitted()._read_out_alphas(result.public), result.state.get("score")
+        return alphas[0 if score is None else Score.restore(score).best(0)]
 
     @kept
     def _fitted_plain(self) -> bool:

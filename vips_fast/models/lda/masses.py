@@ -88,7 +88,10 @@ class WordHistogram:
         np.add.at(out.reshape(-1), columns, np.floor(values / spacing).astype(np.int64))
 
     def add(self, release: Release) -> None:
-        """Add a release, whose first V entries are a histogram; its weight is the inverse of its variance."""
+        """Add a release, whose first V entries are a histogram.
+
+        Its weight is the inverse of its variance.
+        """
         unit = self.scales * (self._long / (self._clip * _BELOW))
         precision = np.maximum(release.noise_sd * unit, 1e-15) ** -2.0
         self._sum += precision * (release.units.reshape(-1)[: len(self._sum)] * (release.scale * unit))

@@ -1,7 +1,7 @@
 """Run Algorithm 3 of Park et al. (2020): E-step, read-out, M-step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +73,9 @@ class LdaModel(Model):
     what the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of
     earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts.
 
+    *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
+    compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
+
     *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
     function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
     above assumed only that these are public.
@@ -103,10 +106,12 @@ class LdaModel(Model):
         histograms: int = 0,
         known: KnownMasses | None = None,
         long_histogram: float = LONG_HISTOGRAM,
+        read_out_alphas: Sequence[float] = (),
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
         self._alpha, self._eta = np.full(n_topics, alpha), np.float64(eta)
+        self._read_out_alphas = tuple(read_out_alphas) or (alpha,)
         self._length = doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
@@ -299,7 +304,7 @@ class LdaModel(Model):
         self._fill()
 
     def _take_masses(self) -> None:
-        """Read the histograms so far; the next one's scales follow the words' masses."""
+        """Read the histograms so far, and scale the next one by the masses."""
         self._known = KnownMasses(*self._histogram.mean())
         if self._counting and self._exponent > 0.0:
             self._histogram.scales = word_scales(self._known.masses, self._exponent)
@@ -379,10 +384,14 @@ class LdaModel(Model):
         return True
 
     def gain_score(self) -> HalfPrediction:
-        """Score the topics against the word frequencies that they add up to."""
+        """Score the topics against the word frequencies that they add up to.
+
+        Each prior of new documents' proportions is a candidate.
+        """
         components = self.result()["components"]
-        masses = components.sum(axis=0) / components.sum()
-        return HalfPrediction([(word_probabilities(components), self._alpha)], masses, finished=True)
+        masses, topics = components.sum(axis=0) / components.sum(), word_probabilities(components)
+        alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
+        return HalfPrediction([(topics, alpha) for alpha in alphas], masses, finished=True)
 
     def standard_errors(self) -> np.ndarray:
         """Compute (K, V) standard deviations of noise in ``components``.

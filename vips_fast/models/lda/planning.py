@@ -60,6 +60,8 @@ DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 _PLAIN_BATCH = 256
 #: Words of a usual document, and the longest that the clip suits, if nobody says; the weight of a read-out's prior.
 DOC_LENGTH, _LONG, _PRIOR_WORDS = 40, 500, 4.0
+#: The least prior of a read-out of private topics, times K; how many times larger another one is.
+_NOISY_ALPHA, _LARGER = 2.0, 4.0
 #: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
 #: take.
 _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
@@ -236,6 +238,19 @@ def read_out_prior(doc_length: float) -> float:
     noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were level.
     """
     return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
+
+
+def read_out_priors(doc_length: float, n_topics: int, private: bool) -> tuple[float, ...]:
+    """List the priors of new documents' proportions that a score compares.
+
+    The first is the usual one. Noise makes topics more alike than they are, and a document of one seems to be of
+    several. With the last prior, topics that tell little of a document predict about as word frequencies do.
+    """
+    usual = read_out_prior(doc_length)
+    if not private:
+        return (usual,)
+    usual = max(usual, _NOISY_ALPHA / n_topics)
+    return usual, _LARGER * usual
 
 
 def usual_distinct_words(doc_length: float) -> float:
