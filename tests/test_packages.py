@@ -94,11 +94,6 @@ CASES = {
     "sudachipy": ("segment", "sudachipy", lambda: segmented("sudachi")),
     "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
     "empath": ("names", "empath", lambda: load_categories("public:en")),
-    "dp-accounting: a second opinion": (
-        "opinions",
-        "dp_accounting",
-        lambda: accounting.epsilon(accounting.GaussianEvent(1.0), 1e-5, "dp-accounting"),
-    ),
     "pyarrow": ("tables", "pyarrow", parquet),
     "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
