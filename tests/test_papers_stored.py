@@ -52,6 +52,10 @@ def test_the_summary_is_made_of_stored_results():
         assert runner.markdown(["a"] * 4, [row]).splitlines()[-1] in PAGE
 
 
+def test_the_page_of_equations_is_made_of_its_source():
+    assert runner.PAGE.with_name("equations.md").read_text("utf-8") == runner.equations()
+
+
 def fails(name):
     """Map each printed order of a figure to the settings that break it."""
     return {o.statement: o.fails for o in importlib.import_module(name).orders(stored(name))}

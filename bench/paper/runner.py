@@ -235,6 +235,15 @@ def sources() -> dict[str, list]:
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
+def equations() -> str:
+    """Make docs/equations.md: the statements of the sources, with code and tests."""
+    parts = ["# Statements of the papers, with code and test\n"]
+    for source, entries in sources().items():
+        rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
+        parts.append(f"## {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
+    return "\n".join(parts)
+
+
 def page(scale, names) -> tuple[str, list[str]]:
     """Make docs/papers.md anew; also return the figures whose part could not be made.
 
@@ -296,4 +305,5 @@ def main(argv=None) -> int:
     failed = run(able, arguments.scale, arguments.jobs) if able else []
     text, unmade = page(arguments.scale, names)
     PAGE.write_text(text)
+    PAGE.with_name("equations.md").write_text(equations())
     return bool(failed or unmade)
