@@ -40,17 +40,27 @@ class LdaAdapter(Adapter):
 
     def sharp(self, prepared: Stage) -> None:
         """Put each word in one topic: one-word documents keep their norm."""
-        n_words, n_topics = prepared.model.shape
+        model = prepared.model
+        n_words, n_topics = model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
-        # What a start with fewer topics releases is shared out among their copies: nothing.
-        state = prepared.model.state()
-        if "start_steps" not in state or "histogram" in state:
+        state = model.state()
+        counted = int(state["histogram_steps"][0]) if "histogram_steps" in state else 0
+        if "start_steps" not in state or ("histogram" in state and not counted):
             return  # a histogram: each record of enough words reaches the clip
-        first = int(state["start_steps"][0])
-        for step in range(first):
-            prepared.model.update(Release(step, empty, 1e9, 0.0))
-        prepared.model.update(Release(first, units, 1e9, 0.0))
+        for step in range(counted):
+            model.update(Release(step, np.ones_like(units), 1.0, 0.1))
+        # What a start with fewer topics releases is shared out among their copies: nothing.
+        first = counted + int(state["start_steps"][0])
+        for step in range(counted, first):
+            model.update(Release(step, empty, 1e9, 0.0))
+        model.update(Release(first, units, 1e9, 0.0))
+
+    def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
+        """Go on as `Adapter.scramble`; the second release comes after all histograms."""
+        state = prepared.model.state()
+        counted = int(state["histogram_steps"][0]) if "start_steps" in state and "histogram_steps" in state else 0
+        super().scramble(prepared, rng, releases + (counted - 1 if counted and releases > 1 else 0))
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         super().__init__(settings, kind)

@@ -14,8 +14,8 @@ from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
 
-#: Released states for comparing pairs: the sharp one, then one more release each.
-_STATES = 5
+#: Released states for comparing pairs: the sharp one, the public start, then one more release each.
+_STATES = 8
 _BASE = 5
 
 
@@ -39,7 +39,7 @@ class _Replay:
         if number == 0:
             bench.adapter.sharp(self.prepared)
         else:
-            bench.adapter.scramble(self.prepared, rng, number)
+            bench.adapter.scramble(self.prepared, rng, number - 1)
         self.state: Mapping[str, np.ndarray] = self.prepared.model.state()
         mechanism = self.prepared.plan.mechanism
         self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
