@@ -55,6 +55,9 @@ class Target:
     delta: float
     attack_success: float | None = None
 
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+
     @classmethod
     def of_success(cls, attack_success: float, delta: float) -> "Target":
         """Return the target for a success in (1/2, 1); ValueError for others."""

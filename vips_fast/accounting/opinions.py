@@ -8,11 +8,13 @@ from typing import Any
 from .accountant import Accountant
 from .dp_events import to_dp_event
 from .events import (
+    ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
     RandomAllocationEvent,
     SelectedAllocationEvent,
+    SelfComposedEvent,
     gaussian_mu_squared,
     rate_and_mechanism,
     touching_leaves,
@@ -64,7 +66,9 @@ class DpAccountingAccountant(Accountant):
         pld = _module("dp_accounting.pld")
         relation = _module("dp_accounting").NeighboringRelation.ADD_OR_REMOVE_ONE
         accountant = pld.PLDAccountant(relation, value_discretization_interval=_GRID)
-        return accountant.compose(to_dp_event(event))
+        # Leaves have equivalents for events that are ours.
+        leaves = touching_leaves(event).items()
+        return accountant.compose(to_dp_event(ComposedEvent(tuple(SelfComposedEvent(leaf, n) for leaf, n in leaves))))
 
     def epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """Bound epsilon; ImportError without the package."""
