@@ -73,7 +73,7 @@ lock: $(VENV)/.release
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u PIP_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
 	    --no-emit-find-links --extra test --extra bench --extra lint --output-file requirements.lock pyproject.toml
-	sed -i.bak '/^# WARNING: pip install will/,/^    # via vips_fast/d' requirements.lock && rm requirements.lock.bak
+	sed -i.bak '/^# WARNING: pip install will/,/^    # .*vips_fast (pyproject/d' requirements.lock && rm requirements.lock.bak
 
 # Ten thousand jobs killed at random moments (or KILLS), signals at every file call, ten thousand changed files; prints
 # what was counted. Half an hour or more.
