@@ -27,7 +27,9 @@ def run_page(page, folder, python, environment):
     wrapper.write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
     wrapper.chmod(0o755)
     path = f"{tools}{os.pathsep}{environment['PATH']}"
-    environment = dict(environment, VIPS_FAST_SOURCE=str(ROOT), PATH=path)
+    # A page's own pytest is no worker of this one: pytest-benchmark measures nothing in workers.
+    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    environment |= {"VIPS_FAST_SOURCE": str(ROOT), "PATH": path}
 
     def call(*command):
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
