@@ -333,7 +333,7 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
 
 
 def _grid(folder, name, lines):
-    figure, axes = subplots(len(lines), SHOWN, figsize=(0.72 * SHOWN + 1.6, 0.74 * len(lines)), squeeze=False)
+    figure, axes = subplots(len(lines), SHOWN, figsize=(0.6 * SHOWN + 1.6, 0.62 * len(lines)), squeeze=False)
     for line, (label, images) in zip(axes, lines.items(), strict=True):
         for axis, image in zip(line, images, strict=True):
             axis.imshow(image, cmap="gray_r", vmin=0, vmax=1)

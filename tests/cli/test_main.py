@@ -53,7 +53,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         ([], "the following arguments are required: COMMAND"),
         (["nonsense"], "invalid choice: 'nonsense'"),
         (["fit", "lda"], "required: INPUT, --out"),
-        (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
+        (FIT, "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required"),
         ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
         ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
         ([*FIT, "--epsilon", 1, "--workers", 1, "--scheduler", "a"], "not allowed with argument"),

@@ -318,7 +318,10 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
     "change, message",
     [
         (("-",), "-: standard input can be read once only; expected a file or a query, or a public vocabulary"),
-        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon or only --budget, of which"),
+        (
+            ("notes.csv", "--noise-multiplier", 2),
+            "--vocab private: expected --epsilon, --attack-success, or only --budget, of which",
+        ),
     ],
 )
 def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):

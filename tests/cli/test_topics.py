@@ -86,6 +86,7 @@ def test_settings_reach_the_estimator(run, files):
         noise_multiplier=3.0,
         delta=0.5,
         epsilon=None,
+        target_attack_success=None,
         sampling="without_replacement",
         relation="replace_one",
         clip=0.2,

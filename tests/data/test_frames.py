@@ -99,7 +99,7 @@ def test_partial_fit_holds_the_names_of_the_first_call():
 
 def of_releases(warning):
     """Whether a warning is about the noised releases, which differ from fit to fit."""
-    return str(warning.message).startswith(("effects: ", "row_norm"))
+    return str(warning.message).startswith(("effects: ", "row_norm", "classes "))
 
 
 def test_an_index_that_repeats_is_told():

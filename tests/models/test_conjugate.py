@@ -538,7 +538,7 @@ def test_inherited_parameters_are_shown_and_cloned():
     assert repr(model) == "GaussianMixture(n_components=3, n_steps=7, radius=2.0)"
     params = model.get_params()
     assert params["n_steps"] == 7 and params["options"] is None and "common" not in params
-    assert all(len(kind().get_params()) <= 20 for kind in EXAMPLES)
+    assert all(len(kind().get_params()) <= 22 for kind in EXAMPLES)
     assert import_module("sklearn.base").clone(model).get_params() == params
 
 

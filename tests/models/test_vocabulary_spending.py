@@ -53,7 +53,7 @@ def test_what_does_not_compose_is_refused():
     words = purchased().fit(TEXTS)
     counts = words.transform(TEXTS)
     for options, call, message in [
-        (dict(epsilon=2.9), {}, "epsilon=2.9: expected more than epsilon = 3, which"),
+        (dict(epsilon=2.9), {}, "epsilon=2.9: expected more than 3, which"),
         (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
         ({}, dict(groups=np.arange(400)), r"after: is about one record \(add_remove\), this fit about one person"),
     ]:
@@ -275,7 +275,7 @@ def test_a_pipeline_states_the_epsilon_of_both():
     words, model = made[0], made[-1]
     assert model.ledger_.plan["prior"]["head"] == words.ledger_.head and model.privacy_.vocabulary
     assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
-    with pytest.raises(ValueError, match="epsilon=2.9: expected more than epsilon = 3, which the vocabulary"):
+    with pytest.raises(ValueError, match="epsilon=2.9: expected more than 3, which the vocabulary"):
         make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
 
 

@@ -22,6 +22,7 @@ from vips_fast import (
     GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
+    NightlyTables,
     Plan,
     Privacy,
     PrivateCountVectorizer,
@@ -210,6 +211,9 @@ def texts(folder: Path) -> PrivateTopics:
     assert_type(again.transform(["word1 word2"]), Matrix)
     assert_type(again.privacy_, Privacy)
     assert_type(again.fit(["one text", None] * 100), PrivateTopics)
+    nightly = NightlyTables({"ward": ["n", "s"]}, nights=2, epsilon=5.0)
+    nightly.add_night("first", np.eye(2), ["n", "s"], state=folder / "nights")
+    assert_type(nightly.course({"all": nightly.night_names}).shares, Matrix)
     return found
 
 

@@ -118,9 +118,9 @@ def make_dossier(
             f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
-    bought, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
-    more = sections(tables, bought, titles)
-    n_releases = sum(len(one.ledger_) for one in (*every, *([] if bought is None else [bought])))
+    purchased, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
+    more = sections(tables, purchased, titles)
+    n_releases = sum(len(one.ledger_) for one in (*every, *([] if purchased is None else [purchased])))
     return Dossier(
         kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),
         family=family.name if family.adapter else "",
@@ -136,7 +136,7 @@ def make_dossier(
         learned=titled(part.learned(model, columns, n_words), titles),
         sections=more,
         findings=findings(every),
-        curve=_curve(every, bought) if privacy.private and len(ledger) else None,
+        curve=_curve(every, purchased) if privacy.private and len(ledger) else None,
         runs=tuple(map(dict, plans[-_MOST_RUNS:])),
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
         n_releases=n_releases,
@@ -187,7 +187,7 @@ def _released(model: PrivateEstimator, more: Sequence[Section]) -> tuple[str, ..
 def _gains(ledger: Ledger, privacy: Privacy, known: Sequence[tuple[PrivacyEvent, float]]) -> tuple[Gain, ...]:
     """Bound an attacker's gain from the ledger's bounds.
 
-    If the unit is a record, there is a bound for owners of several, too.
+    If the unit is a record, there is a bound for persons with several, too.
     """
     found = [gain(privacy, known)]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:

@@ -89,7 +89,7 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
         raise ValueError("--tabulate: expected with --values, and with --epsilon, which is for model and tables")
     by, part = public_values(args.values, args.tabulate.split(",")), args.table_epsilon or 0.5
     left = model_epsilon(args.epsilon, part, args.delta or 1e-6)
-    _foresee(args, TopicTables(by, epsilon=part, delta=args.delta))
+    _refuse_hidden(args, TopicTables(by, epsilon=part, delta=args.delta))
     options = ["--by", args.tabulate, "--values", args.values, "--epsilon", str(args.epsilon)]
     tables = parse(["tabulate", args.out, args.input, *options, "--out", f"{args.out}-tables"])
     for name in _SHARED:
@@ -102,7 +102,7 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
     return code if code or args.check else tabulate(tables)
 
 
-def _foresee(args: Namespace, tables: TopicTables) -> None:
+def _refuse_hidden(args: Namespace, tables: TopicTables) -> None:
     """Refuse tables that noise would hide, before their model spends anything."""
     if args.anyway or args.resume or args.check or args.groups is not None or not isinstance(args.input, str):
         return

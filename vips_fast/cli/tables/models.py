@@ -141,7 +141,7 @@ SIGN = command(
 PUBLISH = command(
     "publish",
     "put a model, its tables and one page of all into a folder; spends nothing and needs no data",
-    folder("parts", "folder written by fit, then those of its tables in their order", nargs="+"),
+    folder("parts", "folder of the model, then the folders of its tables in their order", nargs="+"),
     folder("--out", "folder to write", required=True),
     file("--about", "public facts about the data (TOML), for the page and the registry of deployments"),
     file("--names", "names of the topics or clusters, one a line, made from released words"),
