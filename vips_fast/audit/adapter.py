@@ -48,6 +48,8 @@ class Adapter(ABC):
     layers: Mapping[str, Any] = {}
     #: Most canaries of layer H that a statistic has entries for; 0 without such a layer.
     most_canaries: int = 1_000
+    #: States that layer A looks at beside the usual ones.
+    more_states: int = 0
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         self.settings, self.kind = dict(settings), kind or self.estimator_type

@@ -30,6 +30,7 @@ class LdaAdapter(Adapter):
     wide, many = 320, 4200
     cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
     most_canaries = 2**20
+    more_states = 3  # histograms and topics are different steps
 
     def data(self, records: Sequence[Any]) -> Data:
         """Counts as a sparse matrix."""
@@ -57,10 +58,15 @@ class LdaAdapter(Adapter):
         model.update(Release(first, units, 1e9, 0.0))
 
     def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
-        """Go on as `Adapter.scramble`; the second release comes after all histograms."""
+        """Go on as `Adapter.scramble`.
+
+        In a run that begins with histograms, one release stands for the public start, and more come after them.
+        """
         state = prepared.model.state()
         counted = int(state["histogram_steps"][0]) if "start_steps" in state and "histogram_steps" in state else 0
-        super().scramble(prepared, rng, releases + (counted - 1 if counted and releases > 1 else 0))
+        if counted:
+            releases += counted - 1 if releases > 1 else -1
+        super().scramble(prepared, rng, releases)
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         super().__init__(settings, kind)
