@@ -278,6 +278,7 @@ def test_the_stored_counts_are_of_every_kernel():
 def test_a_program_is_counted(tmp_path):
     """Instructions double with a program's work, and are the same each time."""
     if not (shutil.which("valgrind") and shutil.which("cc")):
+        # Neither is a Python package; macOS has no valgrind.
         pytest.skip("no valgrind or no cc")
     source, program = tmp_path / "toy.c", tmp_path / "toy"
     source.write_text(

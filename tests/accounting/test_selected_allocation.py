@@ -54,7 +54,6 @@ def test_the_attack_is_below(k, t, z):
 
 def test_a_second_opinion():
     """PLD_accounting 2.0 says 5.3133 on a grid of 0.01, and bounds by the same blocks."""
-    pytest.importorskip("PLD_accounting")
     assert acc.epsilon(run(2, 4, 1.0), 1e-5, "PLD_accounting") == pytest.approx(5.3133, abs=1e-3)
     assert acc.epsilon(run(2, 4, 1.0), 1e-5) == pytest.approx(5.3108, abs=1e-3)
     with pytest.raises(ValueError, match="covers equal epochs of random allocation"):

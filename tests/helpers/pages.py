@@ -43,6 +43,7 @@ def run_page(page, folder, python, environment):
                 if re.search(rf"^{re.escape(tool)} ", code, re.M) and shutil.which(tool) is None:
                     pytest.skip(f"no {tool}")
             if "--benchmark-json" in code:
+                # `make test` installs the extra; the environment of `pip install vips_fast[test]` has none.
                 pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark (extra bench)")
             # The library is made in the source tree, which other tests make it in.
             with alone(ROOT / "csrc") if "make " in code else nullcontext():

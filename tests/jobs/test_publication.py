@@ -149,6 +149,7 @@ def test_another_signature_does_not_hold(copy):
 
 
 def test_the_tool_of_the_format_holds_our_signatures_and_we_hold_its(copy):
+    # It needs sigstore and its network parts, too heavy for the tests' environment.
     pytest.importorskip("model_signing", reason="pip install model-signing, which is no part of an extra")
     from model_signing import signing, verifying
 
@@ -241,7 +242,6 @@ def test_categories_name_topics_by_released_words(tmp_path):
 
 
 def test_the_installed_categories_are_read():
-    pytest.importorskip("empath", reason="the extra names is not installed")
     found = load_categories("public:en")
     assert len(found) == 194 and "hockey" in found["sports"]
 
