@@ -14,7 +14,8 @@ from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.score import PixelPrediction
 
 N = 4000
-SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+# A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
+SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
 BOTH = pytest.mark.parametrize("kind", [SigmoidBeliefNetwork, ClassConditionalNetwork])
 
 
