@@ -72,8 +72,8 @@ TERMS = {
     "American spelling": Term(
         "neighbor, color, favor, behavior, center, -ize, labeled, learned",
         r"(?i)(?:neighbour|colour|favour|behaviour|honour|labour|analyse|catalogue|licence|judgement|modelling|learnt|"
-        r"labelled|travell|centre|(?:random|binar|discret|standard|maxim|minim|vector|pseudonym|penal|general|normal|"
-        r"summar|recogn|organ|optim|initial|regular)is(?:e|ed|es|ing|ation)\b)",
+        r"(?<!aria-)labelled|travell|centre|(?:random|binar|discret|standard|maxim|minim|vector|pseudonym|penal|general|"
+        r"normal|summar|recogn|organ|optim|initial|regular)is(?:e|ed|es|ing|ation)\b)",
         EVERYWHERE,
         ("tests/test_glossary.py", "tests/glossary.json"),
     ),

@@ -130,7 +130,7 @@ def test_a_regression_from_exact_marginals_is_that_of_the_rows():
     rng = np.random.default_rng(0)
     kind = rng.integers(4, size=20_000)
     number = rng.integers(module.LEVELS, size=20_000) / (module.LEVELS - 1)
-    # The last of four kinds is no category, and the number is centred.
+    # The last of four kinds is no category, and the number is centered.
     X = np.column_stack([np.eye(4)[kind][:, :3], 2 * number - 1])
     y = (rng.random(20_000) < 1 / (1 + np.exp(-(X @ [0.5, -1.0, 0.3, 1.0] - 0.4)))).astype(int)
     attributes = module.Attributes(["kind=a", "kind=b", "kind=c", "number"], [0, 0, 0, -1.0])

@@ -221,7 +221,7 @@ def report(rows):
     few = len(rows) < 3 * len(settings["sigmas"])
     cut = f"Cut for time: {trials} of {TRIALS} trials and every third noise multiplier. " if few else ""
     what = {
-        "abalone": "DPVI's own file of the data, standardised by all its rows, which no ε here covers",
+        "abalone": "DPVI's own file of the data, standardized by all its rows, which no ε here covers",
         "adult": "Adult in our encoding of public bounds (108 columns): DPVI's own file of it is lost, and with it its "
         "clip of 75, here 2",
     }[data]

@@ -69,9 +69,9 @@ def load(name):
         X = sparse.csr_array((np.log1p(entries[:, 2]), (entries[:, 0] - 1, entries[:, 1] - 1)), shape=(n, d))
         with gzip.open(folder / "reuters_docs.tsv.gz", "rt") as file:
             topics = [set(line.rstrip("\n").split("\t")[3].replace(",", " ").split()) for line in file]
-        labelled = np.array([bool(given) for given in topics])
-        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labelled]
-        return X[labelled], y.astype(int), TOPICS
+        labeled = np.array([bool(given) for given in topics])
+        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labeled]
+        return X[labeled], y.astype(int), TOPICS
     from sklearn.feature_extraction.text import HashingVectorizer
 
     posts = newsgroup_posts("train")
@@ -208,7 +208,7 @@ def report(rows: list[dict]) -> str:
 
 Not a table of the article. Means over the topics (Reuters: {", ".join(TOPICS)}; newsgroups: {", ".join(FAMILIES)}) of
 {rows[0]["runs"]} random splits, δ = 10⁻⁵, add or remove a text. DP-SGD and Frank-Wolfe have the best settings of a grid
-at each ε by the test AUC of another split of Reuters, which favours them there; ours has one setting for all."""
+at each ε by the test AUC of another split of Reuters, which favors them there; ours has one setting for all."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

@@ -182,7 +182,7 @@ def test_the_price_of_several_rows_in_a_plan():
 
 
 def group_privacy(event, k, eps):
-    """delta of k neighbours one after another."""
+    """delta of k neighbors one after another."""
     return sum(math.exp(i * eps / k) for i in range(k)) * acc.delta(event, eps / k)
 
 
@@ -214,7 +214,7 @@ def test_one_row_is_the_plain_event(event, both):
     assert (len(acc.PrivacyLoss(again)._directions) == 2) is both
 
 
-def test_samples_of_a_fixed_size_against_enumerated_neighbours():
+def test_samples_of_a_fixed_size_against_enumerated_neighbors():
     """n = 4 rows, S = 2, two of them replaced: every data set on a grid of values, by quadrature."""
     z, grid = 1.0, np.linspace(-8.0, 10.0, 3001)
     values = (0.0, 0.5, 1.0)

@@ -26,7 +26,7 @@ def whole(z):
 
 
 def joint_delta(releases, lies_in, eps):
-    """Exact delta of adaptive randomised responses: (part, epsilon, epsilon after a 1) in order; by enumeration.
+    """Exact delta of adaptive randomized responses: (part, epsilon, epsilon after a 1) in order; by enumeration.
 
     A record of the parts in ``lies_in`` flips the true bit of every release that reads it. A release is tuned by the
     last outcome before it, whichever part that was of.

@@ -19,7 +19,7 @@ from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplace
 
 
 def composed(parts, rtol):
-    """The discretised composition of pairs, without any closed form."""
+    """The discretized composition of pairs, without any closed form."""
     loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
     loss._directions = [distribution.Direction([Part(pair, count) for pair, count in parts])]
     return loss

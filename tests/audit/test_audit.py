@@ -49,10 +49,10 @@ SBN = {
     "classes_replace": ClassConditionalNetwork(3, sampling="without_replacement"),
 }
 BLR = {
-    "centred": BayesianLogisticRegression(),
+    "centered": BayesianLogisticRegression(),
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
-    "uncentred_replace": BayesianLogisticRegression.paper(
+    "uncentered_replace": BayesianLogisticRegression.paper(
         update="average", form="orthonormal", sensitivity="proven", relation="replace_one"
     ),
     "paper": BayesianLogisticRegression.paper(),
@@ -119,11 +119,11 @@ def test_mu_of_one_release_of_the_belief_network(name):
     attained(SBN[name], lambda row: within(row) and strong(row))
 
 
-@pytest.mark.parametrize("name", ["centred", "classes", "uncentred_replace"])
+@pytest.mark.parametrize("name", ["centered", "classes", "uncentered_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(name):
     """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
-    near = name == "uncentred_replace"
+    near = name == "uncentered_replace"
     attained(BLR[name], lambda row: row["low"] <= row["claimed"] and (near or within(row)) and strong(row))
 
 
@@ -139,7 +139,7 @@ def test_the_papers_sensitivity_is_caught():
 
 @pytest.mark.parametrize(
     "model, runs",
-    [(LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40)],
+    [(LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centered"], 40)],
     ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"],
 )
 def test_profile_of_whole_runs(model, runs):
@@ -191,7 +191,7 @@ def test_sbn_at_long_sizes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["centred", "counts_replace", "uncentred_replace"])
+@pytest.mark.parametrize("name", ["centered", "counts_replace", "uncentered_replace"])
 def test_blr_at_long_sizes(name):
     at_long_sizes(BLR[name], LONG, lambda claim: 0.1 * claim)
 

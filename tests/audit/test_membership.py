@@ -152,7 +152,7 @@ def test_what_is_refused(documents):
         (
             lambda: membership_attack(LatentDirichletAllocation(2, sampling="without_replacement"), documents),
             ValueError,
-            "expected neighbours that differ by adding",
+            "expected neighbors that differ by adding",
         ),
     ]:
         with pytest.raises(error, match=words):

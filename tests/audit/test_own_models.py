@@ -14,7 +14,7 @@ from vips_fast.models.examples import GaussianMixture
 SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
 
 
-def randomised(records, parameters, out):
+def randomized(records, parameters, out):
     for i in range(len(records)):
         out[i, 0] = 0.5 + 0.4 * np.random.random()
 
@@ -66,7 +66,7 @@ def test_given_parameters_bring_records_to_the_bound():
     assert start < 0.98 and 0.999 < reached(conjugate_adapter(estimator, POINTS, parameters=far)) <= 1
 
 
-@pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
+@pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_the_bound_itself_for_replacing(layer, check):
     # mu = 2 against 1, with 1,000 releases a side known to +- 0.25.
     settings = dict(sampling="full", relation="replace_one")
@@ -76,7 +76,7 @@ def test_the_bound_itself_for_replacing(layer, check):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_statistics():
-    found = failed(conjugate_adapter(variant(randomised)(), POINTS), "B")
+    found = failed(conjugate_adapter(variant(randomized)(), POINTS), "B")
     assert {"any order", "after other minibatches"} <= found
 
 

@@ -65,7 +65,7 @@ def contributions(low, entries=3):
 
 
 def distances(vectors, relation):
-    """The largest square of the distance that neighbouring sums can have."""
+    """The largest square of the distance that neighboring sums can have."""
     if relation == "add_remove":
         return max(sum(v * v for v in x) for x in vectors)
     return max(sum((v - w) ** 2 for v, w in zip(x, y, strict=True)) for x in vectors for y in vectors)
@@ -168,7 +168,7 @@ def enclosed(a, c, square):
 
 
 @pytest.mark.parametrize("a, c", [(1, 1), (1, 2), (2, 1), (1, Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 2))])
-def test_sensitivity_of_the_joint_blocks_without_a_centre(a, c):
+def test_sensitivity_of_the_joint_blocks_without_a_center(a, c):
     """The logistic regression's two blocks: the bound holds to a hundredth for all records, and a pair attains it."""
     a, c = Fraction(a), Fraction(c)
     bound = Fraction(replace_one_bound(float(a), float(c))) ** 2

@@ -1,4 +1,4 @@
-"""Layer E on whole searches: many runs on two neighbouring data sets, against the profile of the search's event.
+"""Layer E on whole searches: many runs on two neighboring data sets, against the profile of the search's event.
 
 The keys are fixed, so that nothing here fails by chance; the claims are those of the very events in the ledgers.
 """

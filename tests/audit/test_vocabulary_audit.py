@@ -94,7 +94,7 @@ HalfStated.__name__ = "PrivateVocabulary"
 @pytest.mark.parametrize(
     ("layer", "seen", "mutant"),
     [
-        ("A", {"distance of neighbours"}, dict(model=LongWeights)),
+        ("A", {"distance of neighbors"}, dict(model=LongWeights)),
         ("B", {"alone and together"}, dict(model=faults.KnowsNeighbors)),
         ("C", {"standard deviation"}, dict(mechanism=faults.WeakNoise)),
         ("C", {"charged"}, dict(sampler=faults.Undercharged)),

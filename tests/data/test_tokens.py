@@ -251,7 +251,7 @@ def test_counts_take_little_more_memory_than_their_matrix():
     assert peaks[1] - peaks[0] < 9 * 100 * 50 * 200
 
 
-def test_vocabulary_words_are_normalised():
+def test_vocabulary_words_are_normalized():
     counts = count_matrix([["dont dont none"]], ("Don't", "dont", "None", "1987", "vice-president"), "paper")
     assert counts.toarray().tolist() == [[2, 0, 1, 0, 0]]
     counts = count_matrix([["New York new"]], ("NEW", "New-York", "new york city"), Analyzer(ngrams=2))

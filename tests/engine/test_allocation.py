@@ -91,7 +91,7 @@ def test_a_minibatch_follows_from_the_records_own_words(kind, own):
     assert (len(set(batches)) == 1) == own
 
 
-def test_words_that_would_favour_a_minibatch_are_drawn_again():
+def test_words_that_would_favor_a_minibatch_are_drawn_again():
     top = 2**64 - 1  # 2^64 mod 3 = 1, so this one alone is drawn again
     words = Words(
         allocate=np.array([top, 4, top], dtype=np.uint64),

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from cases import CASES, labelled
+from cases import CASES, labeled
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine.budget import Budget, BudgetExceededError
@@ -134,7 +134,7 @@ def test_kills_of_the_command(tmp_path):
     """The same from outside: whole processes, from their first import on."""
     path, rng = tmp_path / "b", np.random.default_rng(0)
     Budget.create(path, 20.0, 1e-6, dataset="ward7", filter="renyi")
-    X, y = labelled()
+    X, y = labeled()
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     for number in range(30):

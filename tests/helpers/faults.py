@@ -163,7 +163,7 @@ class PrivatePrior(LatentDirichletAllocation):
 
 
 class PrivateNeighbors(LatentDirichletAllocation):
-    """Neighbours that are the words of the same documents."""
+    """Neighbors that are the words of the same documents."""
 
     def _read(self, X, y=None, **extra):
         self.word_neighbors = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
@@ -232,7 +232,7 @@ class Boast(Privacy):
 
 
 class PrivateStart(BayesianLogisticRegression):
-    """The first centre is the share of successes in the private labels, and not the released one."""
+    """The first center is the share of successes in the private labels, and not the released one."""
 
     _share = 0.5
 
@@ -271,7 +271,7 @@ class ShiftedCoef(BayesianLogisticRegression):
         return super().coef_ + type(self).shift
 
 
-class Standardised(Mean):
+class Standardized(Mean):
     """Columns are scaled by their own mean and spread, before the engine sees a record."""
 
     def records(self, X, y=None):

@@ -6,7 +6,7 @@ from vips_fast import LatentDirichletAllocation
 
 
 class Neighborly(LatentDirichletAllocation):
-    """The neighbours of a column are those beside it."""
+    """The neighbors of a column are those beside it."""
 
     def _neighbors(self, n_words):
         return (np.arange(n_words)[:, None] + np.arange(1, min(4, n_words))) % n_words

@@ -171,7 +171,7 @@ def test_label_free_weights_do_not_depend_on_the_label():
         assert np.abs(a[:6]).max() <= np.abs(own[0][:6]).max() and np.abs(b[:6]).max() <= np.abs(own[1][:6]).max()
 
 
-def test_worst_case_neighbours():
+def test_worst_case_neighbors():
     """Adding the record that the stated sensitivity is made for moves the sum by that sensitivity and no more."""
     d, row_norm, spacing = 5, 2.0, 2.0**-24
     c1, c2 = 0.9, 0.7

@@ -125,7 +125,7 @@ def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
 
 @pytest.mark.parametrize("releases", [0, 3])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_no_neighbour_is_further_than_declared(relation, releases):
+def test_no_neighbor_is_further_than_declared(relation, releases):
     """Replacements in a class and by another class; the first reaches the bound."""
     Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
     y = np.concatenate([LABELS[:30], list("abcabc")])
@@ -237,16 +237,16 @@ def test_invalid_records_and_labels_can_be_dropped():
 
 def test_labels_of_shards(tmp_path):
     """They are those of the fit and of the score; shards without labels or of another kind are refused."""
-    labelled, plain, numbers = (
+    labeled, plain, numbers = (
         write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
         for name, kind, labels, shards in [
-            ("labelled", np.uint8, LABELS[:300], "binary"),
+            ("labeled", np.uint8, LABELS[:300], "binary"),
             ("plain", np.uint8, None, "binary"),
             ("numbers", np.float64, LABELS[:300], "numbers"),
         ]
     )
-    fitted = model(private=False, n_steps=3).fit(labelled)
-    assert fitted.score(labelled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
+    fitted = model(private=False, n_steps=3).fit(labeled)
+    assert fitted.score(labeled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
     for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
         with pytest.raises(ValueError, match=words):
             model().fit(corpus)

@@ -180,7 +180,7 @@ def test_what_is_said_comes_out(caplog):
     assert fitted(corpus(4000, seed=3)[::-1], caplog, **more)[2] == line
 
 
-def test_more_is_expected_where_the_neighbours_of_words_are_known(caplog):
+def test_more_is_expected_where_the_neighbors_of_words_are_known(caplog):
     for n in (20_000, 60_000):
         alone, alike = expected(n), expected(n, word_neighbors=True)
         assert alike.expected_gain > alone.expected_gain + 0.01 and alike.signal_to_noise == alone.signal_to_noise

@@ -20,11 +20,11 @@ from vips_fast.models.logistic.spectrum import Spectrum, curvature_ratio, nonneg
 
 OURS = dict(update="average", form="orthonormal", sensitivity="proven")
 FORMS = {
-    "centred": {},
-    "centred, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
+    "centered": {},
+    "centered, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
     "analyze gauss": dict(OURS, center=True, form="analyze_gauss"),
-    "uncentred": OURS,
-    "uncentred, shares": dict(OURS, linear_share=(0.2, 0.7)),
+    "uncentered": OURS,
+    "uncentered, shares": dict(OURS, linear_share=(0.2, 0.7)),
     "paper": dict(sensitivity="proven"),
     "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)),
     "counts": {"n_trials": 4.0},
@@ -76,8 +76,8 @@ def distance(a, b):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("step", [0, 1])
-def test_replay_of_neighbours(form, step):
-    """Generated neighbours, among them long rows, tiny rows and extreme labels: sums move by no more than stated."""
+def test_replay_of_neighbors(form, step):
+    """Generated neighbors, among them long rows, tiny rows and extreme labels: sums move by no more than stated."""
     rng = np.random.default_rng(3)
     d, kwargs = 4, FORMS[form]
     b = kwargs.get("n_trials", 1.0)
@@ -97,17 +97,17 @@ def test_replay_of_neighbours(form, step):
     assert add <= 1 and replace <= 1
 
 
-@pytest.mark.parametrize("form", ["centred", "uncentred"])
-def test_worst_case_neighbours_reach_the_bound(form):
+@pytest.mark.parametrize("form", ["centered", "uncentered"])
+def test_worst_case_neighbors_reach_the_bound(form):
     """A row at the bound with <xi> = b/4 in the first step: nothing is given away."""
     X, y = rows_of(30, 3)
     worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
-    kwargs = dict(OURS, center=form == "centred", intercept_scaling=1e-3, n_records=1000)
+    kwargs = dict(OURS, center=form == "centered", intercept_scaling=1e-3, n_records=1000)
     base, mechanism = lattice_sum(X, y, 0, **kwargs)
     more, _ = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
     # Truncated factors (2^-20), and the slack, below sqrt(10) g + 4 (g + 2^-19), g <= 2^-21.
     assert 1 - 3e-5 < distance(base, more) * mechanism.spacing / mechanism.sensitivity <= 1
-    if form == "uncentred":
+    if form == "uncentered":
         # Replace one: rows at 60 degrees with different labels reach B^2 = 2 + a^4 / (2 c^2), at a share of 0.3.
         kwargs.update(linear_share=0.3, relation="replace_one", fit_intercept=False)
         t = 0.3 / 1.4
@@ -130,7 +130,7 @@ def test_replace_one_bound(share):
     assert bound <= 4 + 1e-12 and bound * (1 - 1e-3) < squares.max() <= bound * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("form", ["uncentred", "uncentred, shares", "paper", "paper's sensitivity", "centred"])
+@pytest.mark.parametrize("form", ["uncentered", "uncentered, shares", "paper", "paper's sensitivity", "centered"])
 def test_rounding_is_absorbed_for_records_below_the_clip(form):
     """A pair s1 = ±a u, <xi> about 0 on one side, with slack of a tenth of a contribution.
 
@@ -142,7 +142,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     u[0], w[1] = 1.0, 1.0
     turned = math.cos(0.01) * u + math.sin(0.01) * w
     kwargs = FORMS[form] | dict(row_norm=1.0, relation="replace_one", z=z, n_records=100)
-    if form != "centred":
+    if form != "centered":
         kwargs["fit_intercept"] = False
     sums = []
     for row, label in ((u, 1.0), (turned, 0.0)):
@@ -157,7 +157,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     moved = float(np.linalg.norm(sums[0] - sums[1]))
     assert slack > 0.03 * model.clip
     assert moved + slack <= mechanism.sensitivity
-    if form == "uncentred":
+    if form == "uncentered":
         # The bound of this pair, sqrt(4 a^2 + c^2), scaled by the very factor (to two lattice units, 0.002 each):
         # nothing else was given away, and the short record shrinks as the long one does.
         kept = model.lattice.clip_norm / model.clip
@@ -204,7 +204,7 @@ def released(model, mechanism, records, step):
 
 
 @pytest.mark.parametrize(
-    "form", ["centred", "uncentred", "paper", "all to s1", "large", "no noise", "minibatch without noise"]
+    "form", ["centered", "uncentered", "paper", "all to s1", "large", "no noise", "minibatch without noise"]
 )
 def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
     if form == "large":

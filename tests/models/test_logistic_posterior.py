@@ -127,9 +127,9 @@ def test_moments_about_means_are_nearer_where_columns_are_never_negative():
     zero, about = (second_moment(S + noise, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
     assert np.linalg.norm(about[0] - S) < 0.8 * np.linalg.norm(zero[0] - S)
     assert about[1][:-1].mean() < zero[1][:-1].mean() and np.linalg.eigvalsh(about[0])[0] > 0
-    centred = n * np.eye(21) + noise
-    centred[-1, :-1] = centred[:-1, -1] = 0.0
-    zero, about = (second_moment(centred, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
+    centered = n * np.eye(21) + noise
+    centered[-1, :-1] = centered[:-1, -1] = 0.0
+    zero, about = (second_moment(centered, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
     np.testing.assert_allclose(about[0], zero[0], rtol=1e-12, atol=1e-9)
     for without in (False, True):
         np.testing.assert_array_equal(second_moment(S, 0.0, 0.0, True, about_means=without)[0], S)

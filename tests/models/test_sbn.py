@@ -143,7 +143,7 @@ def test_gig_means_match_quadrature():
 
 @pytest.fixture(scope="module")
 def mnist(data_dir):
-    """All images, binarised above 0."""
+    """All images, binarized above 0."""
     from peers.mnist import load_mnist
 
     return load_mnist(data_dir / "mnist")[:2]

@@ -136,6 +136,6 @@ def test_real_files(data_dir):
     assert rings.X.shape == (4_177, 10) and rings.y.sum() == 2_081
     with np.load(data_dir / "abalone" / "dpvi_aba.npz") as other:
         np.testing.assert_array_equal(rings.y, other["y"])
-        # The same measurements, standardised by another hand: equal up to a scale.
+        # The same measurements, standardized by another hand: equal up to a scale.
         length = rings.X[:, [3]].toarray()[:, 0]
         assert np.corrcoef(length, other["x"][:, 1])[0, 1] > 1 - 1e-12

@@ -51,7 +51,7 @@ LOOK = """() => {
   return wrong;
 }"""
 
-#: Texts whose colour is too near that of their ground (WCAG 2.1: 4.5).
+#: Texts whose color is too near that of their ground (WCAG 2.1: 4.5).
 CONTRAST = """() => {
   const numbers = s => (s.match(/[\\d.]+/g) || []).map(Number);
   const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;

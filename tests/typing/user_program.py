@@ -155,12 +155,12 @@ def pictures(images: Bits) -> Bits:
     network = SigmoidBeliefNetwork(3, epsilon=5.0, n_steps=3).fit(images)
     assert_type(network.visible_bias_, Vector)
     assert_type(network.transform(images), Matrix)
-    labelled = ClassConditionalNetwork(2, epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
-    assert_type(labelled.components_, Array)
+    labeled = ClassConditionalNetwork(2, epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
+    assert_type(labeled.components_, Array)
     printed = SigmoidBeliefNetwork.paper(2, epsilon=5.0, n_steps=2, weight_prior="gaussian", clip=0.5)
     assert_type(printed.fit(images).components_, Matrix)
-    assert_type(labelled.predict_proba(images), Matrix)
-    assert_type(labelled.sample(5), tuple[Bits, Labels])
+    assert_type(labeled.predict_proba(images), Matrix)
+    assert_type(labeled.sample(5), tuple[Bits, Labels])
     return network.sample(5, random_state=0)
 
 

@@ -101,7 +101,7 @@ class ShadowFits:
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
         if estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE:
             raise ValueError(
-                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbours that differ "
+                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbors that differ "
                 "by adding or removing a document, as the attack asks whether one was there"
             )
         self._seed = int(check_number("random_state", random_state, 0, 2**63, integer=True))

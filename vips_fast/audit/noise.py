@@ -79,11 +79,11 @@ class _Noise:
         self.charged = spent == {event: made.plan.n_steps}
 
 
-def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> Check:
+def _normal(name: str, value: float, sd: float, center: float, detail: str) -> Check:
     from scipy.stats import norm
 
-    p = 2 * float(norm.sf(abs(value - centre) / sd))
-    return Check(name, p > ERROR, value, centre, f"{detail}; p = {p:.2g}", ERROR)
+    p = 2 * float(norm.sf(abs(value - center) / sd))
+    return Check(name, p > ERROR, value, center, f"{detail}; p = {p:.2g}", ERROR)
 
 
 def law(units: np.ndarray, claimed: float) -> list[Check]:

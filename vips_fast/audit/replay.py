@@ -86,14 +86,14 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         facts += replay.facts_differ
     checks = [
         Check(
-            "distance of neighbours",
+            "distance of neighbors",
             over == 0,
             math.sqrt(most),
             1.0,
             f"largest of {total} pairs of raw data sets in {n_states} released states over the declared sensitivity; "
             f"{over} beyond it",
         ),
-        Check("public facts", facts == 0, detail="neighbouring data sets give the same public facts and the same plan"),
+        Check("public facts", facts == 0, detail="neighboring data sets give the same public facts and the same plan"),
     ]
     if adapter.tight(relation):
         checks.append(
@@ -106,7 +106,7 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
             )
         )
     checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng)]
-    return LayerResult("A", "replay of neighbours", tuple(checks))
+    return LayerResult("A", "replay of neighbors", tuple(checks))
 
 
 #: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in
@@ -117,7 +117,7 @@ EQUALITY = 1e-4
 def _rows(bench: Bench) -> Check:
     """Compare facts, plan and public start over private sizes."""
     if bench.relation == Relation.REPLACE_ONE:
-        return Check("number of rows", True, detail="neighbours have as many rows")
+        return Check("number of rows", True, detail="neighbors have as many rows")
     common = dict(n_records=40, n_steps=3)
     said, same = "2, 40, 41 and 500 rows give one plan and one public start", True
     drawn = {"sampling": "poisson", "batch_size": 10}

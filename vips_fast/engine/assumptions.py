@@ -48,7 +48,7 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
     runs = result.privacy.runs
     counted = sorted({run.n_records for run in runs if not run.stated})
     if result.privacy.relation == Relation.REPLACE_ONE:
-        return True, f"Neighbours differ by a replacement, so that all have the same number, {runs[-1].n_records}."
+        return True, f"Neighbors differ by a replacement, so that all have the same number, {runs[-1].n_records}."
     if not counted:
         return True, "Stated for every run; nothing follows the actual number of rows."
     numbers = " and ".join(map(str, counted))

@@ -206,7 +206,7 @@ class Privacy:
             raise ValueError("ledger: the plan of a run is malformed") from None
         event, share = ledger.bound(delta)
         if event is not None and event.relation != relation:
-            raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
+            raise ValueError("ledger: its releases are of another neighboring relation than its plan")
         spent = ledger.epsilon(delta) if ledger.private else math.inf
         before = [purchase for plan in ledger.plans if (purchase := purchase_of(plan)) is not None]
         purchases = any(plan["sampling"] == "vocabulary" for plan in ledger.plans)

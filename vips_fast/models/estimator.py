@@ -520,7 +520,7 @@ class PrivateEstimator(Fitted):
             raise ValueError("X has no rows: expected at least one row, or n_records")
         drawn = self.sampling if partial else resolve_sampling(self.sampling, self.relation, facts.get("n_bins"))
         if drawn == "without_replacement" and stated is not None and stated != n_rows:
-            # Neighbours differ by a replacement, so they have as many rows.
+            # Neighbors differ by a replacement, so they have as many rows.
             raise ValueError(
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
             )

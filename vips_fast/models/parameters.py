@@ -98,7 +98,7 @@ class Parameters:
         "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory.
         The statement says which it was.
     relation : {"add_remove", "replace_one"} or None
-        Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.

@@ -78,7 +78,7 @@ class OneVsRestModel(PerClassModel):
 
     K gradients and one curvature are clipped and released together.
 
-    Class k has the model of `LogisticModel` for y_k = [y = k], around its own released centre m_k. A record's
+    Class k has the model of `LogisticModel` for y_k = [y = k], around its own released center m_k. A record's
     contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2) with s1_k = (y_k - 1/2 - <xi_k> x . m_k) x and **one**
     s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is, and the classes share
     it: it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe), its noise is

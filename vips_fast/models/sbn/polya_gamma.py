@@ -210,14 +210,14 @@ class PolyaGammaModel(NetworkModel):
             )
         law = Release(release.step, release.units, release.scale, release.noise_sd / self.retained)
         self._average.add_values(fresh, law, self._schedule.rate(self.step))
-        self._maximise()
+        self._maximize()
         self.step += 1
         self._derive()
 
     def _block(self, name: str) -> np.ndarray:
         return self._average.values[self.blocks[name]] * self.largest[name]
 
-    def _maximise(self) -> None:
+    def _maximize(self) -> None:
         J, K, n, sd = self.n_visible, self.n_hidden, self.n_records, self._average.noise_sd
         z, y = self._block("s1"), self._block("s3")
         xi = np.clip(self._block("s4"), 1e-3, 0.25)

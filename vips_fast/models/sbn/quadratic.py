@@ -18,7 +18,7 @@ from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings
 from .priors import hidden_bias
 from .score import PixelPrediction
 
-#: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
+#: The center of the visible units is a multiple of 2^-12, so that sums about it are integers.
 _CENTER_BITS = 12
 
 #: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
@@ -55,7 +55,7 @@ class QuadraticModel(NetworkModel):
     *Fine integers.* A record contributes 2 y_n - 1 in the first steps; afterwards, with
     v_n the clipped and truncated z_n - zeta as integers, v_n, y_n x v_n and the upper
     off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
-    same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
+    same. The center of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
     *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`. Afterwards
@@ -350,7 +350,7 @@ class QuadraticModel(NetworkModel):
     def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray | None) -> None:
         """Solve for q(W), without c.
 
-        With the centre of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
+        With the center of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
         unit's weights.
         """
         n, curvature = self.n_records, self.curvature
