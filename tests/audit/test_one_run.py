@@ -135,10 +135,10 @@ def test_a_canary_has_its_entries_to_itself():
     owner = canaries.owner.reshape(m, -1)
     assert (np.sort(np.unique(owner[owner >= 0])) == np.arange(m)).all()
     assert all(set(row) <= {word, -1} for word, row in enumerate(owner))
-    mechanism = canaries.prepared.plan.mechanism
+    mechanism = canaries.stage.plan.mechanism
     assert np.allclose(canaries.lengths, mechanism.sensitivity / mechanism.spacing, rtol=1e-4)
     # What is known of a data set that holds all of them: half a length above the middle.
-    whole = bench.sums(canaries.prepared, np.arange(m), np.zeros(m, dtype=np.uint64)).astype(float)
+    whole = bench.sums(canaries.stage, np.arange(m), np.zeros(m, dtype=np.uint64)).astype(float)
     assert np.allclose(canaries.scores(whole), canaries.lengths / 2)
 
 

@@ -52,10 +52,10 @@ def test_the_pair_that_is_furthest_apart_is_found(sampling):
 def test_given_parameters_bring_records_to_the_bound():
     def reached(adapter):
         bench = Bench(adapter, "add_remove")
-        prepared = bench.prepare(bench.whole(), [adapter.worst_pair()[0], *adapter.base(2)])
-        adapter.sharp(prepared)
-        longest = np.linalg.norm(bench.sums(prepared, [0], np.zeros(1, np.uint64)))
-        return longest * prepared.plan.mechanism.spacing / prepared.model.clip
+        stage = bench.prepare(bench.whole(), [adapter.worst_pair()[0], *adapter.base(2)])
+        adapter.sharp(stage)
+        longest = np.linalg.norm(bench.sums(stage, [0], np.zeros(1, np.uint64)))
+        return longest * stage.plan.mechanism.spacing / stage.model.clip
 
     estimator = GaussianMixture(n_components=2, random_state=0)
     start = reached(conjugate_adapter(estimator, POINTS))

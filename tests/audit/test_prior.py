@@ -18,8 +18,8 @@ class Stepped(LdaAdapter):
 
     done = 0
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         for step in range(self.done):
             units = np.zeros(model.shape, dtype=np.int64)
             if step == 0:

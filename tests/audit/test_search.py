@@ -60,8 +60,8 @@ class Bare(BayesianLogisticRegression):
     _kept = {}
 
     def prepare(self, X, y=None, **how):
-        known = self._kept.get(("prepared", len(X)))
-        return known or self._keep("prepared", X, super().prepare(X, y, **how))
+        known = self._kept.get(("stage", len(X)))
+        return known or self._keep("stage", X, super().prepare(X, y, **how))
 
     def _keep(self, what, X, value):
         self._kept[what, len(X)] = value

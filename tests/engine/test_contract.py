@@ -35,7 +35,7 @@ def fitted(name, **options):
     return make(**options).fit(*data())
 
 
-def prepared(name, **options):
+def prepare(name, **options):
     """Estimator, model, plan, records of a run that has not begun."""
     make, data = CASES[name]
     estimator = make(**options)
@@ -62,7 +62,7 @@ def public_view(estimator):
 def test_sums_are_additive_over_shards(name):
     """Any split into shards in any order gives the same integers before rounding, in every step."""
     rng = np.random.default_rng(0)
-    _, model, plan, records = prepared(name)
+    _, model, plan, records = prepare(name)
     words = rng.integers(0, 2**64, records.n_rows, dtype=np.uint64)
     for step in range(plan.n_steps):
         rows = np.arange(records.n_rows)
@@ -83,7 +83,7 @@ def test_sums_are_additive_over_shards(name):
 
 @ALL
 def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
-    _, model, plan, records = prepared(name)
+    _, model, plan, records = prepare(name)
     words = np.arange(records.n_rows, dtype=np.uint64)
     rows, capacity = np.arange(records.n_rows), model.capacity
     for step in range(2):
@@ -102,7 +102,7 @@ def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
 
 @ALL
 def test_state_and_restore_go_on_with_the_same_bits(name):
-    estimator, model, plan, _ = prepared(name)
+    estimator, model, plan, _ = prepare(name)
     rng = np.random.default_rng(1)
 
     def release(step):
@@ -112,9 +112,9 @@ def test_state_and_restore_go_on_with_the_same_bits(name):
 
     releases = [release(step) for step in range(plan.n_steps)]
     for cut in range(1, plan.n_steps):
-        _, whole, _, _ = prepared(name)
-        _, second, _, _ = prepared(name)
-        _, first, _, _ = prepared(name)
+        _, whole, _, _ = prepare(name)
+        _, second, _, _ = prepare(name)
+        _, first, _, _ = prepare(name)
         for one in releases:
             whole.update(one)
         for one in releases[:cut]:
@@ -130,7 +130,7 @@ def test_state_and_restore_go_on_with_the_same_bits(name):
 
 @ALL
 def test_a_damaged_state_is_refused(name):
-    _, model, _, _ = prepared(name)
+    _, model, _, _ = prepare(name)
     estimator = fitted(name)
     state = {k: np.array(v) for k, v in estimator._result.state.items()}
     for key in state:
@@ -576,7 +576,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
 
 @pytest.mark.parametrize("call, spent", [("of_step", 0), ("noise_key", 1)])
 def test_the_loop_writes_the_ledger_before_the_key_is_drawn(call, spent):
-    _, model, plan, records = prepared("own", batch_size=50)
+    _, model, plan, records = prepare("own", batch_size=50)
     ledger, randomness = Ledger(), SystemRandomness()
 
     def fails(*arguments):

@@ -127,8 +127,8 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
         seen = []
         for n in (0, 20, 70, 400):
             estimator = make(**full, **settings, **labels)
-            prepared = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
-            seen.append((prepared.plan.public(), prepared.model.capacity, prepared.public.to_dict()))
+            stage = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
+            seen.append((stage.plan.public(), stage.model.capacity, stage.public.to_dict()))
             estimator.partial_fit(*(part[:n] for part in data(400)), part="a", **call)
             assert estimator.privacy_.n_records == size
         assert all(one == seen[0] for one in seen) and seen[0][0]["batch_size"] == size

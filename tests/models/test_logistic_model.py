@@ -38,7 +38,7 @@ def rows_of(n=300, d=9, seed=0):
     return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
 
 
-def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
+def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Model at a step with a released state that has nothing special, its mechanism, and the records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
     estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
@@ -62,7 +62,7 @@ def fine_sum(model, records):
 
 def lattice_sum(X, y, step, **kwargs):
     """Rounded sums, spacing and declared sensitivity."""
-    model, mechanism, records = prepared(X, y, step, **kwargs)
+    model, mechanism, records = prepare(X, y, step, **kwargs)
     return model.round(fine_sum(model, records), mechanism.spacing), mechanism
 
 
@@ -146,7 +146,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
         kwargs["fit_intercept"] = False
     sums = []
     for row, label in ((u, 1.0), (turned, 0.0)):
-        model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
+        model, mechanism, records = prepare(row[None], [label], 1, **kwargs)
         d = records.rows.n_features
         model.moment = np.zeros((d, d))
         model.moment[1, 1] = 1e16
@@ -170,10 +170,10 @@ def test_lattices_do_not_know_how_many_records_there_are():
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
         assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
-    sums = [fine_sum(*prepared(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
+    sums = [fine_sum(*prepare(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
-    model, _, _ = prepared(X, y, 1)
+    model, _, _ = prepare(X, y, 1)
     assert model.capacity * model.clip / model._grid**2 < 2**62
 
 
@@ -182,7 +182,7 @@ def test_statistics_are_read_back_at_their_scale():
     X, y = rows_of(200, 4)
     for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
-        model, mechanism, records = prepared(X, y, 1, **form, **kwargs)
+        model, mechanism, records = prepare(X, y, 1, **form, **kwargs)
         linear, quadratic = model.lattice[2:4]
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
         Z = np.hstack([X, np.ones((200, 1))])
@@ -214,8 +214,8 @@ def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
     X, y = rows_of(60, 30)
     kwargs = FORMS.get(form, {})
     z = 0.0 if "no" in form.split()[0] or "without" in form else 2.0
-    models = [prepared(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
-    _, mechanism, records = prepared(X, y, 0, z=z, **kwargs)
+    models = [prepare(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
+    _, mechanism, records = prepare(X, y, 0, z=z, **kwargs)
     if "minibatch" in form:
         for model in models:
             model._fraction = 0.5
@@ -338,7 +338,7 @@ def test_the_papers_update_step_by_step():
 
 def test_the_papers_projection_leaves_no_negative_eigenvalue():
     X, y = rows_of(50, 8)
-    model, mechanism, records = prepared(X, y, 0, sensitivity="paper")
+    model, mechanism, records = prepare(X, y, 0, sensitivity="paper")
     release = released(model, mechanism, records, 0)
     linear, quadratic = model.lattice[2:4]
     values, vectors = np.linalg.eigh(model._unpack(release.values) * (60 * quadratic))

@@ -242,8 +242,8 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 class Judged(FirstScore, LdaAdapter):
     """The step that is a score: of topics with some weight for every word, or of a sharp model."""
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         assert isinstance(model, MeasuredModel) and model.shape == (6,)
         inner = model.model
         units = np.zeros(inner.shape, dtype=np.int64)

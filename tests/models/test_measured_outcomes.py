@@ -186,8 +186,8 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
 class Judged(FirstScore, LogisticAdapter):
     """The step that is a score: of coefficients that tell records apart."""
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         assert isinstance(model, MeasuredModel) and model.shape == (4,)
         for one in getattr(model.model, "classes", [model.model]):
             one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])

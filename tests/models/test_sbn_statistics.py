@@ -22,7 +22,7 @@ Y[:, :18] |= Y[:, 18:] & (np.arange(300) % 2 == 0)[:, None]
 
 
 def model_of(estimator, J=36, n=300, z=1.0, relation="add_remove"):
-    """A prepared model at its start, and its mechanism."""
+    """A model at its start, and its mechanism."""
     model = estimator._model(Public(n_features=J, n_records=n, seed=0))
     mechanism = GaussianMechanism(z, model.sensitivity(relation), model.clip)
     model.prepare(mechanism, FullSampler(n, relation))

@@ -142,8 +142,8 @@ class Canaries:
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data
         self.pairs = bench.relation == Relation.REPLACE_ONE
-        self.prepared = bench.prepare_data(estimator, data)
-        bench.adapter.sharp(self.prepared)
+        self.stage = bench.prepare_data(estimator, data)
+        bench.adapter.sharp(self.stage)
         numbers = np.arange(m)
         first = self._sums(numbers)
         second = self._sums(m + numbers) if self.pairs else np.zeros_like(first)
@@ -166,7 +166,7 @@ class Canaries:
         self.lengths = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
-        return self.bench.sums(self.prepared, rows, np.zeros(len(rows), dtype=np.uint64))
+        return self.bench.sums(self.stage, rows, np.zeros(len(rows), dtype=np.uint64))
 
     def units(self, coins: np.ndarray) -> np.ndarray:
         """Records that these coins put into the data set."""
@@ -193,17 +193,17 @@ def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_records=m, n_steps=_STEPS)
     canaries = Canaries(bench, data, m, estimator)
     coins = rng.random(m) < 0.5
-    prepared = bench.prepare_data(estimator, adapter.take(data, canaries.units(coins)))
-    adapter.sharp(prepared)
+    stage = bench.prepare_data(estimator, adapter.take(data, canaries.units(coins)))
+    adapter.sharp(stage)
     total = np.zeros(len(canaries.owner))
 
     def on_release(release: Release) -> None:
         np.add(total, release.units.reshape(-1), out=total)
 
-    still: Any = Still(prepared.model)
-    bench.run(replace(prepared, model=still), on_release)
+    still: Any = Still(stage.model)
+    bench.run(replace(stage, model=still), on_release)
     scores = canaries.scores(total / _STEPS)
-    event = composed(without_leaks({run_event(prepared.plan.sampler, _MULTIPLIER, _STEPS): 1}))
+    event = composed(without_leaks({run_event(stage.plan.sampler, _MULTIPLIER, _STEPS): 1}))
     claim = None if event is None else gaussian_mu(event)
     assert claim is not None
     mu, low, high = mu_interval(scores[~coins], scores[coins], CONFIDENCE_ERROR)

@@ -87,6 +87,6 @@ class Persons(Adapter):
         numbers = np.repeat(np.arange(2 * n), self.most)
         return {**self.rows.take(data, numbers), "groups": numbers}
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """See `Adapter.sharp`."""
-        self.rows.sharp(prepared)
+        self.rows.sharp(stage)

@@ -35,13 +35,13 @@ class _Replay:
         self.bench = bench
         self.base = bench.adapter.base(_BASE)
         self.words = rng.integers(0, 2**64, _BASE + 1, dtype=np.uint64)
-        self.prepared = bench.prepare(self._estimator(), self.base)
+        self.stage = bench.prepare(self._estimator(), self.base)
         if number == 0:
-            bench.adapter.sharp(self.prepared)
+            bench.adapter.sharp(self.stage)
         else:
-            bench.adapter.scramble(self.prepared, rng, number)
-        self.state: Mapping[str, np.ndarray] = self.prepared.model.state()
-        mechanism = self.prepared.plan.mechanism
+            bench.adapter.scramble(self.stage, rng, number)
+        self.state: Mapping[str, np.ndarray] = self.stage.model.state()
+        mechanism = self.stage.plan.mechanism
         self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
         self.facts_differ = 0
 
@@ -51,7 +51,7 @@ class _Replay:
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
         """Return the noiseless sums for the base and further records."""
         stage = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
-        self.facts_differ += not overrides and not same_run(stage, self.prepared)
+        self.facts_differ += not overrides and not same_run(stage, self.stage)
         stage.model.restore(self.state)
         # All units that the reader made, more than there are persons if it split one.
         rows = np.arange(stage.records.n_rows)
@@ -146,12 +146,12 @@ def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
 def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
     """Contributions under parameters that are not finite."""
     records = [bench.adapter.generated(rng, bench.adapter.small) for _ in range(20)]
-    prepared = bench.prepare(bench.whole(n_records=len(records)), records)
-    bench.adapter.scramble(prepared, rng, 2)
-    entered = bench.adapter.poison(prepared)
-    mechanism, words = prepared.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
+    stage = bench.prepare(bench.whole(n_records=len(records)), records)
+    bench.adapter.scramble(stage, rng, 2)
+    entered = bench.adapter.poison(stage)
+    mechanism, words = stage.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
     with np.errstate(all="ignore"):
-        longest = max(squared_norm(bench.sums(prepared, [row], words)) for row in range(len(records)))
+        longest = max(squared_norm(bench.sums(stage, [row], words)) for row in range(len(records)))
     share = longest / declared_square(mechanism.clip_norm, mechanism.spacing)
     how = "under parameters that are not finite" if entered else "after releases of NaN, which the model refuses"
     said = f"largest contribution over the clip norm, {how}"
