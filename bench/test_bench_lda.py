@@ -182,7 +182,7 @@ def test_w1_accuracy(work):
 
     Statistics are within 10^-6 of float64 after 100 rounds, and at the stop.
 
-    Near a saddle float32 may stop where float64 still goes on: one document in 10,000 is left out of the second.
+    Near a saddle float32 may stop where float64 still continues: one document in 10,000 is left out of the second.
     """
     X, beta = work
 

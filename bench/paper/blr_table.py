@@ -188,7 +188,7 @@ Not a table of the article, which prints Adult as Figure 6; these are the figure
 settings of the baselines are the best of a grid by test AUC, which favors them.
 
 Highest AUC: {"; ".join(orders)}.
-What the accountants of Triastcyn & Faltings say of sampling VI (the Bayesian one promises nothing of a given record):
+What the accountants of Triastcyn & Faltings say of sampling VI (the Bayesian one guarantees nothing of a given record):
 
 {chr(10).join(sampling)}"""
 

@@ -134,9 +134,9 @@ def logits(method, epsilon, run, data, task, settings=None):
 
         model = LogisticRegression(C=30, max_iter=1000).fit(X[train], y[train])
         return y[test], model.decision_function(X[test]), None
-    promised = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
+    guarantee = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
     if method == "ours":
-        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **promised)
+        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **guarantee)
     else:
         length = math.hypot(1, scale)
         model = DPSGDLogisticRegression(
@@ -144,7 +144,7 @@ def logits(method, epsilon, run, data, task, settings=None):
             clip_norm=given["clip"] * length,
             learning_rate=given["rate"] / length**2,
             n_steps=given["n_steps"],
-            **promised,
+            **guarantee,
         )
     model.fit(X[train], y[train])
     return y[test], model.decision_function(X[test]), float(model.privacy_.epsilon)

@@ -171,7 +171,7 @@ def test_agrees_with_dp_accounting(k):
 
 
 def test_the_price_of_several_rows_in_a_plan():
-    """epsilon = 1 at q = 0.25, 20 steps and delta = 10^-4, for owners of 2 and 5 rows; and the noise they need."""
+    """epsilon = 1 at q = 0.25, 20 steps and delta = 10^-4, for persons with 2 and 5 rows; and the noise they need."""
     z = acc.calibrate_noise_multiplier(lambda z: poisson(0.25, z, 20), 1.0, 1e-4)
     for k, eps, factor in ((2, 2.215, 1.925), (5, 6.613, 4.706)):
         assert group_epsilon(poisson(0.25, z, 20), k, 1e-4) == pytest.approx(eps, rel=2e-3)
@@ -236,7 +236,7 @@ def test_samples_of_a_fixed_size_against_enumerated_neighbors():
 
 
 def test_samples_that_always_hold_a_row_of_the_group():
-    """S > n - k: eta = 1. The owner of all n rows has S in each sample."""
+    """S > n - k: eta = 1. A person with all n rows has S in each sample."""
     event = fixed(6, 10, 4.0, 5)
     everything = acc.gaussian_epsilon(math.sqrt(5) * 6 / 4, 1e-5)
     assert group_epsilon(event, 10, 1e-5) == pytest.approx(everything, rel=2e-4)
@@ -316,8 +316,8 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
 def test_descriptions_and_files():
     event = acc.group_event(poisson(0.2, 1.3, 3), 4)
     assert acc.event_from_json(event.to_json()) == event and event.relation == "add_remove"
-    assert "adding or removing up to 4 records of one owner" in acc.describe(event, 1e-5)
-    assert "replacing up to 2 records of one owner" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
+    assert "adding or removing up to 4 records of one person" in acc.describe(event, 1e-5)
+    assert "replacing up to 2 records of one person" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "2", None])

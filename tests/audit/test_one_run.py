@@ -132,9 +132,9 @@ def test_a_canary_has_its_entries_to_itself():
     bench = Bench(adapter, "add_remove")
     m = 11
     canaries = Canaries(bench, adapter.canaries(m, "add_remove"), m, bench.whole(n_records=m, n_steps=1))
-    owner = canaries.owner.reshape(m, -1)
-    assert (np.sort(np.unique(owner[owner >= 0])) == np.arange(m)).all()
-    assert all(set(row) <= {word, -1} for word, row in enumerate(owner))
+    canary_of = canaries.canary_of.reshape(m, -1)
+    assert (np.sort(np.unique(canary_of[canary_of >= 0])) == np.arange(m)).all()
+    assert all(set(row) <= {word, -1} for word, row in enumerate(canary_of))
     mechanism = canaries.stage.plan.mechanism
     assert np.allclose(canaries.lengths, mechanism.sensitivity / mechanism.spacing, rtol=1e-4)
     # What is known of a data set that holds all of them: half a length above the middle.

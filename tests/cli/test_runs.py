@@ -301,7 +301,7 @@ def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps
         patch.setattr(ProgressLine, "__call__", fill)
         code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
     assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume continues" in err
-    # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
+    # The reserve for the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
     (disk / "others").unlink()
     assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
     model = LatentDirichletAllocation.load(out)
@@ -324,7 +324,7 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
         left = os.statvfs(disk)
         os.posix_fallocate(file.fileno(), 0, (left.f_bavail - 32) * left.f_bsize)
     code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
-    assert code == 1 and "room: No space left on device: the result needs " in err and "spent" not in err
+    assert code == 1 and "reserve: No space left on device: the result needs " in err and "spent" not in err
     assert {path.name for path in disk.iterdir()} == {"others"}
 
 
@@ -355,7 +355,7 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
 
 
 def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
-    """Room or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
+    """Reserve or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
     monkeypatch.setattr(runs, "write_into", lambda result, folder: (_ for _ in ()).throw(OSError(28, "No space", "x")))
     code, _, err = run(*files.fit(*NOISE, "--quiet"))
     assert code == Exit.KEPT and "5 releases (" in err and "--resume" in err
@@ -373,7 +373,7 @@ def test_a_file_that_may_grow_no_further(run, files):
 
     arguments = map(str, files.fit(*NOISE, "--quiet"))
     done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, preexec_fn=limit)
-    assert done.returncode == 1 and "room: File too large: the result needs " in done.stderr
+    assert done.returncode == 1 and "reserve: File too large: the result needs " in done.stderr
     assert files.names() == {"docs.txt", "words.txt"}
 
 

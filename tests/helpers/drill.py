@@ -134,7 +134,7 @@ class Stage:
     def published(self):
         ledger = LatentDirichletAllocation.load(self.out).ledger_
         # The purchase is one event of its own, of so many rounds.
-        purchase = ledger.plan.get("prior")
+        purchase = ledger.plan.get("purchase")
         return len(ledger) + (0 if purchase is None else purchase["event"]["count"])
 
 

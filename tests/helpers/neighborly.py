@@ -1,4 +1,4 @@
-"""A topic model with words that are used alike, for data of any number of columns."""
+"""A topic model with word neighbors, for data of any number of columns."""
 
 import numpy as np
 

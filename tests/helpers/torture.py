@@ -204,7 +204,7 @@ def command_job(place, kind, stage):
 
 def rounds_of(fitted):
     """Releases of a model's purchase."""
-    prior = (fitted.ledger_.plan or {}).get("prior")
+    prior = (fitted.ledger_.plan or {}).get("purchase")
     return 0 if prior is None else prior["event"]["count"]
 
 

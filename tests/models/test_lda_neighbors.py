@@ -1,4 +1,4 @@
-"""Words that are used alike, as a prior of the read-out."""
+"""Word neighbors, as a prior of the read-out."""
 
 import numpy as np
 import pytest

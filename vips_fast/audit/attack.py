@@ -183,14 +183,14 @@ class _Attack:
         word = np.zeros(1, dtype=np.uint64)
         rows = range(len(self.signs) + len(self.counts))
         sums = np.array([self.bench.sums(self.stage, [row], word) for row in rows], dtype=np.float64)
-        owns, rest = sums[: len(self.signs)], sums[len(self.signs) :]
+        targets, rest = sums[: len(self.signs)], sums[len(self.signs) :]
         seen = release.units.reshape(-1).astype(np.float64)
         if len(rest):
             seen -= _RATE * (self.counts @ rest)
             spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
         length = epoch_length(self.stage.plan.sampler)
-        for sign, own in zip(self.signs, owns, strict=True):
+        for sign, own in zip(self.signs, targets, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
             if length > 1:

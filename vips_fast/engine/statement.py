@@ -295,7 +295,7 @@ class Privacy:
         leaves = () if self.event is None else self.event.leaves()
         return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
 
-    def _owners(self) -> str:
+    def _several_records(self) -> str:
         """State the guarantee for several records of a person, if useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
@@ -362,7 +362,7 @@ class Privacy:
             included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
-            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._owners()} "
+            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._several_records()} "
             f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is "
             "not covered."
         )

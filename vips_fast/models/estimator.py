@@ -282,8 +282,8 @@ class PrivateEstimator(Fitted):
             warn_of_scaling(X)
         backend = backend or self._backend()
         kind = KeptRows if self.sampling == "rows" else UnitRecords
-        owned = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
-        records, facts = backend.read(self._read, X, y, extra, groups, owned)
+        grouped = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
+        records, facts = backend.read(self._read, X, y, extra, groups, grouped)
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if self._terms.noised and how["purchase"] is None and before is None:
             warn_of_purchase(public.n_features)
@@ -572,8 +572,8 @@ class PrivateEstimator(Fitted):
             fresh = cls._from_settings(one.settings)
             before = None if estimator is None or not one.partial else estimator._result
             if one.follows != (None if before is None else before.head):
-                raise ValueError(f"{one.path}: does not go on from the run before it")
-            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("prior")}
+                raise ValueError(f"{one.path}: does not continue the run before it")
+            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("purchase")}
             planned = fresh._planned(Planner(), fresh.request(one.public, taints=one.taints, **how), None)
             model, plan = planned.model, planned.plan
             ledger = Ledger() if before is None else before.ledger.copy()

@@ -98,7 +98,7 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
     """
     from scipy.sparse.linalg import svds  # takes a while to import
 
-    counts = documents(X_public, name="X_public", owner="word_vectors")
+    counts = documents(X_public, name="X_public", expected_by="word_vectors")
     check_number("n_features", n_features, 1, min(counts.shape) - 1, integer=True)
     values = np.log1p(counts.data.astype(np.float64))
     logs = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)

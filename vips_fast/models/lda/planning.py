@@ -15,7 +15,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   1,785 and 1,770 with 20 and 40); else 20 are enough. How far they stand above it depends on a document's distinct
   words, not on its length: 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2, gain 19 % with
   the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
-- *Clip.* A document of m distinct words used alike, all of one topic, has a
+- *Clip.* A document of m distinct words, all equally often and all of one topic, has a
   contribution of norm N/sqrt(m). Clipping at 0.48 of that for an m of N^0.85 loses little signal, because no word may
   take more than 0.3 of the clip, and takes half off the noise.
 - *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
@@ -117,7 +117,7 @@ class Plan:
     vocabulary : VocabularyPlan or None
         How the vocabulary is purchased, if it is.
     word_neighbors : bool
-        Whether this is for a fit that knows which words are used alike.
+        Whether this is for a fit that knows word neighbors.
 
     Examples
     --------
@@ -500,7 +500,7 @@ def plan(
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
         usual text of doc_length words.
     word_neighbors : bool
-        Whether the fit will know of most words which are used alike (`nearest_words`): more is then expected of the
+        Whether the fit will know neighbors of most words (`nearest_words`): more is then expected of the
         same settings, and a few more topics are worth while.
 
     planner : Planner or None

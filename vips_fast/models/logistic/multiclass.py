@@ -98,7 +98,7 @@ class OneVsRestModel(PerClassModel):
     2^10, the products w_k x_j and f x_j with 2^-53, and truncation toward zero makes no entry larger: so the integers
     have a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by
     at most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as
-    in `LogisticStatistics`, whose proof goes on from here: L = clip - sqrt(D) g, and only the D entries of the one
+    in `LogisticStatistics`, whose proof continues from here: L = clip - sqrt(D) g, and only the D entries of the one
     triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their

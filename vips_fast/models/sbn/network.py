@@ -233,7 +233,7 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
     return 1.0 - slack / model.clip
 
 
-def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
+def reuse(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
     """Get a buffer of the calling thread, made at its first use."""
     if name not in scratch:
         scratch[name] = make()

@@ -14,7 +14,7 @@ from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, reuse, row_weights
 from .priors import hidden_bias
 from .score import PixelPrediction
 
@@ -255,9 +255,9 @@ class QuadraticModel(NetworkModel):
     def _clipped(self, y: np.ndarray, scratch: Scratch) -> np.ndarray:
         """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
-        area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
-        z, v = (a[:n] for a in room(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
-        norms, lengths = (a[:n] for a in room(scratch, "norms", lambda: np.empty((2, BLOCK))))
+        area = reuse(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
+        z, v = (a[:n] for a in reuse(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
+        norms, lengths = (a[:n] for a in reuse(scratch, "norms", lambda: np.empty((2, BLOCK))))
         native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, int(self.options.n_sweeps), area, z)
         factor: np.ndarray | None = None
         clip = 0.0
@@ -273,7 +273,7 @@ class QuadraticModel(NetworkModel):
         J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
-        native.sbn_gram(roots, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
+        native.sbn_gram(roots, reuse(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
 
     def update(self, release: Release) -> None:
         """Update the mean image, or the network from the averaged statistics."""
