@@ -15,7 +15,7 @@ from vips_fast.engine.ledger import Ledger
 from vips_fast.models.rebuild import verify
 
 ALL = pytest.mark.parametrize("name", CASES)
-ASSUMED = "Assumed: each record lies in one part only: {} parts; not checked by the program."
+ASSUMED = "Each record is assumed to lie in only one of the {} parts; the program does not check this."
 
 
 def whole(z, relation="add_remove"):

@@ -238,11 +238,11 @@ def test_pages_of_large_models_stay_small(monkeypatch):
     components = reported.topics().components_.sum(axis=1)
     assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)
     assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
-    assert "Shown are the 5 largest of 14 topics." in learned.note
+    assert "The 5 largest of 14 topics are shown." in learned.note
     learned = make_dossier(reported.coefficients()).learned
     assert len(learned.table) == 12 and learned.caption == "The 12 largest effects"
     learned = make_dossier(reported.images()).learned
-    assert len(learned.pictures) == 1 + 2 and learned.note == "Shown are 2 of 6 hidden units."
+    assert len(learned.pictures) == 1 + 2 and learned.note == "2 of 6 hidden units are shown."
 
 
 def test_persons_are_called_persons():

@@ -330,8 +330,8 @@ class Privacy:
             # The total number of units in all parts is not known.
             relation += " in each run" + " by another of the same part" * (self.relation == Relation.REPLACE_ONE)
             assumed = (
-                f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
-                "program. The worst part decides epsilon."
+                f" Each {self.unit} is assumed to lie in only one of the {len(self.parts)} parts; the program "
+                "does not check this. The worst part decides epsilon."
             )
         if self.calls:
             why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
