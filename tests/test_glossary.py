@@ -25,12 +25,12 @@ TEXT = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".toml", ".json", ".md", ".ht
 
 @dataclass(frozen=True)
 class Term:
-    """A term, the pattern of words that mean it and are not used, and where they are looked for."""
+    """A term, the pattern of words to avoid for it, and the files to search."""
 
     instead: str
     pattern: str
     within: tuple[str, ...] = (*PACKAGE, *PAGES, "bench/")
-    #: Beginnings of paths in which the words mean something else.
+    #: Beginnings of paths whose words mean something else.
     allowed: tuple[str, ...] = ()
 
     def found(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The files beside the code say what is so: names of tests, targets and versions, and models that nobody forgot."""
+"""The files beside the code are up to date: names of tests, targets and versions, and no model is forgotten."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Owners of several records: mixtures of Gaussians, exact where they are reached, never below the truth."""
+"""Persons with several records: mixtures of Gaussians, exact if they are reached, never below the truth."""
 
 import math
 import re
@@ -163,7 +163,7 @@ def mixture_of_dp_accounting(q, z, steps, k, delta, interval):
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_agrees_with_dp_accounting(k):
-    """Within 10^-3 of it, and never below the exact value, to which two of its intervals h and 2 h extrapolate."""
+    """Within 10^-3 of it, and never below the exact value, extrapolated from two of its intervals, h and 2 h."""
     ours = group_epsilon(poisson(0.25, 3.84, 20), k, 1e-4)
     fine, coarse = (mixture_of_dp_accounting(0.25, 3.84, 20, k, 1e-4, h) for h in (4e-3, 8e-3))
     assert abs(ours - fine) <= 1e-3 * fine
@@ -308,7 +308,7 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
         assert acc.renyi_divergence(group, order) == pytest.approx(wanted, rel=1e-6)
     run = acc.SelfComposedEvent(group, 20)
     assert acc.epsilon(run, 1e-5) <= acc.epsilon(run, 1e-5, "rdp")
-    # Beyond what is integrated, that of all rows drawn, which is never below.
+    # Beyond the integral: the value for all rows drawn, which is never below.
     far = 1.01e4 * z / k
     assert acc.renyi_divergence(group, far) == 0.5 * far * (k / z) ** 2 >= acc.renyi_divergence(group, 0.98 * far)
 

@@ -1,4 +1,4 @@
-"""Parallel composition: what a record of one part loses is bounded by the account of that part, and by no less."""
+"""Parallel composition: the account of a part bounds the loss of its records, and nothing less does."""
 
 import itertools
 
@@ -54,7 +54,7 @@ def spent_by(releases):
 
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_the_profile_is_the_largest_of_the_parts(eps):
-    """Exact where mechanisms are fixed; where they are tuned by what was seen, of other parts too, a bound."""
+    """Exact for fixed mechanisms; a bound if earlier outputs, of other parts too, tune them."""
     bound = parts_delta(spent_by(FIXED), eps)
     exact = [joint_delta(FIXED, {part}, eps) for part in "ab"]
     assert max(exact) <= bound + 1e-9 and bound == pytest.approx(max(exact), rel=1e-3, abs=1e-9)

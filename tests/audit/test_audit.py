@@ -1,4 +1,4 @@
-"""The audit passes on the models, its bounds hold, and its report says what was found."""
+"""The audit passes on the models, its bounds hold, and its report names every finding."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def within(row):
 
 
 def strong(row):
-    """An attack that means something where it can be seen: mu is known to +-0.17."""
+    """An attack that can be seen means something: mu is known to +-0.17."""
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
@@ -171,7 +171,7 @@ def test_full_sizes(model, passes):
 
 
 #: A run of the belief network takes ten times as long as one of the topic model. Steps driven
-#: by noise alone give little away, so layer E takes less of it.
+#: by only noise give little away, so layer E takes less of it.
 LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
@@ -185,7 +185,7 @@ def at_long_sizes(model, sizes, least):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["jaakkola", "jaakkola_replace", "pg"])
 def test_sbn_at_long_sizes(name):
-    # Replacing an image moves less of what noise drives: the attack is seen only with more runs.
+    # Replacing an image moves little in sums driven by noise: the attack is seen only with more runs.
     sizes = replace(LONG, runs=8_000) if name == "jaakkola_replace" else LONG
     at_long_sizes(SBN[name], sizes, lambda claim: 0.02)
 
@@ -231,7 +231,7 @@ def test_delta_bound_covers_the_truth():
 
 @pytest.mark.parametrize("layer", "CDE")
 def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
-    """One false alarm is overruled and reported, two are not; what chance cannot fail gets one draw."""
+    """One false alarm is overruled and reported, two are not; exact checks get one draw."""
     sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
     adapter = adapter_for("lda", dict(n_components=2, random_state=0))
     genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))

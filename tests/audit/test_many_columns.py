@@ -1,4 +1,4 @@
-"""Audits of the first-order statistic of logistic regression, of rows and of persons, and what breaks it."""
+"""Audits of the first-order statistic of logistic regression, of rows and of persons, and faults that break it."""
 
 import faults
 import pytest

@@ -19,7 +19,7 @@ from vips_fast import (
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
-# B: 2^17 rows are eight times those from which `CoarseGrid` drops bits. C: a wrong sd by 10 % is 80 standard errors
+# B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 80 standard errors
 # off. D: mu = sqrt(2) against 1, known to +- 0.2. E: 80 runs a side give away 0.25 on either side; the gap between 0.88
 # and the claimed 0.2 at epsilon = 0 is 0.68.
 SIZES = Sizes(pairs=100, records=20, draws=400_000, releases=1_200, runs=160, rows=2**17)
@@ -128,7 +128,7 @@ def test_wrong_models(layer, model, checks):
     assert original(layer) == set()
     found = failed(layer, model=model)
     assert checks <= found
-    # These faults are in one place alone.
+    # Each of these faults is in only one place.
     assert model not in (faults.Unguarded, faults.AfterPoison, faults.CoarseGrid) or found == checks
 
 
@@ -154,7 +154,7 @@ def test_whole_runs():
     model = LatentDirichletAllocation.paper(2, sampling="poisson")
     assert original("E", model) == set()
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)
-    # A fault of sampling alone: 20 releases of all records, claimed as those of sampled ones.
+    # A fault of only sampling: 20 releases of all records, claimed to be of sampled ones.
     assert failed("E", model, sampler=faults.DrawsAll)
 
 

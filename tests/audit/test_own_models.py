@@ -44,7 +44,7 @@ def test_the_pair_that_is_furthest_apart_is_found(sampling):
     (first, _), (second, _) = adapter.worst_pair()
     distance = np.linalg.norm(first) if sampling == "poisson" else np.linalg.norm(first - second) / 2
     assert distance >= 1
-    # With no other pair tried, the released sums are moved by what is declared.
+    # No other pair is tried, so the released sums move by the declared distance.
     report = audit(adapter, layers="A", sizes=replace(SIZES, pairs=0))
     assert report.layer("A").checks[0].measured == pytest.approx(1.0, abs=1e-4)
 

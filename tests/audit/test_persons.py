@@ -1,4 +1,4 @@
-"""Audits with persons as units: what holds of records holds of persons, and what breaks it for persons is caught."""
+"""Audits with persons as units: persons are protected as records are, and faults for persons are caught."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
 
 
 def test_rows_that_are_drawn_one_by_one():
-    """Whole runs on a person of 12 rows, of which 10 are kept; and what follows from their releases."""
+    """Whole runs on a person of 12 rows, with 10 in use; and the models that follow from their releases."""
     model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
     assert failed(model, "E", 12) == failed(model, "G", 12) == set()
     assert failed(model, "E", 12, sampler=faults.RowsAsRecords)

@@ -24,7 +24,7 @@ DATA = {
 
 
 class Counting(Part):
-    """Notes the sizes of what is noised."""
+    """Notes the sizes of noised arrays."""
 
     def __init__(self, inner):
         super().__init__(inner)

@@ -45,7 +45,7 @@ class LongWeights(Part):
 
 
 class LowThreshold(Part):
-    """The threshold leaves no room for what a person adds to an own token."""
+    """The threshold leaves no space for a person's addition to an own token."""
 
     def __init__(self, inner):
         super().__init__(inner)

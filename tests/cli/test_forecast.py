@@ -1,4 +1,4 @@
-"""A fit says what to expect before it spends anything, and a hopeless one is refused; ``plan`` says it too."""
+"""A fit prints a forecast before it spends anything; a hopeless one is refused. ``plan`` prints it too."""
 
 import math
 

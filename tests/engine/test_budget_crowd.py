@@ -30,7 +30,7 @@ def forked(work, *given):
 
 
 def charge_at_random(path, seconds, seed, report):
-    """Four threads that reserve, draw and give back at random; what was accepted goes to a file."""
+    """Four threads that reserve, draw and give back at random; accepted draws go to a file."""
     stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
 
     def work(number):

@@ -151,7 +151,7 @@ def test_a_damaged_state_is_refused(name):
 
 
 def covered(estimator, tmp_path, releases):
-    """Whatever is held, its statement covers it, and files agree."""
+    """The statement covers everything released, and files agree."""
     if estimator._result is None:
         for attribute in ("privacy_", "ledger_", "n_steps_"):
             assert not hasattr(estimator, attribute)
@@ -246,7 +246,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
                 assert public_view(estimator) == held
                 releases = 0 if held is None else held[3]
                 covered(estimator, tmp_path, releases)
-                # What follows builds on what is held, not on the interrupted run.
+                # Later calls build on the finished ones, not on the interrupted run.
                 estimator.partial_fit(*data())
                 covered(estimator, tmp_path, releases + 1)
 
@@ -343,7 +343,7 @@ def test_keys_and_figures_are_in_no_file(name, tmp_path):
 
 
 def edits(meta):
-    """Changes of a model.json, each with what it tries."""
+    """Changes of a model.json, each with its aim."""
     plan = next(r for r in meta["ledger"]["records"] if r["kind"] == "plan")["plan"]
     release = next(r for r in meta["ledger"]["records"] if r["kind"] == "release")
 
@@ -442,7 +442,7 @@ def forged(result, arrays, path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "own"])
 def test_no_flipped_bit_changes_a_statement(name, tmp_path):
-    """400 flips over both files: what loads says what was written, what does not load is a ValueError."""
+    """400 flips over both files: a file that loads has the written content, any other is a ValueError."""
     estimator = fitted(name)
     estimator.save(tmp_path / "m")
     said, rng = str(estimator.privacy_), np.random.default_rng(0)
@@ -536,7 +536,7 @@ def test_signatures(tmp_path):
         kind.load(tmp_path / "m", verify=other.public_key())
     with pytest.raises(ValueError, match="no signature"):
         kind.load(tmp_path / "unsigned", verify=key.public_key())
-    # A forger who makes every hash anew is stopped by the signature alone.
+    # A forger who makes every hash anew is stopped only by the signature.
     arrays = {k: np.array(v) for k, v in model._result.arrays.items()}
     arrays["average"] = arrays["average"] * 0.5
     signature = (tmp_path / "m" / "model.sig").read_bytes()
@@ -559,7 +559,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
     report = verify(tmp_path / "m", tmp_path / "t", cls=type(estimator))
     assert report.ok, report.text()
     assert {"model.npz", "model.json", "privacy_", "statement", "epsilon"} <= {check.name for check in report.checks}
-    # Every release counts: one bit of one of them shows, and where is said.
+    # Every release counts: one bit of one of them shows, and the message names its place.
     runs = read_transcript(tmp_path / "t")
     for place in (runs[0].path / "release-000001.npz", runs[1].path / "release-000000.npz"):
         whole = place.read_bytes()

@@ -57,7 +57,7 @@ def words_of(n):
 @ALL
 @pytest.mark.parametrize("limit", [None, 3])
 def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
-    """Bits of a person's contribution: alone, in any block, order, thread, after others, and where its rows lie."""
+    """Bits of a person's contribution: by itself, in any block, order, thread, after others, for any place of rows."""
     data, groups = CASES[name][1](), persons(200)
     made = prepare(name, groups, rows_per_group=limit)
     n, rng = made.records.n_rows, np.random.default_rng(1)
@@ -69,7 +69,7 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
         assert (total(made, order, words[order], n_threads) == whole).all()
     singles = [total(made, [i], words[[i]]) for i in range(n)]
     assert (sum(singles) == whole).all()
-    # Data sets of their own, in which the rows of the persons lie together, the persons in another order.
+    # Own data sets: each person's rows lie together, the persons in another order.
     labels = list(dict.fromkeys(groups.tolist()))
     for shard in np.array_split(rng.permutation(n), 3):
         rows = np.concatenate([np.flatnonzero(groups == labels[i]) for i in shard])
@@ -83,7 +83,7 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
 
 @ALL
 def test_persons_of_one_row_give_the_bits_of_records(name):
-    """The sums' bits in several states, and those of everything that a fit publishes."""
+    """The sums' bits in several states, and the bits of everything that a fit publishes."""
     data, how = CASES[name][1](), {}
     if name.startswith("lda"):
         how.update(options=LdaOptions(word_clip=1.0), clip=0.2)  # persons have other defaults
@@ -162,7 +162,7 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
 
 @ALL
 def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
-    """A run in a folder that stopped half way ends where it would have, about the same persons."""
+    """A run in a folder that stopped half way ends as it would have, about the same persons."""
     data, groups = CASES[name][1](), persons(200)
 
     def stop(progress):

@@ -128,7 +128,7 @@ CASES = {
     "own": (_own, vectors),
 }
 
-#: Those, and what differs in a way that matters to results, states and files alone.
+#: Those, and cases that differ in ways that matter only to results, states and files.
 EVERY = {
     **CASES,
     "logistic-sparse": (

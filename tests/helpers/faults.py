@@ -70,7 +70,7 @@ class Repairs(LatentDirichletAllocation):
 
 
 class HalfExactModel(Part):
-    """Half of what is published comes from the sum before its noise."""
+    """Half of the published sum comes from before the noise."""
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
@@ -216,7 +216,7 @@ class AssumesParts(LatentDirichletAllocation):
 
 
 class SilentParts(LatentDirichletAllocation):
-    """A statement that leaves out what it assumes."""
+    """A statement that leaves out its assumptions."""
 
     @property
     def privacy_(self):
@@ -381,7 +381,7 @@ class AfterPoisonShared(AfterPoison):
 
 
 class Unguarded(Part):
-    """What a cast of NaN to int64 gives where nothing checks it first."""
+    """The result of a cast of NaN to int64 without a check."""
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words, out, scratch)
@@ -527,7 +527,7 @@ class LoudSquares(BayesianLogisticRegression):
 
 
 class LoudCountsModel(CountModel):
-    """The squares of gradients are those of counts thirty times as large."""
+    """The squares of gradients belong to counts thirty times as large."""
 
     def _add(self, block, starts, out, scratch):
         before = out[self._split :].copy()

@@ -1,4 +1,4 @@
-"""A belief network for each class: what is learned and drawn, what a record can move, what is refused."""
+"""A belief network for each class: learning, drawing, the most that a record moves, refusals."""
 
 import math
 
@@ -142,7 +142,7 @@ def test_no_neighbor_is_further_than_declared(relation, releases):
 
 
 def test_classes_cost_no_more_than_one():
-    """The noise for a target is that of a single network."""
+    """The noise for a target equals a single network's."""
     one = SigmoidBeliefNetwork(3, epsilon=1.0, delta=1e-5, sampling="full").prepare(TRAIN)
     ten = ClassConditionalNetwork(3, epsilon=1.0, delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
     assert ten.plan.mechanism.noise_multiplier == one.plan.mechanism.noise_multiplier
@@ -236,7 +236,7 @@ def test_invalid_records_and_labels_can_be_dropped():
 
 
 def test_labels_of_shards(tmp_path):
-    """They are those of the fit and of the score; shards without labels or of another kind are refused."""
+    """Fit and score take them; shards without labels or of another kind are refused."""
     labeled, plain, numbers = (
         write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
         for name, kind, labels, shards in [

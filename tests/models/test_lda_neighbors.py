@@ -17,7 +17,7 @@ V = GROUP * GROUPS
 
 
 def alike(seed=0, level=0.6):
-    """(V, K) statistics with noise of sd 1, in which words of a group have nearly the same ratios; their neighbors."""
+    """(V, K) statistics with noise of sd 1, whose groups of words have nearly the same ratios; their neighbors."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(V)
     group = np.empty(V, dtype=int)
@@ -225,7 +225,7 @@ def test_intervals_and_standard_errors_go_with_it():
     for step in range(3):
         # κ = 0: each release takes the place of the average before it.
         model.update(Release(step, np.rint(noised * sd / scale).astype(np.int64), scale, sd))
-    assert "_neighbors" not in vars(model.contributor())  # what workers are sent
+    assert "_neighbors" not in vars(model.contributor())  # sent to workers
     low, high = np.moveaxis((model.intervals(0.9) - 0.1) / n, 2, 0)
     inside = (low <= truth.T * sd + 1e-9) & (truth.T * sd <= high + 1e-9)
     assert 0.85 < inside.mean() < 0.97

@@ -152,7 +152,7 @@ def test_diagnostics():
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_invalid_records_contribute_nothing(storage):
-    """With invalid="drop" a fit is that of the other records, and says nothing."""
+    """With invalid="drop" a fit equals a fit of the other records, and says nothing."""
     X, y, _ = data(300, 3)
     counts, trials = y.astype(float), np.ones(300)
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
@@ -215,7 +215,7 @@ def test_rare_columns_have_wide_intervals():
         inside.append((low <= weights) & (weights <= high))
         width = high - low
         assert width[common:].min() > 1.5 * width[:common].max()
-    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for what is approximate.
+    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for approximations.
     assert np.mean(inside, axis=0)[common:].mean() > 0.78
 
 
@@ -262,7 +262,7 @@ def test_long_rows_are_scaled_in_fit_and_in_prediction():
     full *= (math.hypot(0.5, 1.0) / np.linalg.norm(full, axis=1))[:, None]
     expected = full @ np.append(model.coef_[0], model.intercept_)
     np.testing.assert_allclose(model.decision_function(far), expected)
-    # The bound is that of the fit, whatever is set for the next one.
+    # The bound is the fit's, whatever is set for the next one.
     np.testing.assert_allclose(model.set_params(row_norm=9.0, fit_intercept=False).decision_function(far), expected)
 
 

@@ -245,7 +245,7 @@ def wigner(rng, d, sd):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
-    """Three eigenvalues above what the noise can hide: size and overlap as the theory says."""
+    """Three eigenvalues above the reach of the noise: size and overlap as the theory says."""
     if large:
         monkeypatch.setattr(module, "LARGE", 10)
     d, sd = 400, 0.5
@@ -378,5 +378,5 @@ def test_likely_matrix_keeps_what_shows_and_the_diagonal():
     assert np.linalg.eigvalsh(likely).min() > -1e-9
     assert vector @ likely @ vector == pytest.approx(500, rel=0.1)
     inside = likely - np.outer(vector, vector) * (vector @ likely @ vector)
-    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, which is what a uniform bulk would give.
+    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, as a uniform bulk would give.
     assert np.diag(inside)[:60].mean() > 2.6 and np.diag(inside)[60:].mean() < 1.6

@@ -1,4 +1,4 @@
-"""Test intervals about persons: the squares of persons' gradients, and what the read-out makes of them."""
+"""Test intervals about persons: the squares of persons' gradients, and their use in the read-out."""
 
 import numpy as np
 import pytest

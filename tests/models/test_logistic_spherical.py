@@ -20,7 +20,7 @@ def model(**settings):
 
 
 def texts(n=2000, d=50_000, seed=0):
-    """Rows of 20 words of norm 1 over d columns, of which the first twenty tell the label."""
+    """Rows of 20 words of norm 1 over d columns; the first twenty tell the label."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     # Zipf's law for the others.
@@ -111,7 +111,7 @@ def test_many_words_are_learned_and_what_is_published_is_small():
 
 
 def test_the_variance_is_that_of_the_noise():
-    """Without rows everything is noise; that of the mean has the variance that is published."""
+    """Without rows everything is noise; the mean's has the published variance."""
     X = sp.csr_array((0, 4000), dtype=float)
     fitted = model(n_records=1000, n_steps=20, fit_intercept=False, classes=[0, 1]).set_unsafe(test_key=KEY)
     fitted.fit(X, np.zeros(0, int))

@@ -34,7 +34,7 @@ def keyed(estimator):
     return estimator.set_unsafe(test_key=bytes(32))
 
 
-# -- which runs are measured, and what that changes
+# -- which runs are measured, and the changes from that
 
 
 def test_measuring_changes_the_last_step_only(tmp_path):

@@ -124,7 +124,7 @@ def test_sums_are_additive_and_have_the_bits_of_any_partition():
 
 
 def test_without_noise_it_is_one_against_the_rest():
-    """The coefficients of K regressions; intervals are not wider, as the curvature bounds that of each."""
+    """The coefficients of K regressions; intervals are not wider, as the curvature bounds each one's."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) / 2
     y = (X @ rng.normal(size=(4, 4)) * 1.5 + rng.gumbel(size=(5000, 4))).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Sigmoid belief network: what it learns, what it reads out, what it refuses."""
+"""Sigmoid belief network: learning, read-outs, refusals."""
 
 import itertools
 import math

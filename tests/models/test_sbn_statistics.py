@@ -1,4 +1,4 @@
-"""Sigmoid belief network: what a record contributes, how far it can move a release, and what follows from releases."""
+"""Sigmoid belief network: a record's contribution, its reach in a release, and the model from releases."""
 
 import math
 
@@ -45,7 +45,7 @@ def release_of(model, mechanism, rows):
 
 
 def advance(model, mechanism, rows, steps):
-    """Some steps without noise, so that the parameters are those of a run in progress."""
+    """Some steps without noise, so that the parameters are a running fit's."""
     for _ in range(steps):
         model.update(release_of(model, mechanism, rows))
 

@@ -1,4 +1,4 @@
-"""The verdict on a model: which numbers lead to which word, and that every door shows it first."""
+"""The verdict on a model: which numbers lead to which word, and every output shows it first."""
 
 from html import unescape
 

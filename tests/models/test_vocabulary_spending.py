@@ -90,7 +90,7 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 
 @pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
-    """The topics are charged for what the target leaves them after the words, not for all of it."""
+    """The topics are charged for the target's rest after the words, not for all of it."""
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
@@ -268,7 +268,7 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
 
 
 def test_a_pipeline_states_the_epsilon_of_both():
-    """Fitted as scikit-learn fits it, the last step includes what the first has spent."""
+    """Fitted as scikit-learn fits it, the last step includes the first one's spending."""
     from sklearn.pipeline import make_pipeline
 
     made = make_pipeline(purchased(), topics()).fit(TEXTS)

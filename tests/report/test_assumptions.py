@@ -1,4 +1,4 @@
-"""The list of assumptions: one for the page and for reports, and what a fit's own record says of each."""
+"""The list of assumptions: one for the page and for reports, each checked against a fit's own record."""
 
 import re
 from pathlib import Path

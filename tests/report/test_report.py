@@ -1,4 +1,4 @@
-"""The report of a saved model: made without data, whole, the same each time, and loud where nothing is private."""
+"""The report of a saved model: made without data, whole, the same each time, and loud if not private."""
 
 import base64
 import dataclasses
@@ -30,7 +30,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Tags of a page, in order, with what opens and does not close, and the texts of headings."""
+    """Tags of a page, in order, with unclosed ones, and the texts of headings."""
 
     def __init__(self, text):
         super().__init__()
@@ -95,7 +95,7 @@ def test_a_tainted_model_says_so_everywhere():
 
 
 def test_a_report_is_made_where_there_are_no_data(tmp_path):
-    """In a process that has the model's folder alone, and no other file: the same page, to the byte."""
+    """In a process that has only the model's folder, and no other file: the same page, to the byte."""
     model = LatentDirichletAllocation(3, epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
     rows = np.random.default_rng(0).poisson(0.6, (200, 12))
     model.fit(rows, inputs={"vocab.txt": "".join(f"word{k}\n" for k in range(12))}).save(tmp_path / "model")
@@ -199,7 +199,7 @@ def test_topics_show_words_shares_and_what_is_noise():
 
 
 def test_what_a_model_of_before_lacks():
-    """A model whose settings do not have what was added since: the report says so, and is made."""
+    """A model whose settings lack later ones: the report says so, and is made."""
     now = CASES["lda"][0]().fit(*CASES["lda"][1]())
     result = now._fitted()
     settings = {name: value for name, value in result.settings.items() if name != "rows_per_group"}
