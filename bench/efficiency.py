@@ -36,12 +36,12 @@ CASES = ((50, 7_702, 100_000), (50, 7_702, 20_000), (200, 50_000, 100_000))
 CORES = (2, 4, 16, 64)
 
 
-def timed(owner, name, spent, times):
+def timed(target, name, spent, times):
     """Replace a method by a timed one; return the way back.
 
     The new one adds its seconds to ``spent``; the returned function puts the old one back.
     """
-    inner = getattr(owner, name)
+    inner = getattr(target, name)
 
     def call(*args, **keywords):
         start = time.thread_time()
@@ -50,8 +50,8 @@ def timed(owner, name, spent, times):
         finally:
             spent[times].append(time.thread_time() - start)
 
-    setattr(owner, name, call)
-    return lambda: setattr(owner, name, inner)
+    setattr(target, name, call)
+    return lambda: setattr(target, name, inner)
 
 
 def widened(X, n_words, generator):

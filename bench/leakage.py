@@ -1,6 +1,6 @@
 """Measure how published topics reveal membership: docs/leakage.md.
 
-    python bench/leakage.py run --corpora kos --models 1000     # a file for each batch of shadow models; goes on where
+    python bench/leakage.py run --corpora kos --models 1000     # a file for each batch of shadow models; resumes where
                                                                 # it stopped, and ends early after --minutes
     python bench/leakage.py report                              # the table, and the curves as an image
 

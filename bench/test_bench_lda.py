@@ -48,7 +48,7 @@ def simulated(rng, n_words=7702, n_topics=K):
     ).tocsr()
 
 
-def learnt(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH, steps=20):
+def learned(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH, steps=20):
     """Draw documents of ``length`` words, and topics that learned a little.
 
     Some steps of learning from documents of LENGTH have shaped the topics.
@@ -74,7 +74,7 @@ def articles():
 
 @pytest.fixture(scope="module")
 def work(articles):
-    return learnt(articles)
+    return learned(articles)
 
 
 def exp_elog(lam):
@@ -157,23 +157,23 @@ def beside_scikit_learn(paired, X, beta, alpha, name, share=10, **options):
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_w1_where_all_topics_stay_active(articles, paired, alpha):
-    beside_scikit_learn(paired, *learnt(articles, alpha, n_docs=5000), alpha, "W1")
+    beside_scikit_learn(paired, *learned(articles, alpha, n_docs=5000), alpha, "W1")
 
 
 def test_w1_ten_words(articles, paired):
-    beside_scikit_learn(paired, *learnt(articles, n_docs=20_000, length=10), ALPHA, "Documents of ten words")
+    beside_scikit_learn(paired, *learned(articles, n_docs=20_000, length=10), ALPHA, "Documents of ten words")
 
 
 def test_w1_avx2(articles, paired):
     if "avx2" not in native.isas_available():
         pytest.skip("this processor has no AVX2")
-    beside_scikit_learn(paired, *learnt(articles, n_docs=5000), ALPHA, "W1 on AVX2", isa="avx2")
+    beside_scikit_learn(paired, *learned(articles, n_docs=5000), ALPHA, "W1 on AVX2", isa="avx2")
 
 
 def test_w2(paired):
     source = simulated(np.random.default_rng(1), 50_000, 200)
     # Many documents, as in a step: the table and the sums of a call are 40 and 80 MB.
-    X, beta = learnt(source, 1 / 200, 200, n_docs=8000, steps=5)
+    X, beta = learned(source, 1 / 200, 200, n_docs=8000, steps=5)
     beside_scikit_learn(paired, X, beta, 1 / 200, "W2", share=40)
 
 
@@ -182,7 +182,7 @@ def test_w1_accuracy(work):
 
     Statistics are within 10^-6 of float64 after 100 rounds, and at the stop.
 
-    Near a saddle float32 may stop where float64 still goes on: one document in 10,000 is left out of the second.
+    Near a saddle float32 may stop where float64 still continues: one document in 10,000 is left out of the second.
     """
     X, beta = work
 

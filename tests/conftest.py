@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-# Before numpy is loaded. Tests run beside each other, and a BLAS of many threads would only wait; what the package
-# does in threads is its own.
+# Before numpy is loaded. Tests run beside each other, and a BLAS of many threads would only wait; the package has
+# threads of its own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """Folder of the real data sets (VIPS_FAST_DATA); skips where it is absent."""
+    """Folder of the real data sets (VIPS_FAST_DATA); skips without it."""
     path = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
     if not path.is_dir():
         pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {path.name}/)")

@@ -1,4 +1,4 @@
-"""The comparison of bench runs: what it learns, what it takes for a fall, what it draws."""
+"""The comparison of bench runs: its learned tolerances, its verdicts, its pictures."""
 
 import importlib.util
 import json

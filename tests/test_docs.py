@@ -91,7 +91,7 @@ def test_the_notebook_of_texts_takes_twelve_lines():
     )
 
 
-# Not what a build of the site has written, which may be there or not.
+# Not the site's built files, which may be there or not.
 WRITTEN = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in path.parts]
 PAGES = [ROOT / "README.md", *WRITTEN]
 

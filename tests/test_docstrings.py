@@ -1,4 +1,4 @@
-"""The examples in the docstrings of what is public run, and leave nothing public unshown."""
+"""The examples in public docstrings run, and every public name has one."""
 
 import doctest
 import inspect

@@ -1,8 +1,8 @@
 """One word a concept: words that the glossary replaced occur no more often than glossary.json says.
 
 Each entry names the term that the project uses, the words that it does not, and where these are looked for: in code,
-messages, options, docstrings and pages alike. A count may only fall; ``python tests/test_glossary.py`` stores lower
-ones.
+messages, options, docstrings and pages alike. Code has none of these words, and stays so; the counts are of pages. They
+may only fall; ``python tests/test_glossary.py`` stores lower ones.
 """
 
 import json
@@ -25,12 +25,12 @@ TEXT = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".toml", ".json", ".md", ".ht
 
 @dataclass(frozen=True)
 class Term:
-    """A term, the pattern of words that mean it and are not used, and where they are looked for."""
+    """A term, the pattern of words to avoid for it, and the files to search."""
 
     instead: str
     pattern: str
     within: tuple[str, ...] = (*PACKAGE, *PAGES, "bench/")
-    #: Beginnings of paths in which the words mean something else.
+    #: Beginnings of paths whose words mean something else.
     allowed: tuple[str, ...] = ()
 
     def found(self) -> list[str]:
@@ -52,11 +52,16 @@ TERMS = {
     "influence, fits: room": Term("fits, influence", r"\broom\b"),
     "influence: heard": Term("has influence", r"\bheard\b"),
     "contribution: release in C": Term(
-        "contribution", r"(?i)release(?!d? (?:the|GIL|memory))", ("csrc/",), ("csrc/noise/",)
+        "contribution", r"(?i)release(?!d? (?:the|GIL|memory|numbers)|s the GIL)", ("csrc/",), ("csrc/noise/",)
     ),
     "vocabulary purchase: bought": Term("vocabulary purchase, choose", r"\b_?(?:bought|buy|buys|buying)(?:\b|_)"),
     "guarantee: promise": Term("guarantee", r"(?i)\bpromis(?:e|es|ed|ing)\b"),
-    "privacy unit: owner": Term("privacy unit, person", r"(?i)\b_?own(?:er|ers|s|ed)\b"),
+    # A file has an owner, and so has scikit-learn's request for metadata.
+    "privacy unit: owner": Term(
+        "privacy unit, person",
+        r"(?i)(?<!someone who )(?<!MetadataRequest\()\b_?own(?:er|ers|s|ed)\b",
+        allowed=("vips_fast/store/", "docs/jobs.md"),
+    ),
     "word neighbors: used alike": Term("word neighbors", r"\bused\s+alike\b"),
     "plan: prepared": Term("plan", r"\bPrepared\b|\bprepared\b"),
     "vocabulary purchase: prior": Term(
@@ -72,8 +77,8 @@ TERMS = {
     "American spelling": Term(
         "neighbor, color, favor, behavior, center, -ize, labeled, learned",
         r"(?i)(?:neighbour|colour|favour|behaviour|honour|labour|analyse|catalogue|licence|judgement|modelling|learnt|"
-        r"labelled|travell|centre|(?:random|binar|discret|standard|maxim|minim|vector|pseudonym|penal|general|normal|"
-        r"summar|recogn|organ|optim|initial|regular)is(?:e|ed|es|ing|ation)\b)",
+        r"(?<!aria-)labelled|travell|centre|(?:random|binar|discret|standard|maxim|minim|vector|pseudonym|penal|general|"
+        r"normal|summar|recogn|organ|optim|initial|regular)is(?:e|ed|es|ing|ation)\b)",
         EVERYWHERE,
         ("tests/test_glossary.py", "tests/glossary.json"),
     ),
@@ -98,6 +103,8 @@ _texts: list[tuple[str, str]] = []
 def test_words_of_no_concept_do_not_return(name):
     found, stored = TERMS[name].found(), json.loads(STORED.read_text())[name]
     places = "\n".join(found[:40])
+    code = [place for place in found if not place.startswith(PAGES)]
+    assert not code, f"say {TERMS[name].instead} in code:\n" + "\n".join(code)
     assert len(found) <= stored, f"say {TERMS[name].instead}; {len(found)} found, {stored} stored:\n{places}"
     fell = "store the lower count: python tests/test_glossary.py"
     assert len(found) >= stored - max(5, stored // 5), f"{len(found)} found, {stored} stored; {fell}"

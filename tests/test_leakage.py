@@ -1,4 +1,4 @@
-"""The bench of measured leakage: it goes on where it stopped, and reports what is there."""
+"""The bench of measured leakage: it resumes, and reports the finished part."""
 
 import importlib.util
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_runs_go_on_where_they_stopped(leakage, tmp_path, capsys):
     assert len(files) == 4 and capsys.readouterr().out.count("models 8 to 15") == 2
     lost, other = sorted(files)[:2]
     lost.unlink()
-    leakage.CORPORA["kos"] = (None, 20)  # the private fits, and these alone, are others now
+    leakage.CORPORA["kos"] = (None, 20)  # only the private fits are others now
     leakage.CORPORA["reuters"] = (None, 100)
     leakage.main(["run", "--corpora", "kos", "--models", "16"])
     again = {path for path, stamp in files.items() if path.stat().st_mtime_ns != stamp}

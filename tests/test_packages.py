@@ -1,4 +1,4 @@
-"""What an installation needs: numpy and scipy for every command, and for the rest an error that says what to type."""
+"""What an installation needs: numpy and scipy for every command, and for the rest an error with the command to type."""
 
 import ast
 import os
@@ -68,7 +68,7 @@ def excel():
 
 def function_types():
     sys.modules.pop("vips_fast.kernels.numba_types", None)
-    from vips_fast.kernels import numba_types  # noqa: F401  # the import is what fails
+    from vips_fast.kernels import numba_types  # noqa: F401  # the import fails
 
 
 CASES = {
@@ -161,7 +161,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_numpy_and_scipy_are_enough(tmp_path):
-    """Every module is imported and a topic model fitted where no other package can be."""
+    """Every module is imported and a topic model fitted without any other package."""
     table = tmp_path / "notes.csv"
     rows = [f"p{n},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}" for n in range(60)]
     table.write_text("\n".join(["who,note", *rows, ""]))
@@ -259,7 +259,7 @@ interpreters.run_string(interpreters.create(), code)
 
 @pytest.mark.parametrize("first", ["", "import vips_fast.kernels.native"])
 def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
-    """numpy may be loaded by one interpreter of a process, from Python 3.12 on by the main one alone, and says so."""
+    """numpy may be loaded by one interpreter of a process, from Python 3.12 on only by the main one, and says so."""
     done = subprocess.run(
         [sys.executable, "-c", SUBINTERPRETER.format(first=first)],
         capture_output=True,
@@ -275,7 +275,7 @@ def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded CPython")
 def test_the_interpreters_lock_stays_off():
-    """A free-threaded CPython turns its lock on for what does not declare that it needs none, and warns."""
+    """A free-threaded CPython turns its lock on for modules that do not declare otherwise, and warns."""
     code = "import sys, vips_fast, vips_fast.kernels.native; print(sys._is_gil_enabled())"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -287,7 +287,7 @@ def test_the_interpreters_lock_stays_off():
 
 
 def test_free_threading_is_declared_where_it_is_said_to_be():
-    """The declaration, in the generated C, beside the classifier and what wheels are built for."""
+    """The declaration, in the generated C, beside the classifier and the wheels' targets."""
     source = (ROOT / "vips_fast" / "kernels" / "native.pyx").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert source.splitlines()[1] == "# cython: freethreading_compatible=True"

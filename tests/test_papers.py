@@ -82,7 +82,7 @@ def test_a_done_cell_is_not_run_again_and_the_page_comes_out_equal(toys):
     assert (folder / "out" / "1" / "toy_one.csv").read_text().startswith("x,scale,square,seconds\n0,1,0,")
     picture = folder / "docs" / "papers" / "toy_one.png"
     drawn = picture.read_bytes()
-    # One line is gone and the last is cut off, as by a kill: these two alone are run again.
+    # One line is gone and the last is cut off, as by a kill: only these two run again.
     store = folder / "results" / "1" / "toy_one.jsonl"
     lines = store.read_text().splitlines()
     store.write_text("\n".join([*lines[1:3], lines[3][:20]]))
@@ -132,7 +132,7 @@ def test_a_figure_that_was_not_run_keeps_its_section(toys, tmp_path):
 
 
 def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
-    """Neither what this machine lacks nor a smaller run of another day takes a section away."""
+    """Neither a missing package nor a smaller run of another day takes a section away."""
     toys(toy_needy=(("no_such_module",), "pass"), toy_small=((), "pass"), toy_run=((), "pass"))
     assert runner.main(["--only", "small", "--scale", "4"]) == 0
     parts = [f"<!-- {name} -->\nScale 1: all of it\n<!-- end -->" for name in ("toy_needy", "toy_small")]
@@ -213,7 +213,7 @@ def test_the_slides_formulas_printed_and_right():
     printed = {
         "laplace": clip / (m * math.log(1 + math.expm1(target / steps) * n / m)) * m / (2 * clip),
         "zcdp": math.sqrt(steps * clip**2 / (n * rho) ** 2) * n / (2 * clip),
-        # The sigma at which C^2 / (n sigma)^2 is the base divergence 1 / (2 z^2) that the target asks for.
+        # The sigma that makes C^2 / (n sigma)^2 the target's base divergence 1 / (2 z^2).
         "poisson": math.sqrt(2 * right**2 * clip**2 / n**2) * (slides.SHARE * n) / clip,
     }
     for scenario, z in printed.items():
@@ -248,7 +248,7 @@ def test_the_topic_figures_say_which_orders_hold(tmp_path):
 
 
 def test_perplexity_after_each_step_and_words_of_a_topic(monkeypatch, tmp_path):
-    """Figure 3 and Table 3 on a small corpus, all methods; the last perplexity is that of the finished model."""
+    """Figure 3 and Table 3 on a small corpus, all methods; the last perplexity is the finished model's."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5 + 4.0 * (rng.integers(0, 5, (400, 1)) == np.arange(40) // 8)))
     for module in (lda_fig3, lda_table3):
@@ -271,6 +271,6 @@ def test_perplexity_after_each_step_and_words_of_a_topic(monkeypatch, tmp_path):
     words = [cell | lda_table3.run(cell) | dict(seconds=1.0) for cell in lda_table3.cells(1)]
     lda_table3.reference.cache_clear()
     assert words[0]["overlap"] == 1.0 and words[0]["mass"] > max(row["mass"] for row in words[1:6])
-    # The ten most probable words of a topic without privacy are those of one class, but for two.
+    # The ten most probable words of a topic without privacy belong to one class, but for two.
     assert max(np.bincount([int(word[4:]) // 8 for word, _ in words[0]["topics"][0]])) == 8
     assert "| no clipping |" in lda_table3.report(words)

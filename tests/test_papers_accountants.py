@@ -121,7 +121,7 @@ def test_pages_and_pictures_of_what_was_run(monkeypatch, tmp_path):
 
 
 def test_network_in_the_engine():
-    """Contributions are clipped, whole and those of the image alone; the ledger holds each step and says the taint."""
+    """Contributions are clipped, as a whole and only the image's; the ledger holds each step and says the taint."""
     torch = pytest.importorskip("torch", reason=PAPER)
     import acc_network
 

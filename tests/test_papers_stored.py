@@ -1,4 +1,4 @@
-"""The stored raw results of bench/paper: the page is made of them, and each printed order holds where it says."""
+"""The stored raw results of bench/paper: the page is made of them, and each printed order holds as stated."""
 
 import importlib
 import re
@@ -185,7 +185,7 @@ def test_accountants_table_1():
 
 
 def test_slides():
-    """Check that all three printed formulas spend more than they are asked for, and the right ones do not."""
+    """Check that all three printed formulas spend more than the target, and the right ones do not."""
     assert fails("slides_table") == {
         "printed σ spends at most ε = 1": ["laplace", "zcdp", "poisson"],
         "right σ spends at most ε = 1": [],

@@ -94,7 +94,7 @@ def test_directions_of_double_noise_newton_move_by_no_more_than_said():
         A = rng.normal(size=(4, 3))
         H, g, v = A @ A.T * 10.0 ** rng.uniform(-3, 2), rng.normal(size=4), rng.normal(size=4)
         least = 10.0 ** rng.uniform(-2, 1)
-        if rng.random() < 0.5:  # the direction that H says nothing of is where it moves most
+        if rng.random() < 0.5:  # it moves most along the direction that H does not cover
             g = v = np.linalg.svd(A)[0][:, -1]
         before = np.linalg.solve(H + least * np.eye(4), g)
         after = np.linalg.solve(H + np.outer(v, v) + least * np.eye(4), g)
@@ -104,7 +104,7 @@ def test_directions_of_double_noise_newton_move_by_no_more_than_said():
 
 
 def wide(n=800, d=30):
-    """Sparse rows whose first column alone tells the label."""
+    """Sparse rows; only the first column tells the label."""
     rng = np.random.default_rng(1)
     X = sp.random_array((n, d), density=0.3, rng=rng, format="csr")
     y = (np.asarray(X[:, [0]].todense()).ravel() > 0.2).astype(int)
@@ -130,7 +130,7 @@ def test_a_regression_from_exact_marginals_is_that_of_the_rows():
     rng = np.random.default_rng(0)
     kind = rng.integers(4, size=20_000)
     number = rng.integers(module.LEVELS, size=20_000) / (module.LEVELS - 1)
-    # The last of four kinds is no category, and the number is centred.
+    # The last of four kinds is no category, and the number is centered.
     X = np.column_stack([np.eye(4)[kind][:, :3], 2 * number - 1])
     y = (rng.random(20_000) < 1 / (1 + np.exp(-(X @ [0.5, -1.0, 0.3, 1.0] - 0.4)))).astype(int)
     attributes = module.Attributes(["kind=a", "kind=b", "kind=c", "number"], [0, 0, 0, -1.0])

@@ -1,4 +1,4 @@
-"""The prose check of `make lint`: what it counts, and that its stored numbers only fall."""
+"""The prose check of `make lint`: its counts, and stored numbers that only fall."""
 
 import importlib.util
 from pathlib import Path

@@ -27,7 +27,7 @@ pytestmark = [
 
 
 class Page(HTMLParser):
-    """What a page loads, where it leads, and its anchors."""
+    """The files that a page loads, its links, and its anchors."""
 
     def __init__(self, text):
         super().__init__()

@@ -56,7 +56,7 @@ def test_the_statement_is_what_its_noise_gives():
 
 
 def table(path):
-    """Notes of 4,000 patients, two each, on eight subjects of twenty common words, some of which all share."""
+    """Notes of 4,000 patients, two each, on eight subjects of twenty common words; all share some words."""
     rng = np.random.default_rng(0)
     words = np.array(public_vocabulary("public:en", Analyzer(stop_words=tuple(stop_words("public:en"))), size=1000))
     subjects = np.stack([rng.permutation(len(words))[:20] for _ in range(8)])

@@ -47,7 +47,7 @@ BACK = {
 
 
 def imports(name, path):
-    """(module, names, late) of each import of this package; late are those in functions and for types alone."""
+    """(module, names, late) of each import of this package; late are those in functions and only for types."""
     tree = ast.parse(path.read_text("utf-8"))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = []
@@ -106,7 +106,7 @@ def test_no_import_runs_upwards(name):
 
 
 def test_no_circle():
-    """Imports in functions and for types alone are arrows like all others, but for those that `BACK` gives a reason."""
+    """Imports in functions and only for types are arrows like all others, but for reasons in `BACK`."""
     arrows = {
         name: {t for t, _, _ in found if t != name and (name, t) not in BACK} for name, found in GRAPH.items() if name
     }

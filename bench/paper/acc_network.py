@@ -21,7 +21,7 @@ from vips_fast.engine.plan import make_plan
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.sampling import PoissonSampler
 
-TAINT = "gradients of a minibatch are computed together in single precision, by kernels that promise no bits"
+TAINT = "gradients of a minibatch are computed together in single precision, by kernels whose bits may differ"
 
 
 def network(seed=0):

@@ -245,7 +245,7 @@ noise never enters what it learns: .11 and .08 are two points of a flat curve. T
 is the printed one for MNIST where the mean squared distance of two images' gradients is below 1 C²; the printed
 .95 takes .35 C²; the article's clip is lost.
 
-**What the Bayesian accountant does not promise.** Adult and one more person: the row that speaks most against an
+**What the Bayesian accountant does not guarantee.** Adult and one more person: the row that speaks most against an
 income over 50,000, made {USUAL:g} long, with an attribute that nobody else has ({HERS:g} in a column of its
 own), and the label that she has one. Sampling VI at noise s = {NOISE_SD:g}, its clip of {CLIP:g} reached by
 nobody else ("with the Bayesian accountant clipping gradients is no longer necessary"). From the others'

@@ -97,7 +97,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 
 
 def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
-    """The article's sampling VI, NOT PRIVATE: q goes on from its own parameters, which nobody protects.
+    """The article's sampling VI, NOT PRIVATE: q continues from its own parameters, which nobody protects.
 
     As `sampling_vi`, but each step forgets what the last one's samples added to q's mean: only the last is in the
     result. Seeded, as nothing is hidden.
@@ -221,7 +221,7 @@ def report(rows):
     few = len(rows) < 3 * len(settings["sigmas"])
     cut = f"Cut for time: {trials} of {TRIALS} trials and every third noise multiplier. " if few else ""
     what = {
-        "abalone": "DPVI's own file of the data, standardised by all its rows, which no ε here covers",
+        "abalone": "DPVI's own file of the data, standardized by all its rows, which no ε here covers",
         "adult": "Adult in our encoding of public bounds (108 columns): DPVI's own file of it is lost, and with it its "
         "clip of 75, here 2",
     }[data]

@@ -185,10 +185,10 @@ def report(rows: list[dict]) -> str:
 
 Not a table of the article, which prints Adult as Figure 6; these are the figures of `logistic.md`, over
 {rows[0]["runs"]} random splits (20 in the full form), each ε proven for adding or removing a record at δ = 10⁻³. The
-settings of the baselines are the best of a grid by test AUC, which favours them.
+settings of the baselines are the best of a grid by test AUC, which favors them.
 
 Highest AUC: {"; ".join(orders)}.
-What the accountants of Triastcyn & Faltings say of sampling VI (the Bayesian one promises nothing of a given record):
+What the accountants of Triastcyn & Faltings say of sampling VI (the Bayesian one guarantees nothing of a given record):
 
 {chr(10).join(sampling)}"""
 

@@ -172,10 +172,10 @@ def report(rows: list[dict]) -> str:
     return f"""{table}
 
 Per cent of MNIST's 10,000 test images, mean{" ± standard deviation" if runs > 1 else ""} of up to {runs}
-run{"s"[: runs > 1]}; δ = 10⁻⁵, adding or removing a labelled image; {STEPS} releases of all images.
+run{"s"[: runs > 1]}; δ = 10⁻⁵, adding or removing a labeled image; {STEPS} releases of all images.
 {COMPONENTS} hidden units a class. *CNN, shifted images* sees each batch
 moved by up to two pixels, which costs nothing; *the networks* are the model's own `predict`. Ours are trained and
-tested on images binarised above 0, the published ones on grey images: the figures come from Dockhorn et al. (2023),
+tested on images binarized above 0, the published ones on grey images: the figures come from Dockhorn et al. (2023),
 table 1."""
 
 

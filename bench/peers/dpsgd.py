@@ -232,28 +232,28 @@ class GradientModel(Model):
         starts = np.arange(n + 1) * self.shape[0] if block.indptr is None else block.indptr
         columns = np.tile(np.arange(self.shape[0]), n) if block.indptr is None else block.indices
         values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
-        owner = np.repeat(np.arange(n), np.diff(starts))
+        row_of = np.repeat(np.arange(n), np.diff(starts))
 
         def total(entries: np.ndarray) -> np.ndarray:
             """Sums over each record's entries, one after the other."""
-            return np.bincount(owner, entries, n)
+            return np.bincount(row_of, entries, n)
 
         # Overflow makes a norm infinite and the contribution zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
             residual = expit(total(values * self._theta[columns])) - block.y
-            gradients = residual[owner] * values
+            gradients = residual[row_of] * values
             norm = total(np.abs(gradients)) if self._order == 1 else np.sqrt(total(gradients * gradients))
             factor = np.minimum(1.0, self.clip / norm) * (_SHRINK / self._spacing)
             good = np.isfinite(norm) & np.isfinite(factor)
             factor = np.where(good, factor, 0.0)
-            units = np.trunc(np.where(good[owner], gradients, 0.0) * factor[owner]).astype(np.int64)
+            units = np.trunc(np.where(good[row_of], gradients, 0.0) * factor[row_of]).astype(np.int64)
         # The bound in integers, exactly: g is a power of two. A record over it (none by the
         # margin above) contributes nothing.
         numerator, denominator = (self.clip / self._spacing).as_integer_ratio()
         bound = numerator**self._order // denominator**self._order
         size = np.zeros(n, dtype=np.int64)
-        np.add.at(size, owner, np.abs(units) if self._order == 1 else units * units)
-        units[(size > bound)[owner]] = 0
+        np.add.at(size, row_of, np.abs(units) if self._order == 1 else units * units)
+        units[(size > bound)[row_of]] = 0
         return columns, units
 
     def update(self, release: Release) -> None:

@@ -126,7 +126,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
                 b = direction * length
             else:
                 ledger.taint("fitted with private=False")
-            theta = _minimise(A, records.rows.y, ridge, b)
+            theta = _minimize(A, records.rows.y, ridge, b)
             if self._constant:
                 theta[-1] *= self._constant
             arrays = {"samples": theta[None], "noise": np.array([ridge, noise_sd, bound])}
@@ -183,7 +183,7 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
     return float(s)
 
 
-def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
+def _minimize(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
     """Minimize the perturbed objective.
 
     Newton steps by conjugate gradients are halved until they descend.

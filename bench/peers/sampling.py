@@ -95,9 +95,9 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     normal noise of the spread over sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the
     spread, in the last step, that the target needs.
 
-    The article's q goes on from its own parameters, which were never released, but counts each step's divergence as if
-    only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
-    the count right.
+    The article's q continues from its own parameters, which were never released. But it counts each step's divergence
+    as if only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples
+    makes the count right.
 
     Its parameters are the base's and two more. A ``learning_rate``: a step is learning_rate / sqrt(t) on the mean
     gradient of a record. ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0 leaves it out.

@@ -31,8 +31,8 @@ class Table(NamedTuple):
     row_norm: float
 
 
-def _number(name: str, low: float, high: float, centred: bool = True) -> Column:
-    return Column(name, "number", low, high, centred=centred, missing="zero")
+def _number(name: str, low: float, high: float, centered: bool = True) -> Column:
+    return Column(name, "number", low, high, centered=centered, missing="zero")
 
 
 def _category(name: str, values: str, missing: str = "refuse") -> Column:

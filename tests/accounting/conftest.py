@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def golden():
-    """Golden cases by kind, from beside the data folder; skips where they are absent."""
+    """Golden cases by kind, from beside the data folder; skips without them."""
     default = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
     path = Path(os.environ.get("VIPS_FAST_DATA", default)).parent / "golden_accounting.json"
     if not path.is_file():

@@ -250,7 +250,7 @@ def test_compare():
     values = [row.epsilon for row in rows]
     assert values == sorted(values)
     assert {"rdp", "wang", "basic", "strong", "optimal"} <= {row.accountant for row in rows}
-    # What the paper printed and what is left between attack and proof.
+    # The printed epsilon, and the gap between attack and proof.
     assert 0.92 < values[0] < 0.9321 and values[1] == pytest.approx(0.984, abs=1e-3)
     with pytest.raises(ValueError, match="gaussian"):
         acc.compare(LDA, 1e-4, ["gaussian"])
@@ -294,7 +294,7 @@ def test_paper_table():
     np.testing.assert_allclose([r.tight for r in blr], [0.12913, 0.00509, 0.00083], atol=1.2e-5)
     np.testing.assert_allclose([r.true_high for r in blr], [0.0794, 0.00317, 0.000178], rtol=5e-3)
     for row in rows.values():
-        # The printed digits are cut off, not rounded; 3.34 alone is not what the accountant gives.
+        # The printed digits are cut off, not rounded; only 3.34 differs from the accountant.
         agrees = epsilon_table.cut(row.wang, row.setting.printed) == f"{row.setting.printed:g}"
         assert agrees != (row.setting.printed == 3.34)
         assert row.true_low <= row.true_high
@@ -318,7 +318,7 @@ def test_blr_joint_sensitivity_is_the_largest_distance():
 
 
 def test_import_is_light():
-    """The room alone, whatever the package's own __init__ imports: neither heavy libraries nor other rooms."""
+    """Import only this folder, without the package's __init__: no heavy libraries, no other folders."""
     code = """
 import pkgutil, sys, types
 package = types.ModuleType("vips_fast")

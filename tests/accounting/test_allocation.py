@@ -41,7 +41,7 @@ def test_known_brackets(event, delta, low, high):
 
 
 def widths(t, epochs, mu, delta):
-    """Bracket and its relative width; `mu` is about that of the Gaussian mechanism which the run comes to."""
+    """Bracket and its relative width; `mu` belongs to about the Gaussian mechanism that the run comes to."""
     event = run(t, 1.0 / math.sqrt(math.log1p(t * mu * mu / epochs)), epochs)
     below = acc.PrivacyLoss(event, attack=0, smallest=delta).epsilon_lower(delta)
     above = acc.PrivacyLoss(event, smallest=delta).epsilon(delta)
@@ -150,13 +150,13 @@ def test_merging_bounds_what_is_merged(upper):
 def test_brackets_are_narrow(t, z, epochs, log_delta):
     delta = 10**log_delta
     below, above = bracket(run(t, z, epochs), delta)
-    # Near epsilon = 0 the profile is what is bounded, and a small epsilon is a difference.
+    # Near epsilon = 0 the profile is bounded, and a small epsilon is a difference.
     assert below <= above <= 1.001 * below + 1e-4 * math.sqrt(epochs / t) / z
     assert above <= acc.gaussian_epsilon(math.sqrt(epochs) / z, delta) * (1 + 1e-3)
 
 
 def exact_profile_of_two(z, epsilon):
-    """Both directions for two minibatches: an integral over the one of what is known in closed form of the other."""
+    """Both directions for two minibatches: integrate over one the closed form of the other."""
     mu = 1.0 / z
 
     def call(k, sign):
@@ -246,7 +246,7 @@ def test_against_ten_million_samples(t, z, epochs):
 
 @pytest.mark.parametrize("t, z, epochs, delta", [(20, 1.24, 1, 1e-4)])
 def test_against_pld_accounting(t, z, epochs, delta):
-    # A second opinion for who has it; the brackets above it are in the tests in any case, so no extra installs it.
+    # A second opinion, if it is installed; the brackets above it are in the tests in any case, so no extra installs it.
     theirs = pytest.importorskip("PLD_accounting", reason="the package of Feldman and Shenfeld is not installed")
     above, below = theirs.gaussian_allocation_epsilon_range(
         delta=delta, sigma=z, num_steps=t, num_epochs=epochs, epsilon_accuracy=0.05
@@ -258,7 +258,7 @@ def test_against_pld_accounting(t, z, epochs, delta):
 
 @pytest.mark.parametrize("z", [0.3, 0.05, 1e-3])
 def test_little_noise(z):
-    """Ratios beyond what doubles hold are bounded all the same."""
+    """Ratios beyond the range of doubles are bounded all the same."""
     below, above = bracket(run(3, z, 30), 1e-6)
     assert 0.0 <= below <= above <= acc.gaussian_epsilon(math.sqrt(30) / z, 1e-6) * (1 + 1e-3)
 
@@ -276,7 +276,7 @@ def test_reused_minibatches():
     # However the epochs are divided among events, and with other noise.
     parts = acc.ComposedEvent([acc.SelfComposedEvent(run(5, 2.0, 1, reused=True), 3), run(5, 1.0, 1, reused=True)])
     assert acc.epsilon(parts, 1e-5) == pytest.approx(once, rel=1e-12)
-    # What is drawn anew costs less, and what is drawn once for two runs more than either bound apart from the other.
+    # A fresh draw costs less; one draw for two runs costs more than either bound apart from the other.
     assert acc.epsilon(run(5, 2.0, 7), 1e-5) < 0.99 * once
     # Minibatches of another number are others.
     both = acc.ComposedEvent([run(5, 2.0, 2, reused=True), run(6, 2.0, 2, reused=True)])
@@ -379,7 +379,7 @@ def test_two_rows_of_one_owner(z):
         bound = acc.epsilon(two, delta)
         assert acc.epsilon(one, delta) < acc.epsilon_lower_bound(two, delta) * 1.01 < bound
         assert exact_group_profile(z, bound) <= delta
-        # The mutants: twice what is said of one row, and its delta twice.
+        # The mutants: twice the epsilon of one row, and its delta twice.
         assert exact_group_profile(z, 2 * acc.epsilon(one, delta)) > delta
     assert exact_group_profile(z, 2 * acc.epsilon(one, 5e-5)) > 1e-4
 
@@ -414,7 +414,7 @@ def test_dp_accounting_has_no_such_event():
 
 
 def test_epochs_whose_ratios_are_beyond_doubles():
-    """Epsilon is finite, rises with the number of epochs, and is never above that of the known minibatch."""
+    """Epsilon is finite, rises with the number of epochs, and is never above the known minibatch's."""
     epochs, one = (600, 720, 900, 1200), acc.GaussianEvent(1.0)
     found = [acc.epsilon(acc.RandomAllocationEvent(4, n, one, True), 1e-5) for n in epochs]
     known = [acc.epsilon(acc.GaussianEvent(n**-0.5), 1e-5) for n in epochs]

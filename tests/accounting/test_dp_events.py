@@ -104,7 +104,7 @@ def test_equal_epsilon(event):
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: e.to_json()[:60])
 def test_no_accountant_of_theirs_says_less_than_the_truth(event):
-    """Whatever they say of an export, it is not below the lower bound here; most of what is ours they refuse."""
+    """Whatever they say of an export, it is not below the lower bound here; they refuse most events of ours."""
     exported = export_event(event)
     relation = NeighboringRelation[exported["neighboring_relation"] or "ADD_OR_REMOVE_ONE"]
     orders = [1.1, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0]

@@ -1,4 +1,4 @@
-"""Owners of several records: mixtures of Gaussians, exact where they are reached, never below the truth."""
+"""Persons with several records: mixtures of Gaussians, exact if they are reached, never below the truth."""
 
 import math
 import re
@@ -163,7 +163,7 @@ def mixture_of_dp_accounting(q, z, steps, k, delta, interval):
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_agrees_with_dp_accounting(k):
-    """Within 10^-3 of it, and never below the exact value, to which two of its intervals h and 2 h extrapolate."""
+    """Within 10^-3 of it, and never below the exact value, extrapolated from two of its intervals, h and 2 h."""
     ours = group_epsilon(poisson(0.25, 3.84, 20), k, 1e-4)
     fine, coarse = (mixture_of_dp_accounting(0.25, 3.84, 20, k, 1e-4, h) for h in (4e-3, 8e-3))
     assert abs(ours - fine) <= 1e-3 * fine
@@ -171,7 +171,7 @@ def test_agrees_with_dp_accounting(k):
 
 
 def test_the_price_of_several_rows_in_a_plan():
-    """epsilon = 1 at q = 0.25, 20 steps and delta = 10^-4, for owners of 2 and 5 rows; and the noise they need."""
+    """epsilon = 1 at q = 0.25, 20 steps and delta = 10^-4, for persons with 2 and 5 rows; and the noise they need."""
     z = acc.calibrate_noise_multiplier(lambda z: poisson(0.25, z, 20), 1.0, 1e-4)
     for k, eps, factor in ((2, 2.215, 1.925), (5, 6.613, 4.706)):
         assert group_epsilon(poisson(0.25, z, 20), k, 1e-4) == pytest.approx(eps, rel=2e-3)
@@ -182,7 +182,7 @@ def test_the_price_of_several_rows_in_a_plan():
 
 
 def group_privacy(event, k, eps):
-    """delta of k neighbours one after another."""
+    """delta of k neighbors one after another."""
     return sum(math.exp(i * eps / k) for i in range(k)) * acc.delta(event, eps / k)
 
 
@@ -214,7 +214,7 @@ def test_one_row_is_the_plain_event(event, both):
     assert (len(acc.PrivacyLoss(again)._directions) == 2) is both
 
 
-def test_samples_of_a_fixed_size_against_enumerated_neighbours():
+def test_samples_of_a_fixed_size_against_enumerated_neighbors():
     """n = 4 rows, S = 2, two of them replaced: every data set on a grid of values, by quadrature."""
     z, grid = 1.0, np.linspace(-8.0, 10.0, 3001)
     values = (0.0, 0.5, 1.0)
@@ -236,7 +236,7 @@ def test_samples_of_a_fixed_size_against_enumerated_neighbours():
 
 
 def test_samples_that_always_hold_a_row_of_the_group():
-    """S > n - k: eta = 1. The owner of all n rows has S in each sample."""
+    """S > n - k: eta = 1. A person with all n rows has S in each sample."""
     event = fixed(6, 10, 4.0, 5)
     everything = acc.gaussian_epsilon(math.sqrt(5) * 6 / 4, 1e-5)
     assert group_epsilon(event, 10, 1e-5) == pytest.approx(everything, rel=2e-4)
@@ -308,7 +308,7 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
         assert acc.renyi_divergence(group, order) == pytest.approx(wanted, rel=1e-6)
     run = acc.SelfComposedEvent(group, 20)
     assert acc.epsilon(run, 1e-5) <= acc.epsilon(run, 1e-5, "rdp")
-    # Beyond what is integrated, that of all rows drawn, which is never below.
+    # Beyond the integral: the value for all rows drawn, which is never below.
     far = 1.01e4 * z / k
     assert acc.renyi_divergence(group, far) == 0.5 * far * (k / z) ** 2 >= acc.renyi_divergence(group, 0.98 * far)
 
@@ -316,8 +316,8 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
 def test_descriptions_and_files():
     event = acc.group_event(poisson(0.2, 1.3, 3), 4)
     assert acc.event_from_json(event.to_json()) == event and event.relation == "add_remove"
-    assert "adding or removing up to 4 records of one owner" in acc.describe(event, 1e-5)
-    assert "replacing up to 2 records of one owner" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
+    assert "adding or removing up to 4 records of one person" in acc.describe(event, 1e-5)
+    assert "replacing up to 2 records of one person" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "2", None])

@@ -72,7 +72,7 @@ def test_mutants_are_seen(monkeypatch):
         return inversion._delta(epsilon, inversion._tuned(epsilon, tau), tau)
 
     assert delta(narrow(False), 1e-8) < exact < delta(narrow(True), 1e-8)
-    # A rate that is stated too small by a thousandth, and steps whose masses are not those of a larger law.
+    # A rate stated too small by a thousandth, and steps whose masses come from no larger law.
     assert delta(Inversion([Sampled(0.999 * q, mu, 1)], exact, 1e-4, True), 1e-8) < exact
     light = Inversion(steps, exact, 1e-4, True)
     light._parts = [part._replace(masses=0.999 * part.masses) for part in light._parts]

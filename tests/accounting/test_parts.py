@@ -1,4 +1,4 @@
-"""Parallel composition: what a record of one part loses is bounded by the account of that part, and by no less."""
+"""Parallel composition: the account of a part bounds the loss of its records, and nothing less does."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def whole(z):
 
 
 def joint_delta(releases, lies_in, eps):
-    """Exact delta of adaptive randomised responses: (part, epsilon, epsilon after a 1) in order; by enumeration.
+    """Exact delta of adaptive randomized responses: (part, epsilon, epsilon after a 1) in order; by enumeration.
 
     A record of the parts in ``lies_in`` flips the true bit of every release that reads it. A release is tuned by the
     last outcome before it, whichever part that was of.
@@ -54,7 +54,7 @@ def spent_by(releases):
 
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_the_profile_is_the_largest_of_the_parts(eps):
-    """Exact where mechanisms are fixed; where they are tuned by what was seen, of other parts too, a bound."""
+    """Exact for fixed mechanisms; a bound if earlier outputs, of other parts too, tune them."""
     bound = parts_delta(spent_by(FIXED), eps)
     exact = [joint_delta(FIXED, {part}, eps) for part in "ab"]
     assert max(exact) <= bound + 1e-9 and bound == pytest.approx(max(exact), rel=1e-3, abs=1e-9)

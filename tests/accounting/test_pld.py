@@ -19,7 +19,7 @@ from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplace
 
 
 def composed(parts, rtol):
-    """The discretised composition of pairs, without any closed form."""
+    """The discretized composition of pairs, without any closed form."""
     loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
     loss._directions = [distribution.Direction([Part(pair, count) for pair, count in parts])]
     return loss
@@ -133,7 +133,7 @@ def test_randomised_response_is_exact(p, steps, delta):
     event = acc.SelfComposedEvent(acc.RandomizedResponseEvent(p), steps)
     exact = binomial_profile_epsilon(acc.RandomizedResponseEvent(p).epsilon, steps, delta)
     got = acc.epsilon(event, delta)
-    # The grid is aligned with the two atoms: what is left is rounding.
+    # The grid is aligned with the two atoms: only rounding is left.
     assert exact * (1 - 1e-12) <= got <= exact * (1 + 2e-7)
 
 
@@ -174,7 +174,7 @@ def test_delta_below_double_range():
 
 
 def test_poisson_accounting_is_not_sound_for_fixed_size_samples():
-    """An explicit attack on fixed-size samples beats what Poisson accounting would promise."""
+    """An explicit attack on fixed-size samples beats the guarantee of Poisson accounting."""
     attack = acc.epsilon_lower_bound(fixed(1, 100, 1.0, 2000), 1e-5)
     assert attack > acc.epsilon(poisson(0.01, 1.0, 2000), 1e-5) * 1.02
     assert attack < acc.epsilon(fixed(1, 100, 1.0, 2000), 1e-5)
@@ -385,7 +385,7 @@ def test_splitting_keeps_both_masses():
     mass, infinite = convolution.split(pair, grid)
     assert mass.min() >= 0.0
     assert abs(mass.sum() + infinite - 1.0) < 1e-14
-    # Q-mass: sum of mass e^-loss; what lies beyond the grid's low end is not in it.
+    # Q-mass: sum of mass e^-loss; mass beyond the grid's low end is not in it.
     q_mass = float(mass @ np.exp(-grid))
     assert 1.0 - 1e-3 < q_mass <= 1.0 + 1e-12
 

@@ -41,7 +41,7 @@ def test_rounding_of_a_figure(value, up, down):
 def test_rounding_is_outwards_and_close(value, digits):
     up, down = acc.rounded_up(value, digits), acc.rounded_down(value, digits)
     assert float(down) <= value <= float(up)
-    # Neighbouring decimals: one unit of the last digit apart at most (half an ulp for reading doubles).
+    # Neighboring decimals: one unit of the last digit apart at most (half an ulp for reading doubles).
     assert Fraction(up) - Fraction(down) <= Fraction(value) * Fraction(10) ** (1 - digits) * (1 + Fraction(1, 10**9))
 
 

@@ -26,7 +26,7 @@ def generating(mean, shape):
 
 
 def selected(law, mean, shape):
-    """The law of the largest of K outputs, and last of none, where there may be none."""
+    """The law of the largest of K outputs, and last of no output, if that may be."""
     f = generating(mean, shape)
     cumulated = f(np.concatenate([[0.0], np.minimum(np.cumsum(law), 1.0)]))
     found = np.diff(cumulated)

@@ -1,4 +1,4 @@
-"""The trade-off curve of a claim: known curves, and no point below what an explicit test attains."""
+"""The trade-off curve of a claim: known curves, and no point below an explicit test."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The audit passes on the models, its bounds hold, and its report says what was found."""
+"""The audit passes on the models, its bounds hold, and its report names every finding."""
 
 import json
 import math
@@ -49,10 +49,10 @@ SBN = {
     "classes_replace": ClassConditionalNetwork(3, sampling="without_replacement"),
 }
 BLR = {
-    "centred": BayesianLogisticRegression(),
+    "centered": BayesianLogisticRegression(),
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
-    "uncentred_replace": BayesianLogisticRegression.paper(
+    "uncentered_replace": BayesianLogisticRegression.paper(
         update="average", form="orthonormal", sensitivity="proven", relation="replace_one"
     ),
     "paper": BayesianLogisticRegression.paper(),
@@ -99,7 +99,7 @@ def within(row):
 
 
 def strong(row):
-    """An attack that means something where it can be seen: mu is known to +-0.17."""
+    """An attack that can be seen means something: mu is known to +-0.17."""
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
@@ -119,11 +119,11 @@ def test_mu_of_one_release_of_the_belief_network(name):
     attained(SBN[name], lambda row: within(row) and strong(row))
 
 
-@pytest.mark.parametrize("name", ["centred", "classes", "uncentred_replace"])
+@pytest.mark.parametrize("name", ["centered", "classes", "uncentered_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(name):
     """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
-    near = name == "uncentred_replace"
+    near = name == "uncentered_replace"
     attained(BLR[name], lambda row: row["low"] <= row["claimed"] and (near or within(row)) and strong(row))
 
 
@@ -139,7 +139,7 @@ def test_the_papers_sensitivity_is_caught():
 
 @pytest.mark.parametrize(
     "model, runs",
-    [(LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40)],
+    [(LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centered"], 40)],
     ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"],
 )
 def test_profile_of_whole_runs(model, runs):
@@ -171,7 +171,7 @@ def test_full_sizes(model, passes):
 
 
 #: A run of the belief network takes ten times as long as one of the topic model. Steps driven
-#: by noise alone give little away, so layer E takes less of it.
+#: by only noise give little away, so layer E takes less of it.
 LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
@@ -185,13 +185,13 @@ def at_long_sizes(model, sizes, least):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["jaakkola", "jaakkola_replace", "pg"])
 def test_sbn_at_long_sizes(name):
-    # Replacing an image moves less of what noise drives: the attack is seen only with more runs.
+    # Replacing an image moves little in sums driven by noise: the attack is seen only with more runs.
     sizes = replace(LONG, runs=8_000) if name == "jaakkola_replace" else LONG
     at_long_sizes(SBN[name], sizes, lambda claim: 0.02)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["centred", "counts_replace", "uncentred_replace"])
+@pytest.mark.parametrize("name", ["centered", "counts_replace", "uncentered_replace"])
 def test_blr_at_long_sizes(name):
     at_long_sizes(BLR[name], LONG, lambda claim: 0.1 * claim)
 
@@ -231,7 +231,7 @@ def test_delta_bound_covers_the_truth():
 
 @pytest.mark.parametrize("layer", "CDE")
 def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
-    """One false alarm is overruled and reported, two are not; what chance cannot fail gets one draw."""
+    """One false alarm is overruled and reported, two are not; exact checks get one draw."""
     sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
     adapter = adapter_for("lda", dict(n_components=2, random_state=0))
     genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))

@@ -17,10 +17,10 @@ class Votes(ClustersAdapter):
 
     done = 0
 
-    def sharp(self, prepared):
-        prepared.model._steps = ClusterSteps(1, 1, 1)
+    def sharp(self, stage):
+        stage.model._steps = ClusterSteps(1, 1, 1)
         for step in range(self.done):
-            prepared.model.update(Release(step, np.zeros(prepared.model.shape, dtype=np.int64), 1e-3, 1e-3))
+            stage.model.update(Release(step, np.zeros(stage.model.shape, dtype=np.int64), 1e-3, 1e-3))
 
 
 class Vectors(Votes):

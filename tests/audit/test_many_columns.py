@@ -1,4 +1,4 @@
-"""Audits of the first-order statistic of logistic regression, of rows and of persons, and what breaks it."""
+"""Audits of the first-order statistic of logistic regression, of rows and of persons, and faults that break it."""
 
 import faults
 import pytest
@@ -33,13 +33,13 @@ def test_what_an_attacker_measures_and_what_can_be_rebuilt():
     assert failed("DG") == set()
 
 
-@pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
+@pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_rows_that_pass_the_bound(layer, check):
     assert check in failed(layer, faults.LongRows)
 
 
 def test_persons_that_are_not_clipped_together():
-    assert "distance of neighbours" in failed("A", faults.UnclippedUnits, rows=7)
+    assert "distance of neighbors" in failed("A", faults.UnclippedUnits, rows=7)
 
 
 def test_sums_without_noise_in_the_coefficients():

@@ -1,4 +1,4 @@
-"""Layers C and G over sampling x unit x start x stage: each cell runs, or a refusal says why there is none.
+"""Layers C and G over sampling x unit x start x stage: each cell runs, or a refusal says why not.
 
 Layer C here: the noise of every release of a fit, also of one that is resumed or goes on by `partial_fit`, has the
 claimed law, shares nothing with any other release, and is charged. Layer G: another process makes the model again from
@@ -70,7 +70,7 @@ NOT_RUN = [cell for cell in CELLS if reason(cell) is not None]
 
 
 class Noted(Part):
-    """A model that notes the noise of each release: what was released less the exact sum."""
+    """A model that notes the noise of each release: the released sum less the exact one."""
 
     def __init__(self, inner, noises):
         super().__init__(inner)
@@ -227,7 +227,7 @@ def texts(purchasable=False):
 
 @pytest.fixture(scope="module")
 def fits(tmp_path_factory):
-    """All cells, and what another process says of those with a transcript."""
+    """All cells, and another process's verdict on those with a transcript."""
     root = tmp_path_factory.mktemp("matrix")
     made = {cell: Fit(cell, root / str(cell)) for cell in RUN}
     topics = [cell for cell in RUN if cell.stage == "topics"]

@@ -1,4 +1,4 @@
-"""The membership attack: its arithmetic, what it finds without privacy, and private topics within their claim."""
+"""The membership attack: its arithmetic, its finds without privacy, and private topics within their claim."""
 
 import json
 
@@ -98,7 +98,7 @@ def test_rates_and_intervals():
 
 
 def test_what_models_share_widens_the_interval():
-    """All documents of a model move together: 200 models tell as much as 200 trials, however many documents."""
+    """All documents of a model move together: 200 models count like 200 trials, however many documents."""
     rng = np.random.default_rng(4)
     members = rng.random((200, 300)) < 0.5
     scores = 0.01 * rng.standard_normal(members.shape) + rng.standard_normal((200, 1))
@@ -152,7 +152,7 @@ def test_what_is_refused(documents):
         (
             lambda: membership_attack(LatentDirichletAllocation(2, sampling="without_replacement"), documents),
             ValueError,
-            "expected neighbours that differ by adding",
+            "expected neighbors that differ by adding",
         ),
     ]:
         with pytest.raises(error, match=words):

@@ -19,7 +19,7 @@ from vips_fast import (
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
-# B: 2^17 rows are eight times those from which `CoarseGrid` drops bits. C: a wrong sd by 10 % is 80 standard errors
+# B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 80 standard errors
 # off. D: mu = sqrt(2) against 1, known to +- 0.2. E: 80 runs a side give away 0.25 on either side; the gap between 0.88
 # and the claimed 0.2 at epsilon = 0 is 0.68.
 SIZES = Sizes(pairs=100, records=20, draws=400_000, releases=1_200, runs=160, rows=2**17)
@@ -40,7 +40,7 @@ def original(layer, estimator=LDA):
     return failed(layer, estimator)
 
 
-@pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
+@pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_the_papers_sensitivity_for_replacing(layer, check):
     replace = dict(sampling="full", relation="replace_one")
     assert original(layer, LatentDirichletAllocation(2, **replace)) == set()
@@ -53,7 +53,7 @@ def test_the_papers_sensitivity_for_replacing(layer, check):
 @pytest.mark.parametrize(
     "layer, check, model",
     [
-        ("A", "distance of neighbours", faults.NoClip(2)),
+        ("A", "distance of neighbors", faults.NoClip(2)),
         ("A", "public facts", faults.CountsRows(2)),
         ("A", "number of rows", faults.CountsRows(2)),
         ("A", "invalid records", faults.Repairs(2)),
@@ -67,21 +67,21 @@ def test_wrong_estimators(layer, check, model):
 def test_a_clip_for_each_class():
     classes = dict(classes=[0, 1, 2, 3])
     assert original("A", BayesianLogisticRegression(**classes)) == set()
-    assert "distance of neighbours" in failed("A", faults.ClipsEachClass(**classes))
+    assert "distance of neighbors" in failed("A", faults.ClipsEachClass(**classes))
 
 
 @pytest.mark.parametrize("model", [faults.EveryNetworkHears, faults.CountsBeside])
 def test_parts_that_are_not_disjoint(model):
     """A record that two classes' networks see, and a count that is left out of the joint norm."""
     assert original("A", ClassConditionalNetwork(2)) == set()
-    assert "distance of neighbours" in failed("A", ClassConditionalNetwork(2), model=model)
+    assert "distance of neighbors" in failed("A", ClassConditionalNetwork(2), model=model)
 
 
 def test_parallel_composition_that_forgets_who_changes_class():
     """One part's sensitivity is not enough where a record is replaced, in its class or by one of another."""
     replace = dict(sampling="full", relation="replace_one")
     assert original("A", ClassConditionalNetwork(2, **replace)) == set()
-    assert "distance of neighbours" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
+    assert "distance of neighbors" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_wrong_noise(check, mutant):
     assert check in failed("C", **mutant)
 
 
-@pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
+@pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_division_by_the_realised_batch(layer, check):
     assert original(layer) == set()
     assert check in failed(layer, backend=faults.RealisedBatch)
@@ -111,7 +111,7 @@ def test_division_by_the_realised_batch(layer, check):
     "layer, model, checks",
     [
         ("A", faults.Unguarded, {"non-finite numbers"}),
-        ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
+        ("A", faults.WeighsAfterTheClip, {"distance of neighbors"}),
         ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
         ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
         ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
@@ -128,14 +128,14 @@ def test_wrong_models(layer, model, checks):
     assert original(layer) == set()
     found = failed(layer, model=model)
     assert checks <= found
-    # These faults are in one place alone.
+    # Each of these faults is in only one place.
     assert model not in (faults.Unguarded, faults.AfterPoison, faults.CoarseGrid) or found == checks
 
 
 def test_topics_scales_after_the_clip():
     """With two topics a scale of hardly a share is no less than their half, and divides by little."""
     assert original("A", LatentDirichletAllocation(4)) == set()
-    assert "distance of neighbours" in failed("A", LatentDirichletAllocation(4), model=faults.DividesAfterTheClip)
+    assert "distance of neighbors" in failed("A", LatentDirichletAllocation(4), model=faults.DividesAfterTheClip)
 
 
 @pytest.mark.parametrize("kind", ["jaakkola", "paper"])
@@ -144,9 +144,9 @@ def test_a_block_beyond_the_joint_norm(kind):
     honest = SigmoidBeliefNetwork(3) if kind == "jaakkola" else SigmoidBeliefNetwork.paper(3)
     assert original("A", honest) == set()
     if kind == "jaakkola":
-        assert "distance of neighbours" in failed("A", honest, model=faults.OwnScales)
+        assert "distance of neighbors" in failed("A", honest, model=faults.OwnScales)
     else:
-        assert "distance of neighbours" in failed("A", faults.declaring(type(honest), (5 / 6) ** 0.5)(3))
+        assert "distance of neighbors" in failed("A", faults.declaring(type(honest), (5 / 6) ** 0.5)(3))
 
 
 def test_whole_runs():
@@ -154,7 +154,7 @@ def test_whole_runs():
     model = LatentDirichletAllocation.paper(2, sampling="poisson")
     assert original("E", model) == set()
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)
-    # A fault of sampling alone: 20 releases of all records, claimed as those of sampled ones.
+    # A fault of only sampling: 20 releases of all records, claimed to be of sampled ones.
     assert failed("E", model, sampler=faults.DrawsAll)
 
 

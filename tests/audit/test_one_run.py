@@ -1,4 +1,4 @@
-"""Layer H: its bound is sound and near what can be had, it is strong on honest fits, and it sees too little noise."""
+"""Layer H: its bound is sound and nearly tight, strong on honest fits, and it sees too little noise."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def test_one_fit_shows_four_fifths_of_the_claim(model):
     report, figures = one_run(model)
     assert report.passed and figures["claimed"] == pytest.approx(1.0)
     assert 0.8 <= figures["low"] <= figures["low_95"] <= figures["mu"] + 1e-9
-    # Whatever the scores: from 10,000 coins less can be said.
+    # Whatever the scores: 10,000 coins tell less.
     assert 0.3 < figures["any_scores"] < figures["any_scores_95"] <= 1 and figures["any_scores_95"] > 0.6
 
 
@@ -106,7 +106,7 @@ def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
 
 
 def test_steps_that_are_charged_too_little_are_caught():
-    """The claim is the composition's, as the sampler's own event says: half of what four releases are worth."""
+    """The claim is the composition's, as the sampler's own event says: half of four releases."""
     report, figures = one_run(LDA, sampler=faults.Undercharged)
     assert not report.passed and figures["claimed"] == pytest.approx(0.5)
 
@@ -132,13 +132,13 @@ def test_a_canary_has_its_entries_to_itself():
     bench = Bench(adapter, "add_remove")
     m = 11
     canaries = Canaries(bench, adapter.canaries(m, "add_remove"), m, bench.whole(n_records=m, n_steps=1))
-    owner = canaries.owner.reshape(m, -1)
-    assert (np.sort(np.unique(owner[owner >= 0])) == np.arange(m)).all()
-    assert all(set(row) <= {word, -1} for word, row in enumerate(owner))
-    mechanism = canaries.prepared.plan.mechanism
+    canary_of = canaries.canary_of.reshape(m, -1)
+    assert (np.sort(np.unique(canary_of[canary_of >= 0])) == np.arange(m)).all()
+    assert all(set(row) <= {word, -1} for word, row in enumerate(canary_of))
+    mechanism = canaries.stage.plan.mechanism
     assert np.allclose(canaries.lengths, mechanism.sensitivity / mechanism.spacing, rtol=1e-4)
     # What is known of a data set that holds all of them: half a length above the middle.
-    whole = bench.sums(canaries.prepared, np.arange(m), np.zeros(m, dtype=np.uint64)).astype(float)
+    whole = bench.sums(canaries.stage, np.arange(m), np.zeros(m, dtype=np.uint64)).astype(float)
     assert np.allclose(canaries.scores(whole), canaries.lengths / 2)
 
 

@@ -14,7 +14,7 @@ from vips_fast.models.examples import GaussianMixture
 SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
 
 
-def randomised(records, parameters, out):
+def randomized(records, parameters, out):
     for i in range(len(records)):
         out[i, 0] = 0.5 + 0.4 * np.random.random()
 
@@ -44,7 +44,7 @@ def test_the_pair_that_is_furthest_apart_is_found(sampling):
     (first, _), (second, _) = adapter.worst_pair()
     distance = np.linalg.norm(first) if sampling == "poisson" else np.linalg.norm(first - second) / 2
     assert distance >= 1
-    # With no other pair tried, the released sums are moved by what is declared.
+    # No other pair is tried, so the released sums move by the declared distance.
     report = audit(adapter, layers="A", sizes=replace(SIZES, pairs=0))
     assert report.layer("A").checks[0].measured == pytest.approx(1.0, abs=1e-4)
 
@@ -52,10 +52,10 @@ def test_the_pair_that_is_furthest_apart_is_found(sampling):
 def test_given_parameters_bring_records_to_the_bound():
     def reached(adapter):
         bench = Bench(adapter, "add_remove")
-        prepared = bench.prepare(bench.whole(), [adapter.worst_pair()[0], *adapter.base(2)])
-        adapter.sharp(prepared)
-        longest = np.linalg.norm(bench.sums(prepared, [0], np.zeros(1, np.uint64)))
-        return longest * prepared.plan.mechanism.spacing / prepared.model.clip
+        stage = bench.prepare(bench.whole(), [adapter.worst_pair()[0], *adapter.base(2)])
+        adapter.sharp(stage)
+        longest = np.linalg.norm(bench.sums(stage, [0], np.zeros(1, np.uint64)))
+        return longest * stage.plan.mechanism.spacing / stage.model.clip
 
     estimator = GaussianMixture(n_components=2, random_state=0)
     start = reached(conjugate_adapter(estimator, POINTS))
@@ -66,7 +66,7 @@ def test_given_parameters_bring_records_to_the_bound():
     assert start < 0.98 and 0.999 < reached(conjugate_adapter(estimator, POINTS, parameters=far)) <= 1
 
 
-@pytest.mark.parametrize("layer, check", [("A", "distance of neighbours"), ("D", "noise multiplier 1")])
+@pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_the_bound_itself_for_replacing(layer, check):
     # mu = 2 against 1, with 1,000 releases a side known to +- 0.25.
     settings = dict(sampling="full", relation="replace_one")
@@ -76,7 +76,7 @@ def test_the_bound_itself_for_replacing(layer, check):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_statistics():
-    found = failed(conjugate_adapter(variant(randomised)(), POINTS), "B")
+    found = failed(conjugate_adapter(variant(randomized)(), POINTS), "B")
     assert {"any order", "after other minibatches"} <= found
 
 

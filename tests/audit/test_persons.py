@@ -1,4 +1,4 @@
-"""Audits with persons as units: what holds of records holds of persons, and what breaks it for persons is caught."""
+"""Audits with persons as units: persons are protected as records are, and faults for persons are caught."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ MODELS = {
     "lda_any_word": LatentDirichletAllocation(2, options=LdaOptions(word_clip=1.0), rows_per_group=5),
     "logistic": LOGISTIC,
     "logistic_replace": BayesianLogisticRegression(relation="replace_one", sampling="full", n_trials=7.0),
-    "logistic_uncentred": BayesianLogisticRegression.paper(sensitivity="proven", relation="replace_one"),
+    "logistic_uncentered": BayesianLogisticRegression.paper(sensitivity="proven", relation="replace_one"),
     "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "network": SigmoidBeliefNetwork(3, rows_per_group=5),
     "network_classes": ClassConditionalNetwork(2),
@@ -54,7 +54,7 @@ def test_persons_of_any_number_of_rows(rows):
 def test_own_models_pass():
     adapter = conjugate_adapter(Mean(), [[0.9, 0.0], [0.0, -0.9], [0.3, 0.4]])
     assert failed(adapter, "AB") == set()
-    assert "distance of neighbours" in failed(adapter, "A", model=faults.ClipsRows)
+    assert "distance of neighbors" in failed(adapter, "A", model=faults.ClipsRows)
 
 
 @pytest.mark.parametrize("name", ["logistic", "network"])
@@ -72,7 +72,7 @@ def test_everything_public_follows_from_the_releases(name):
 @pytest.mark.parametrize("name", ["lda_any_word", "logistic", "network"])
 @pytest.mark.parametrize("fault", [faults.ClipsRows, faults.SplitsPersons])
 def test_a_person_that_counts_more_than_once(name, fault):
-    assert "distance of neighbours" in failed(MODELS[name], "A", model=fault)
+    assert "distance of neighbors" in failed(MODELS[name], "A", model=fault)
 
 
 def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
@@ -83,7 +83,7 @@ def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
 
 
 def test_rows_that_are_drawn_one_by_one():
-    """Whole runs on a person of 12 rows, of which 10 are kept; and what follows from their releases."""
+    """Whole runs on a person of 12 rows, with 10 in use; and the models that follow from their releases."""
     model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
     assert failed(model, "E", 12) == failed(model, "G", 12) == set()
     assert failed(model, "E", 12, sampler=faults.RowsAsRecords)

@@ -18,8 +18,8 @@ class Stepped(LdaAdapter):
 
     done = 0
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         for step in range(self.done):
             units = np.zeros(model.shape, dtype=np.int64)
             if step == 0:
@@ -107,7 +107,7 @@ def failed(kind, layers):
 
 def test_a_histogram_without_a_clip_is_seen(monkeypatch):
     monkeypatch.setattr(masses, "histogram", unbounded)
-    assert "distance of neighbours" in failed(Stepped, "A")
+    assert "distance of neighbors" in failed(Stepped, "A")
     assert not counts_first("A").passed
 
 
@@ -148,7 +148,7 @@ def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
         return factor * honest(self, *arguments)
 
     monkeypatch.setattr(score.HalfPrediction, "contributions", longer)
-    assert "distance of neighbours" in failed(Scored, "A")
+    assert "distance of neighbors" in failed(Scored, "A")
 
 
 def test_a_choice_by_exact_scores_is_seen(monkeypatch):

@@ -1,4 +1,4 @@
-"""The proofs that the privacy page names are where it says, and hold in exact arithmetic.
+"""The privacy page names each proof's place, and the proofs hold in exact arithmetic.
 
 A proof is a paragraph of a docstring. What it says of sensitivities is checked here without floating point: for every
 pair of small integer contributions, as the lattice has them, or by branch and bound over all records. Each check is
@@ -27,10 +27,10 @@ from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
 from vips_fast.models.sbn.quadratic import QuadraticModel
 
 ROOT = Path(__file__).resolve().parents[2]
-#: [`what`](../file): *Heading*
+#: [`name`](../file): *Heading*
 LINKS_IN = re.compile(r"\[`([\w.]+)`\]\(\.\./(vips_fast/[\w/]+\.py)\): \*([^*]+)\*")
 LINKS = sorted(set(LINKS_IN.findall(PAGE)))
-#: A clip that is a whole number of spacings, which makes what a sum may move by a whole number.
+#: A clip that is a whole number of spacings, which makes the distance of two sums a whole number.
 CLIP = 5
 
 
@@ -65,7 +65,7 @@ def contributions(low, entries=3):
 
 
 def distances(vectors, relation):
-    """The largest square of the distance that neighbouring sums can have."""
+    """The largest square of the distance that neighboring sums can have."""
     if relation == "add_remove":
         return max(sum(v * v for v in x) for x in vectors)
     return max(sum((v - w) ** 2 for v, w in zip(x, y, strict=True)) for x in vectors for y in vectors)
@@ -149,7 +149,7 @@ def test_sensitivity_of_the_polya_gamma_blocks(a):
 def enclosed(a, c, square):
     """Whether 2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1]: an enclosure.
 
-    Interval arithmetic in exact fractions on boxes that are halved until each is decided; False for a box in which the
+    Interval arithmetic in exact fractions on boxes that are halved until each is decided; False for a box whose
     midpoint is above, or that no halving decides.
     """
     boxes = [((Fraction(0), c), (Fraction(0), c), (Fraction(0), Fraction(1)), 0)]
@@ -168,7 +168,7 @@ def enclosed(a, c, square):
 
 
 @pytest.mark.parametrize("a, c", [(1, 1), (1, 2), (2, 1), (1, Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 2))])
-def test_sensitivity_of_the_joint_blocks_without_a_centre(a, c):
+def test_sensitivity_of_the_joint_blocks_without_a_center(a, c):
     """The logistic regression's two blocks: the bound holds to a hundredth for all records, and a pair attains it."""
     a, c = Fraction(a), Fraction(c)
     bound = Fraction(replace_one_bound(float(a), float(c))) ** 2

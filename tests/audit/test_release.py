@@ -24,7 +24,7 @@ DATA = {
 
 
 class Counting(Part):
-    """Notes the sizes of what is noised."""
+    """Notes the sizes of noised arrays."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -50,9 +50,9 @@ class Counting(Part):
 def test_one_draw_and_one_event_a_minibatch(name, size):
     model, data = DATA[name]
     model.set_params(n_steps=3, noise_multiplier=3.0, n_jobs=2)
-    prepared = model.prepare(*data)
-    mechanism = Counting(prepared.plan.mechanism)
-    model.run(replace(prepared, plan=replace(prepared.plan, mechanism=mechanism)))
+    stage = model.prepare(*data)
+    mechanism = Counting(stage.plan.mechanism)
+    model.run(replace(stage, plan=replace(stage.plan, mechanism=mechanism)))
     assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
 
 

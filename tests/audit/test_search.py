@@ -1,6 +1,6 @@
-"""Layer E on whole searches: many runs on two neighbouring data sets, against the profile of the search's event.
+"""Layer E on whole searches: many runs on two neighboring data sets, against the profile of the search's event.
 
-The keys are fixed, so that nothing here fails by chance; the claims are those of the very events in the ledgers.
+The keys are fixed, so that nothing here fails by chance; the claims come from the very events in the ledgers.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from vips_fast.models import search
 
 EPSILONS = (0.0, 0.3, 1.0, 2.0, 4.0)
 ERROR = 1e-4
-#: One record that alone has a row, with a coefficient of its own.
+#: The only record with a row, with a coefficient of its own.
 X, Y = np.vstack([np.zeros((7, 1)), [[1.0]]]), np.array([0, 1] * 4)
 
 
@@ -38,7 +38,7 @@ def outcomes(made, what, n_runs):
 
 
 def violated(sides, event):
-    """Epsilons at which a threshold, chosen on the first half, shows more on the second than the event's delta."""
+    """Epsilons whose threshold, chosen on the first half, shows more on the second than the event's delta."""
     half = len(sides[0]) // 2
     found = []
     for epsilon in EPSILONS:
@@ -60,8 +60,8 @@ class Bare(BayesianLogisticRegression):
     _kept = {}
 
     def prepare(self, X, y=None, **how):
-        known = self._kept.get(("prepared", len(X)))
-        return known or self._keep("prepared", X, super().prepare(X, y, **how))
+        known = self._kept.get(("stage", len(X)))
+        return known or self._keep("stage", X, super().prepare(X, y, **how))
 
     def _keep(self, what, X, value):
         self._kept[what, len(X)] = value

@@ -53,7 +53,7 @@ def test_layers_of_other_things_are_refused():
 
 
 class OneRun(PrivateSearch):
-    """The search is stated to cost what the published run costs."""
+    """The search is stated to cost no more than the published run."""
 
     def _published(self, model, event, *more):
         return super()._published(model, event.event, *more)
@@ -140,7 +140,7 @@ def test_scores_with_too_little_noise(layer, seen, noised, monkeypatch):
 
 @pytest.mark.parametrize("unguarded", [0.0, None])
 def test_an_error_of_a_scorer_is_seen(unguarded, monkeypatch):
-    """A search that ends with the error, or takes what is no number."""
+    """A search that ends with the error, or takes a value that is not a number."""
 
     def scored(scorer, model, X, y):
         try:

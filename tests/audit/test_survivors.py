@@ -1,4 +1,4 @@
-"""Faults outside the audit's seams, of which some once survived, each with the check that sees it.
+"""Faults outside the audit's seams, each with the check that sees it; some once survived.
 
 A check runs on the honest code first. The fault is then put into the source of one function.
 """
@@ -24,7 +24,7 @@ from vips_fast.models.estimator import PrivateEstimator
 X, Y = np.random.default_rng(0).normal(size=(40, 3)) / 3, np.arange(40) % 2
 
 
-# A budget's filter is never below the proven lower bound of what it lets through.
+# A budget's filter is never below the proven lower bound of the runs that it lets through.
 
 
 def check_the_filter(path):
@@ -66,7 +66,7 @@ def check_verify(path):
 def any_plan(patch):
     fault = mutated(PrivateEstimator._rebuild, "plan.public() != one.plan or ", "")
     patch.setattr(PrivateEstimator, "_rebuild", fault)
-    # The steps that are done are those of the transcript's plan.
+    # The steps done are the steps of the transcript's plan.
     assert estimator_module.PrivateEstimator._rebuild.__func__ is fault.__func__
 
 

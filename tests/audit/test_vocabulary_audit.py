@@ -45,7 +45,7 @@ class LongWeights(Part):
 
 
 class LowThreshold(Part):
-    """The threshold leaves no room for what a person adds to an own token."""
+    """The threshold leaves no space for a person's addition to an own token."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -94,7 +94,7 @@ HalfStated.__name__ = "PrivateVocabulary"
 @pytest.mark.parametrize(
     ("layer", "seen", "mutant"),
     [
-        ("A", {"distance of neighbours"}, dict(model=LongWeights)),
+        ("A", {"distance of neighbors"}, dict(model=LongWeights)),
         ("B", {"alone and together"}, dict(model=faults.KnowsNeighbors)),
         ("C", {"standard deviation"}, dict(mechanism=faults.WeakNoise)),
         ("C", {"charged"}, dict(sampler=faults.Undercharged)),

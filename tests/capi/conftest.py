@@ -17,7 +17,7 @@ CONSUMERS = Path(__file__).resolve().parent / "consumers"
 
 
 def compiler(language="c"):
-    """The compiler of this Python, or cc and c++; skips where there is none."""
+    """The compiler of this Python, or cc and c++; skips without one."""
     name = (os.environ.get("CC") or "cc") if language == "c" else (os.environ.get("CXX") or "c++")
     if shutil.which(name) is None:
         pytest.skip(f"no {name} compiler")
@@ -51,7 +51,7 @@ def installed(once):
 
 
 def copy_source(source):
-    """Copy what a build needs, nothing compiled among it."""
+    """Copy the files that a build needs, nothing compiled among them."""
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast"):
         if (ROOT / name).is_dir():
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "native.c", "*.o", "*.a")

@@ -1,8 +1,8 @@
 """The kernels have the same bits from every compiler, at every optimization level, on x86 and on Arm.
 
 Noise and integer sums have them on every instruction set too. E-steps, clipping and shrinkage, in floating point, have
-those of their set: nothing is left to the compiler or to a mathematical library, so that portable C computes on Arm,
-and beside musl, what it computes on x86.
+the bits of their set. Nothing is left to the compiler or to a mathematical library, so that portable C computes the
+same bits on Arm, and beside musl, as on x86.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ EXPECTED = re.search(r"SHA-256 .*:\n \* (\w{64}) ", (CONSUMERS / "digest.c").rea
 
 
 def digest_lines(program, *runner):
-    """The lines of each instruction set, by its name: those of noise and integer sums, and those of E-steps."""
+    """The lines of each instruction set, by its name: for noise and integer sums, and for E-steps."""
     sets = {}
     for line in call([*runner, program]).splitlines():
         if line.startswith("# "):
@@ -38,9 +38,9 @@ def as_built(library, tmp_path_factory):
 
 
 def check(cc, folder, *options, flags="", runner=(), archive=None, like=None):
-    """Build the kernels and digest.c, run it, and compare what it prints for each set.
+    """Build the kernels and digest.c, run it, and compare its output for each set.
 
-    Noise and integer sums have the expected digest; the E-steps of a set are those of ``like``.
+    Noise and integer sums have the expected digest; the E-steps of a set have the digest of ``like``.
     """
     if shutil.which(cc) is None:
         # Further compilers come with the system, not with the test extra; one was needed to build the package.
@@ -97,7 +97,7 @@ def test_arm(tmp_path, as_built):
 
 
 def test_a_changed_bit_is_seen(library, tmp_path):
-    """The digest program reads what the kernels wrote: with another key everything but the integer sums differs."""
+    """The digest program reads the kernels' output: with another key everything but the integer sums differs."""
     source = (CONSUMERS / "digest.c").read_text()
     other = source.replace("7 * i + 1", "7 * i + 2")
     assert other != source

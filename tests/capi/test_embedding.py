@@ -17,7 +17,7 @@ NO_COMPILER = "from setuptools import setup\n\nsetup()\n"
 
 
 def fresh_environment(folder, *what):
-    """Make a virtual environment with only this package installed, which finds the others where this process does."""
+    """Make a virtual environment with only this package installed, which finds the others as this process does."""
     call([sys.executable, "-m", "venv", "--without-pip", folder])
     python = folder / "bin" / "python"
     packages = Path(call([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]).strip())

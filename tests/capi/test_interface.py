@@ -136,6 +136,6 @@ def test_status_messages_are_the_declared_ones():
     for code, text in generate["load"]()["status"].values():
         assert numba_types.status_message(code) == text
     assert numba_types.status_message(-1) == numba_types.status_message(99) == "unknown status"
-    # No kernel is declared without saying what it does; a family's workspaces are described once.
+    # No kernel is declared without a description; a family's workspaces are described once.
     undescribed = {f.name for f in generate["load"]()["functions"] if not f.text and not f.name.endswith("_f64")}
     assert all(re.fullmatch(r"sbn_\w+_workspace", name) for name in undescribed)

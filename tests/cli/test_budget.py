@@ -47,7 +47,7 @@ def test_fits_charge_and_a_refusal_is_exit_3(run, files, made, refused):
         ("LatentDirichletAllocation", 5, "closed")
     ]
     assert f"of 3 spent at delta = 1e-06, {shown['left']:.4g}"[:30] in out
-    # What the model keeps, what fit prints and what show prints.
+    # In the model's folder, printed by fit, and printed by show.
     model = LatentDirichletAllocation.load(files.model)
     head = re.search(r"head ([0-9a-f]{64})", out)[1]
     assert model.ledger_.budget["dataset"] == "ward7" and head == Budget(made).head

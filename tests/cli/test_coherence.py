@@ -29,7 +29,7 @@ def test_coherence_is_the_models(run, files, fitted):
     assert code == 0 and f"mean   {said['mean']['npmi']:.3f}  {said['mean']['c_v']:.3f}".split() in [
         line.split() for line in out.splitlines()
     ]
-    # Nothing is said of privacy where there is none; that is said instead.
+    # Without privacy no statement is printed, but a line that says so.
     assert run(*files.fit("--non-private", "--quiet", "--force"))[0] == 0
     assert "NOT PRIVATE" in run("coherence", files.model, files.docs, "--words", 3)[2]
 

@@ -302,7 +302,7 @@ def sound(job, files):
 
 @pytest.fixture
 def plan(sound, files):
-    """Writes a job whose documents cannot be read: who reads them fails."""
+    """Writes a job whose documents cannot be read: any reader fails."""
     files.docs.write_text("no documents")
     return sound
 

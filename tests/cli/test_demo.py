@@ -53,7 +53,7 @@ def test_topics_say_when_they_failed(run, few_docstrings):
     assert "are no better than the unigram model" in err and len(err.splitlines()) == 1
 
 
-# At so large an epsilon the noise is far too small for chance to decide a test.
+# At this large epsilon the noise is far too small for chance to decide a test.
 @pytest.mark.parametrize(
     "shown, kind, records", [("blr", BayesianLogisticRegression, 456), ("sbn", SigmoidBeliefNetwork, 1438)]
 )

@@ -123,7 +123,7 @@ def outcome(place, run, name, content, command, invalid):
 
 
 def told(err):
-    """What is said, but for findings about the noised releases, which differ from run to run."""
+    """The output without findings about noised releases, which differ from run to run."""
     findings = ("vips-fast: warning: effects: ", "vips-fast: warning: --row-norm ")
     return "".join(line for line in err.splitlines(keepends=True) if not line.startswith(findings))
 

@@ -1,4 +1,4 @@
-"""A fit says what to expect before it spends anything, and a hopeless one is refused; ``plan`` says it too."""
+"""A fit prints a forecast before it spends anything; a hopeless one is refused. ``plan`` prints it too."""
 
 import math
 
@@ -200,7 +200,7 @@ def test_a_search_says_it_and_is_refused_too(hopeful, run, files, tmp_path):
     argv = ["search", *(one for one in files.fit("--budget", budget)[1:] if one != "--anyway"), "--runs", 2]
     argv += ["--try", "topics=2,3", "--distribution", "logarithmic"]
     code, _, err = run(*argv, "--epsilon", 0.1)
-    assert code == 2 and "the most promising of 2 candidates is --topics " in err and "--anyway" in err
+    assert code == 2 and "the best of 2 candidates is --topics " in err and "--anyway" in err
     assert "will be noise" in err and not files.model.exists() and Budget(budget).spent == 0
     code, _, err = run(*argv, "--epsilon", 0.1, "--anyway")
     assert code == 0 and err.count("will be noise") == 1 and Budget(budget).spent > 0

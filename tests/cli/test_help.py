@@ -1,4 +1,4 @@
-"""Help on terminals of any width, its examples, the manual page and what shells complete."""
+"""Help on terminals of any width, its examples, the manual page and the completions of shells."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ COMMANDS = {command.words: command for command in PROGRAM.all()}
 
 
 def words(text):
-    """The text without what wrapping changes."""
+    """The text without the changes of wrapping."""
     return re.sub(r"\s+|\\\n", "", text)
 
 

@@ -1,4 +1,4 @@
-"""Usage, exit codes, one-line errors, and what a command imports."""
+"""Usage, exit codes, one-line errors, and the imports of a command."""
 
 import errno
 import io
@@ -123,7 +123,7 @@ def test_info(run):
 
 
 class Step:
-    """What the loop tells, which counts how often epsilon is asked for."""
+    """The loop's progress object, which counts requests of epsilon."""
 
     asked = 0
 

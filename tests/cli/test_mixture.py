@@ -117,7 +117,7 @@ def test_vectors_and_their_words(run, rows):
     assert sorted(row["keywords"] for row in components(rows / "model")) == ["cough", "wheel"]
     assert "cough" in text and "wheel" in text
     assert run("verify", rows / "model", *transcript)[0] == 0
-    # The words are a setting of the model: what is finished is of this fit, and is not fitted again.
+    # The words are a setting of the model: a finished model belongs to this fit, and is not fitted again.
     code, text, _ = run(*fitted, "--resume")
     assert code == 0 and "nothing was spent" in text
     assert run("predict", rows / "model", rows / "vectors.npy")[1].count("\n") == N + 1

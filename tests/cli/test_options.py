@@ -31,7 +31,7 @@ def test_every_family_with_a_command_is_in_the_table():
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if re.match("(fit|search) ", name)])
 def test_settings_of_the_table_are_settings_of_the_estimator(name):
-    """And no other option has the name of one, by which it would reach the estimator, except a file to make it of."""
+    """No other option has a setting's name, or it would reach the estimator; a file to make one of may."""
     known = set()
     for family in FAMILIES:
         if family.command != name.split()[1]:

@@ -81,7 +81,7 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
         assert code == 0, err
         model = LatentDirichletAllocation.load(tmp_path / "m")
         assert model.n_components == 3 and model.public_prior.digest == load_prior(out).digest
-    # A vocabulary in another order, of which the prior knows all.
+    # A vocabulary in another order; the prior knows all its words.
     few = tmp_path / "few.txt"
     few.write_text("\n".join(" ".join(GROUPS).split()[::-1][:16]) + "\n")
     assert run(*fit, "--vocab", few, "--public-prior", out, "--epsilon", 8, "--force")[0] == 0

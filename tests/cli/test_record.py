@@ -70,7 +70,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
     log, out = files.folder / "log", files.folder / "m"
     argv = ["fit", family, *inputs[family], *SMALL, "--budget", budget.path, "--steps", 4, "--out", out]
     code, text, err = run(*argv, "--json", "--quiet", "--log-file", log)
-    # A regression of so few rows is told of what it cannot know.
+    # With few rows, the regression warns of effects that it cannot know.
     told = {"effects", "--row-norm"} if family == "blr" else {"forecast"} if family == "sbn" else set()
     assert (code, text.count("\n")) == (0, 1)
     assert {line.split()[2].rstrip(":") for line in err.splitlines()} <= told
@@ -262,7 +262,7 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
 def test_a_log_that_cannot_be_written_ends_no_fit(run, files, refused, tmp_path):
     argv = files.fit(*SMALL, "--quiet", "--log-file")
     assert run(*argv, "/dev/full")[0] == 0 and (files.model / "model.npz").exists()
-    # One that cannot be opened is refused before anything is spent.
+    # If it does not open, the fit is refused before anything is spent.
     assert refused(*argv, tmp_path / "no" / "log", "--force") == f"{tmp_path}/no/log: No such file or directory"
     assert refused(*argv, tmp_path, "--force") == f"{tmp_path}: Is a directory"
 

@@ -207,7 +207,7 @@ def by_budget(ward, *more):
 
 
 def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
-    """The plan splits what is left of it, and the topics get all of the rest, in one ledger."""
+    """The plan splits the rest of it, and the topics get all of the rest, in one ledger."""
     budget = budget_of(ward)
     assert run(*by_budget(ward))[0] == 0
     model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, epsilon=6.0)
@@ -231,7 +231,7 @@ def test_words_that_a_share_leaves_out_were_released(ward, run, refused, paid):
     figure = said.partition("epsilon = ")[2].partition(" ")[0]
     own = PrivateVocabulary.load(ward / "m.run" / "words" / "model").privacy_.epsilon
     assert figure == rounded_up(budget.spent if paid else own, 3) and (f" of {ward / 'b'} is spent" in said) is paid
-    assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures can be told apart
+    assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures differ clearly
     spent = budget.spent
     assert run(*job, "--max-share", 1, "--resume")[0] == 0 and (budget.spent > spent) is paid
 
@@ -248,7 +248,7 @@ REFUSED = {
     "paid, more, message", [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
 )
 def test_what_the_fit_refuses_purchases_no_words(ward, refused, paid, more, message):
-    """Without a budget, and with one alone or with a target."""
+    """Without a budget, with only a budget, and with a target too."""
     budget = budget_of(ward)
     said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))
     assert message in said and "spent" not in said
@@ -258,7 +258,7 @@ def test_what_the_fit_refuses_purchases_no_words(ward, refused, paid, more, mess
 @pytest.mark.parametrize("target", [7, 6, 5.9])
 @pytest.mark.parametrize("kind", ["auto", "renyi", "gaussian"])
 def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, target, kind):
-    """A budget of 6: the Gaussian filter counts what all persons are in without loss, the Renyi filter above 6."""
+    """A budget of 6: the Gaussian filter counts releases of all persons without loss, the Renyi filter above 6."""
     budget = budget_of(ward, filter=kind)
     before, fits = (ward / "b").read_bytes(), kind == "gaussian" and target <= 6
     code, _, err = run(*by_budget(ward, "--epsilon", target))
@@ -271,7 +271,7 @@ def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, 
 
 @pytest.mark.parametrize("target", [(), ("--epsilon", 4)])
 def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target):
-    """Public numbers of records and steps, by which they could."""
+    """Public numbers of records and steps, which would let them."""
     budget = budget_of(ward, filter="gaussian")
     assert run(*by_budget(ward, "--records", 600, *target))[0] == 0
     assert (budget.spent <= 4.01) is bool(target) and sum(one["drawn"] > 0 for one in budget.show()["runs"]) == 2

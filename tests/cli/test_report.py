@@ -1,4 +1,4 @@
-"""``report``, ``show`` and ``fit --report``: from a model's folder alone."""
+"""``report``, ``show`` and ``fit --report``: from only a model's folder."""
 
 import json
 import sys
@@ -106,7 +106,7 @@ def test_a_vocabulary(run, files):
 def test_without_jinja(run, refused, files, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert 'pip install "vips_fast[report]"' in refused(*files.fit("--epsilon", 2, "--report"), code=1)
-    # It is said before anything is read or spent.
+    # The message comes before anything is read or spent.
     assert files.names() == {"docs.txt", "words.txt"}
     fit(run, files)
     assert run("show", files.model)[0] == 0

@@ -1,4 +1,4 @@
-"""The folder of a run, OUT.run: what stays when a fit is stopped or cannot write, and what goes on from there."""
+"""The folder of a run, OUT.run: its files after a fit is stopped or cannot write, and the resume from there."""
 
 import ctypes
 import os
@@ -199,7 +199,7 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, fi
     os.waitpid(child, 0)
     mine, kept = new_folder(files.folder / "model"), files.names()
     assert len(kept) == 7
-    # Beside a model's folder, what is of that model; in a folder, all; never what a living process is making.
+    # Beside a model's folder, only that model's files; in a folder, all; never a living process's files.
     assert run("clean", files.model)[1].count("removed.") == 1
     assert run("clean", files.folder)[1].count("removed.") == 2
     assert files.names() == {"docs.txt", "words.txt", "b", mine.name}
@@ -226,7 +226,7 @@ def test_a_reader_finds_a_whole_model_at_any_moment(run, files):
     writer = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.DEVNULL)
     seeds = set()
     while writer.poll() is None:
-        # Two files, each of them whole: a reader who is slow may find one of each model, and is told.
+        # Two files, each of them whole: a slow reader may find one of each model, and gets a message.
         try:
             seeds.add(LatentDirichletAllocation.load(files.model).random_state)
         except ValueError as error:
@@ -260,7 +260,7 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
 
 @pytest.fixture
 def disk(tmp_path):
-    """A disk of its own, of four megabytes; a place to run on, where this machine lets nobody mount one."""
+    """A disk of its own, of four megabytes; a place to run on, if this machine forbids mounts."""
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True)
@@ -301,7 +301,7 @@ def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps
         patch.setattr(ProgressLine, "__call__", fill)
         code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
     assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume continues" in err
-    # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
+    # The reserve for the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
     (disk / "others").unlink()
     assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
     model = LatentDirichletAllocation.load(out)
@@ -324,7 +324,7 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
         left = os.statvfs(disk)
         os.posix_fallocate(file.fileno(), 0, (left.f_bavail - 32) * left.f_bsize)
     code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
-    assert code == 1 and "room: No space left on device: the result needs " in err and "spent" not in err
+    assert code == 1 and "reserve: No space left on device: the result needs " in err and "spent" not in err
     assert {path.name for path in disk.iterdir()} == {"others"}
 
 
@@ -337,7 +337,7 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
     )
 
     def like_others():
-        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, by which root may write anywhere
+        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, which lets root write anywhere
 
     arguments = [sys.executable, "-c", script, *map(str, files.fit(*NOISE))]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -355,7 +355,7 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
 
 
 def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
-    """Room or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
+    """Reserve or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
     monkeypatch.setattr(runs, "write_into", lambda result, folder: (_ for _ in ()).throw(OSError(28, "No space", "x")))
     code, _, err = run(*files.fit(*NOISE, "--quiet"))
     assert code == Exit.KEPT and "5 releases (" in err and "--resume" in err
@@ -373,7 +373,7 @@ def test_a_file_that_may_grow_no_further(run, files):
 
     arguments = map(str, files.fit(*NOISE, "--quiet"))
     done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, preexec_fn=limit)
-    assert done.returncode == 1 and "room: File too large: the result needs " in done.stderr
+    assert done.returncode == 1 and "reserve: File too large: the result needs " in done.stderr
     assert files.names() == {"docs.txt", "words.txt"}
 
 
@@ -437,7 +437,7 @@ def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files,
 
 
 def without(stream, place, arguments):
-    """A command one of whose two streams cannot be written; the other is kept."""
+    """A command with one stream that cannot be written; the other is captured."""
     names = {1: "stdout", 2: "stderr"}
     kept = {names[3 - stream]: subprocess.PIPE, "text": True}
     if place == "closed":

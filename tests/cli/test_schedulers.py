@@ -23,7 +23,7 @@ SECTION = (ROOT / "docs" / "jobs.md").read_text().partition("## For schedulers\n
 
 @pytest.fixture
 def ward(files):
-    """What /srv/ward7 would be: the page's files, data, and a command; a day's name is told by a file."""
+    """A stand-in for /srv/ward7: the page's files, data, and a command; a file gives the day's name."""
     folder = files.folder / "ward7"
     (folder / "venv" / "bin").mkdir(parents=True)
     for name, code in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", SECTION, re.S):

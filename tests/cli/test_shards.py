@@ -1,4 +1,4 @@
-"""Shards at the shell: records of each kind are written, and fits from them are those of the records."""
+"""Shards at the shell: records of each kind are written, and fits from them equal fits of the records."""
 
 import csv
 
@@ -49,7 +49,7 @@ def test_texts_and_their_persons(run, refused, files):
     code, text, _ = run(*fit, "--unit", "patient", "--sampling", "poisson", "--batch-size", 20)
     assert code == 0 and "patient" in text and "(Poisson sampling)" in " ".join(text.split())
     assert run("transform", files.model, table)[0] == 0  # the model knows the column and the analyzer
-    # Bins are the minibatches, which a budget is told before the records are read: six steps are two epochs.
+    # Bins are the minibatches, and a budget knows them before the records are read: six steps are two epochs.
     spend = ["--budget", files.folder / "budget", "--unit", "patient", "--force"]
     create = ["--epsilon", 9, "--delta", "1e-5", "--dataset", "notes", "--unit", "patient", "--filter", "gaussian"]
     assert run("budget", "create", files.folder / "budget", *create)[0] == 0
@@ -59,7 +59,7 @@ def test_texts_and_their_persons(run, refused, files):
     assert code == 0 and all(
         words in " ".join(text.split()) for words in ("(random allocation)", ", drawn once with the data")
     )
-    # A finished model is that of the same settings, whatever they stand for.
+    # A finished model belongs to the same settings, whatever they stand for.
     assert "nothing was spent" in run(*fit, *spend, "--resume")[1]
     (files.folder / "job.toml").write_text(
         f'command = "fit lda"\noptions = {{input = "{out}", out = "m", topics = 2, steps = 6, doc_length = 30, '

@@ -72,7 +72,7 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     assert main([*fit.split(), "--values", "values.toml", "--table-epsilon", "1"]) == 0
     model, tables = LatentDirichletAllocation.load("both"), TopicTables.load("both-tables")
     assert 3.5 < model.privacy_.epsilon < 3.9 < tables.privacy_.epsilon <= 4
-    # The tables got what they would have cost by themselves, about.
+    # The tables got about their cost by themselves.
     alone = TopicTables({"ward": ["n"]}, epsilon=1.0, delta=1e-6).fit(np.eye(2)[[0, 1] * 1000], ["n"] * 2000)
     noise = [one.ledger_.plans[-1]["noise_multiplier"] for one in (tables, alone)]
     assert noise[0] == pytest.approx(noise[1], rel=0.1)

@@ -1,4 +1,4 @@
-"""Topic models: what a fit writes and refuses, what is read back, interruption."""
+"""Topic models: a fit's files, its refusals, reading back, interruption."""
 
 import os
 import re
@@ -108,7 +108,7 @@ def test_settings_reach_the_estimator(run, files):
 
 
 def test_the_papers_form(run, files):
-    # Its sensitivity is too small for replacing a document, and that is said.
+    # Its sensitivity is too small for replacing a document, and the output says so.
     code, out, err = run(*files.fit("--paper", "--noise-multiplier", 2))
     assert code == 0 and "NOT PRIVATE" in out and "warning: NOT PRIVATE: sensitivity" in err
     assert PaperLatentDirichletAllocation.load(files.model).clip == 0.1
@@ -144,7 +144,7 @@ def test_a_record_is_never_quoted(run, refused, files):
     argv = [files.folder / "x.npz" if arg == files.docs else arg for arg in files.fit(*data)]
     message = refused(*argv)
     assert "7351" not in message
-    # Nobody is told of a record that is dropped.
+    # No message mentions a dropped record.
     assert run(*argv, "--invalid", "drop")[::2] == (0, "")
 
 

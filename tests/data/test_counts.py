@@ -360,7 +360,7 @@ def test_the_form_is_refused_whatever_is_dropped(X):
 
 def test_documents_in_the_words_of_scikit_learn():
     with pytest.raises(ValueError) as caught:
-        documents(small(), 5, name="Z", owner="Model")
+        documents(small(), 5, name="Z", expected_by="Model")
     assert str(caught.value) == "Z has 4 features, but Model is expecting 5 features as input"
 
 

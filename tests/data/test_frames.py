@@ -1,4 +1,4 @@
-"""Frames: the names of their columns are held from the fit to all that follows."""
+"""Frames: a fit remembers the names of their columns for all later calls."""
 
 import warnings
 
@@ -192,5 +192,5 @@ def test_other_columns_draw_no_warning():
         warnings.filterwarnings("error", message=".*these very rows")
         for data, options in ((X, {}), (public.transform(X), {}), (bits, {}), (scaled, {"private": False})):
             BayesianLogisticRegression(n_steps=1, classes=[0, 1], **options).fit(data, y)
-        # Where bad records are dropped without a word, nothing is said of good ones.
+        # Bad records are dropped without a word, so no message mentions good ones.
         BayesianLogisticRegression(n_steps=1, classes=[0, 1], invalid="drop").fit(scaled, y)

@@ -413,7 +413,7 @@ def test_damaged_files_give_one_line_or_a_corpus(tmp_path, data):
         assert corpus.counts.nnz == 0 or corpus.counts.data.min() > 0
 
 
-# Real files; the figures are those of the data sets' own description.
+# Real files; the figures come from the data sets' own description.
 
 
 def test_kos(data_dir):

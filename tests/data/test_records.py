@@ -194,7 +194,7 @@ def test_a_cell_of_11_and_110_megabytes(tmp_path, n):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """Beside the counts a few batches are held."""
+    """Beside the counts, memory has a few batches."""
     peaks = []
     for times in (30, 120):
         path = written(tmp_path / f"{times}.csv", "text\n" + "".join(f"alpha{'x ' * 60_000}\n" for _ in range(times)))
@@ -492,7 +492,7 @@ def test_200_megabytes_in_200_megabytes(tmp_path, way):
             picks = words[np.minimum(rng.zipf(1.3, lengths.sum()) - 1, 19_999)]
             for part in np.split(picks, np.cumsum(lengths)[:-1]):
                 file.write(f"{' '.join(part)},p{rng.integers(50_000)}\n")
-    # Not getrusage, whose peak is at first that of the process that started this one.
+    # Not getrusage: its peak begins with the parent process's.
     code = (
         "import re; from vips_fast.data import load_corpus; from vips_fast.data.records import Records\n"
         "from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows\n"

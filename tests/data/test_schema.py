@@ -27,7 +27,7 @@ missing = "flag"
 kind = "number"
 low = 0
 high = 10
-centred = false
+centered = false
 missing = "zero"
 [columns.work]
 kind = "category"
@@ -73,7 +73,7 @@ cells = st.none() | st.floats() | st.integers() | st.booleans() | texts
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(cells, cells, cells, cells), min_size=1, max_size=5))
 def test_a_row_is_encoded_alone_and_within_its_norm(rows):
-    """So that neighbouring tables give neighbouring matrices, whatever the cells are."""
+    """So that neighboring tables give neighboring matrices, whatever the cells are."""
     table = [dict(zip(SCHEMA.names, row)) for row in rows]
     whole = SCHEMA.encode({name: [row[name] for row in table] for name in SCHEMA.names}, invalid="nan").toarray()
     for row, encoded in zip(table, whole):

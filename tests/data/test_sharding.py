@@ -54,7 +54,7 @@ def test_bins_are_stretches_and_keep_the_order_within(tmp_path):
 
 
 def uniform(n_bins, draw=draw_bins, n=60_000):
-    """Whether the counts of bins, and of bins of neighbours, are those of uniform and independent ones; it errs once in
+    """Whether the counts of bins, and of bins of neighbors, fit uniform and independent ones; it errs once in
     10^9 each."""
     bins = draw(n, n_bins)
     assert bins.min() >= 0 and bins.max() < n_bins

@@ -1,4 +1,4 @@
-"""Shards on disk: what is read is what was written, damage is named, and memory stays small."""
+"""Shards on disk: readers return the written rows, damage is named, and memory stays small."""
 
 import json
 import os
@@ -211,7 +211,7 @@ for first in range(0, corpus.n_rows, 500):
 print(most)
 """
     if not sys.platform.startswith("linux"):
-        # Resident pages of files and of the process apart are known from there alone.
+        # Resident pages of files and of the process apart are known only from there.
         pytest.skip("reads /proc")
     said = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     size = sum(file.stat().st_size for file in path.rglob("*.npy")) / 2**20

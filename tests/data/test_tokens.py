@@ -71,7 +71,7 @@ ALONE = tokens._ALONE
 
 
 def slow_words(text):
-    """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or one alone."""
+    """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or just one."""
     words = []
     for piece in re.split("[\0-&(-/:-@[-`{-\x7f]+", text.encode("utf-8", "replace").decode()):
         piece = re.sub("(\u0301{30})\u0301+", r"\1", piece.replace("\u00ad", ""))
@@ -216,7 +216,7 @@ def test_a_vocabulary_of_more_words_than_are_remembered_is_learned_once(monkeypa
     assert len(forgotten) == 1
     for k in range(9):
         index([f"other{k} other{k}a"])
-    assert 2 <= len(forgotten) <= 4  # what is new is bounded still
+    assert 2 <= len(forgotten) <= 4  # new ones are bounded still
 
 
 def test_pieces_are_hashed_by_siphash_with_a_seed_of_their_own(monkeypatch):
@@ -251,7 +251,7 @@ def test_counts_take_little_more_memory_than_their_matrix():
     assert peaks[1] - peaks[0] < 9 * 100 * 50 * 200
 
 
-def test_vocabulary_words_are_normalised():
+def test_vocabulary_words_are_normalized():
     counts = count_matrix([["dont dont none"]], ("Don't", "dont", "None", "1987", "vice-president"), "paper")
     assert counts.toarray().tolist() == [[2, 0, 1, 0, 0]]
     counts = count_matrix([["New York new"]], ("NEW", "New-York", "new york city"), Analyzer(ngrams=2))

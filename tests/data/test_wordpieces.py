@@ -1,4 +1,4 @@
-"""Word vectors from the files of a language model: pieces, accents, and files that are not what they say."""
+"""Word vectors from the files of a language model: pieces, accents, and files of another kind than they claim."""
 
 import json
 

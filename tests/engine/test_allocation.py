@@ -1,4 +1,4 @@
-"""Random allocation in the engine: minibatches, what epochs are charged, runs that are interrupted, budgets."""
+"""Random allocation in the engine: minibatches, the charge of epochs, interrupted runs, budgets."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_each_record_is_in_one_minibatch_of_an_epoch(n_batches, randomness):
         assert all(np.array_equal(rows, np.unique(rows)) and rows.dtype == np.int64 for rows in drawn)
         epochs.append(np.repeat(np.arange(n_batches), [len(rows) for rows in drawn])[np.argsort(np.concatenate(drawn))])
     assert n_batches == 1 or np.any(epochs[0] != epochs[1])
-    # The scale is that of the public number, whatever was drawn.
+    # The scale follows the public number, whatever was drawn.
     assert sampler.expected_batch_size == 1000 / n_batches
 
 
@@ -91,8 +91,8 @@ def test_a_minibatch_follows_from_the_records_own_words(kind, own):
     assert (len(set(batches)) == 1) == own
 
 
-def test_words_that_would_favour_a_minibatch_are_drawn_again():
-    top = 2**64 - 1  # 2^64 mod 3 = 1, so this one alone is drawn again
+def test_words_that_would_favor_a_minibatch_are_drawn_again():
+    top = 2**64 - 1  # 2^64 mod 3 = 1, so only this one is drawn again
     words = Words(
         allocate=np.array([top, 4, top], dtype=np.uint64),
         allocate_again_1=np.array([5, 9, top], dtype=np.uint64),
@@ -129,7 +129,7 @@ def test_a_fit_deals_each_record_once_an_epoch():
 
 
 def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
-    """A mutant of the loop: a new key where no new event is paid for."""
+    """A mutant of the loop: a new key, and no new event is paid for."""
     monkeypatch.setattr(loop, "starts_event", lambda sampler, step, first: True)
     seen, n = dealt()
     assert any(np.intersect1d(*seen[2 * epoch : 2 * epoch + 2]).size for epoch in range(4))
@@ -249,7 +249,7 @@ def test_budgets(tmp_path):
     assert listed["epsilon"] == pytest.approx(epsilon(SelfComposedEvent(run, 2), 1e-5), rel=1e-3)
     model.fit(X, y, budget=budget)
     assert [(run["drawn"], run["list"] is None) for run in budget.show()["runs"]] == [(2, False)]
-    # A filter that is told the minibatch takes an epoch for one release of all records.
+    # A filter that knows the minibatch takes an epoch for one release of all records.
     gaussian = Budget.create(tmp_path / "g", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
     model.fit(X, y, budget=gaussian)
     assert gaussian.spent == pytest.approx(epsilon(SelfComposedEvent(GaussianEvent(4.0), 2), 1e-5), rel=1e-9)
@@ -276,7 +276,7 @@ def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
 
 
 def test_a_release_of_no_epoch_is_not_written():
-    """Releases after an epoch's first bring nothing; alone they would be private at no price."""
+    """Releases after an epoch's first bring nothing; without the first they would be private for nothing."""
     event, ledger = RandomAllocationEvent(3, 1, GaussianEvent(1.0)), Ledger()
     nothing = SelfComposedEvent(event, 0)
     with pytest.raises(ValueError, match="must belong to an epoch that is already recorded"):

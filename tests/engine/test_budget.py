@@ -1,4 +1,4 @@
-"""The budget of a data set: what it adds up to, what it refuses, who charges it."""
+"""The budget of a data set: its sums, its refusals, its charges."""
 
 import copy
 import json
@@ -289,7 +289,7 @@ def test_a_forked_child_charges_and_gives_nothing_back(budget):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert budget.show()["runs"][0]["drawn"] == 2
-    held.release()  # what the child drew is gone from the reservation
+    held.release()  # the child's draws are gone from the reservation
     with pytest.raises(BudgetExceededError):
         held.release()
 

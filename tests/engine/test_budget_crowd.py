@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from cases import CASES, labelled
+from cases import CASES, labeled
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine.budget import Budget, BudgetExceededError
@@ -30,7 +30,7 @@ def forked(work, *given):
 
 
 def charge_at_random(path, seconds, seed, report):
-    """Four threads that reserve, draw and give back at random; what was accepted goes to a file."""
+    """Four threads that reserve, draw and give back at random; accepted draws go to a file."""
     stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
 
     def work(number):
@@ -134,7 +134,7 @@ def test_kills_of_the_command(tmp_path):
     """The same from outside: whole processes, from their first import on."""
     path, rng = tmp_path / "b", np.random.default_rng(0)
     Budget.create(path, 20.0, 1e-6, dataset="ward7", filter="renyi")
-    X, y = labelled()
+    X, y = labeled()
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     for number in range(30):

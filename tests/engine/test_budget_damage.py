@@ -20,7 +20,7 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """The bytes of a budget after each append, with what had been drawn by then; two runs stay open."""
+    """The bytes of a budget after each append, with the draws by then; two runs stay open."""
     path = tmp_path_factory.mktemp("budget") / "b"
     budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
     drawn, files = Counter(), []
@@ -65,7 +65,7 @@ def put(path, data):
 
 
 def counted(path):
-    """What a file says was drawn, or None where it is refused."""
+    """The draws in a file, or None if it is refused."""
     try:
         budget = Budget(path)
         said = Counter()
@@ -273,7 +273,7 @@ def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("nameless", [True, False])  # file systems with files that have no name yet, and others
 def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault, nameless):
-    """The budget is there whole or not at all, and what a kill leaves behind can be told."""
+    """The budget is there whole or not at all, and a kill's leftovers can be recognized."""
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE")
 

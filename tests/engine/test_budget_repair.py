@@ -1,4 +1,4 @@
-"""A damaged budget: what is readable is shown, and a repaired copy never counts less than was spent."""
+"""A damaged budget: the readable part is shown, and a repaired copy never counts less than was spent."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
 @pytest.fixture
 def damaged(tmp_path, monkeypatch):
-    """The lines of a budget with three runs, one of them ended early, and a file to put what is left of them."""
+    """The lines of a budget with three runs, one of them ended early, and a file for the rest of them."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     budget = Budget.create(tmp_path / "whole", 3.0, 1e-6, dataset="ward7")
     with budget.reserve(EVENTS[0], 3) as first:
@@ -147,7 +147,7 @@ def mangled(rng, lines):
 
 
 def wrong(damaged, tries=1500):
-    """How often the sums of a repaired copy are below those of what was spent."""
+    """How often the sums of a repaired copy are below the true spending."""
     (budget, lines, put), rng, found = damaged, np.random.default_rng(0), 0
     for _ in range(tries):
         try:

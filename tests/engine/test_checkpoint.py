@@ -242,7 +242,7 @@ def test_each_line_is_on_the_disk_before_the_key_is_drawn(name, tmp_path, monkey
 
 @ALL
 def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
-    """What a checkpoint holds is what the model of the steps so far holds, which its releases lead to."""
+    """A checkpoint equals the model of the steps so far, made from its releases."""
     begun(tmp_path, name, steps=2)
     stored = read_npz(tmp_path / CHECKPOINT)
     meta = json.loads(stored.pop("checkpoint").tobytes())
@@ -293,7 +293,7 @@ def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypat
     refused(other(), "versions: ")
     monkeypatch.undo()
     assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != LOCK}
-    # Threads are no part of what is computed.
+    # Threads are no part of the result.
     assert bits(estimator("own", n_jobs=2).fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
 
 
@@ -330,7 +330,7 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
     (tmp_path / "mixed" / LEDGER).write_bytes(encode("ledger", records[:-1]))
     with pytest.raises(ValueError, match="does not extend"):
         estimator("own").fit(*data("own"), checkpoint=tmp_path / "mixed", resume=True)
-    # Without its checkpoint a run starts again, and what it spent stays spent.
+    # Without its checkpoint a run starts again, and its spending stays spent.
     (tmp_path / "a" / CHECKPOINT).unlink()
     done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "a", resume=True)
     assert bits(done) == whole("own") and (len(done.ledger_), done.ledger_.lost) == (6, 3)

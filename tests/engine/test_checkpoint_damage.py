@@ -181,7 +181,7 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
             # Its descriptor is closed all the same.
             assert error is None and not model.warned and bits(model) == whole(name)
         elif error is None and fault not in ("short", "killed") and (fault, failed) != ("EINTR", "write"):
-            # A checkpoint that cannot be written does not throw a paid run away, but it is said.
+            # A checkpoint that cannot be written does not throw a paid run away, but a warning comes.
             (said,) = [str(w.message) for w in model.warned]
             assert os.strerror(FAULTS[fault]) in said and str(folder) in said and bits(model) == whole(name)
             went_on += 1

@@ -35,7 +35,7 @@ def fitted(name, **options):
     return make(**options).fit(*data())
 
 
-def prepared(name, **options):
+def prepare(name, **options):
     """Estimator, model, plan, records of a run that has not begun."""
     make, data = CASES[name]
     estimator = make(**options)
@@ -62,7 +62,7 @@ def public_view(estimator):
 def test_sums_are_additive_over_shards(name):
     """Any split into shards in any order gives the same integers before rounding, in every step."""
     rng = np.random.default_rng(0)
-    _, model, plan, records = prepared(name)
+    _, model, plan, records = prepare(name)
     words = rng.integers(0, 2**64, records.n_rows, dtype=np.uint64)
     for step in range(plan.n_steps):
         rows = np.arange(records.n_rows)
@@ -83,7 +83,7 @@ def test_sums_are_additive_over_shards(name):
 
 @ALL
 def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
-    _, model, plan, records = prepared(name)
+    _, model, plan, records = prepare(name)
     words = np.arange(records.n_rows, dtype=np.uint64)
     rows, capacity = np.arange(records.n_rows), model.capacity
     for step in range(2):
@@ -102,7 +102,7 @@ def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
 
 @ALL
 def test_state_and_restore_go_on_with_the_same_bits(name):
-    estimator, model, plan, _ = prepared(name)
+    estimator, model, plan, _ = prepare(name)
     rng = np.random.default_rng(1)
 
     def release(step):
@@ -112,9 +112,9 @@ def test_state_and_restore_go_on_with_the_same_bits(name):
 
     releases = [release(step) for step in range(plan.n_steps)]
     for cut in range(1, plan.n_steps):
-        _, whole, _, _ = prepared(name)
-        _, second, _, _ = prepared(name)
-        _, first, _, _ = prepared(name)
+        _, whole, _, _ = prepare(name)
+        _, second, _, _ = prepare(name)
+        _, first, _, _ = prepare(name)
         for one in releases:
             whole.update(one)
         for one in releases[:cut]:
@@ -130,7 +130,7 @@ def test_state_and_restore_go_on_with_the_same_bits(name):
 
 @ALL
 def test_a_damaged_state_is_refused(name):
-    _, model, _, _ = prepared(name)
+    _, model, _, _ = prepare(name)
     estimator = fitted(name)
     state = {k: np.array(v) for k, v in estimator._result.state.items()}
     for key in state:
@@ -151,7 +151,7 @@ def test_a_damaged_state_is_refused(name):
 
 
 def covered(estimator, tmp_path, releases):
-    """Whatever is held, its statement covers it, and files agree."""
+    """The statement covers everything released, and files agree."""
     if estimator._result is None:
         for attribute in ("privacy_", "ledger_", "n_steps_"):
             assert not hasattr(estimator, attribute)
@@ -246,7 +246,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
                 assert public_view(estimator) == held
                 releases = 0 if held is None else held[3]
                 covered(estimator, tmp_path, releases)
-                # What follows builds on what is held, not on the interrupted run.
+                # Later calls build on the finished ones, not on the interrupted run.
                 estimator.partial_fit(*data())
                 covered(estimator, tmp_path, releases + 1)
 
@@ -343,7 +343,7 @@ def test_keys_and_figures_are_in_no_file(name, tmp_path):
 
 
 def edits(meta):
-    """Changes of a model.json, each with what it tries."""
+    """Changes of a model.json, each with its aim."""
     plan = next(r for r in meta["ledger"]["records"] if r["kind"] == "plan")["plan"]
     release = next(r for r in meta["ledger"]["records"] if r["kind"] == "release")
 
@@ -442,7 +442,7 @@ def forged(result, arrays, path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "own"])
 def test_no_flipped_bit_changes_a_statement(name, tmp_path):
-    """400 flips over both files: what loads says what was written, what does not load is a ValueError."""
+    """400 flips over both files: a file that loads has the written content, any other is a ValueError."""
     estimator = fitted(name)
     estimator.save(tmp_path / "m")
     said, rng = str(estimator.privacy_), np.random.default_rng(0)
@@ -536,7 +536,7 @@ def test_signatures(tmp_path):
         kind.load(tmp_path / "m", verify=other.public_key())
     with pytest.raises(ValueError, match="no signature"):
         kind.load(tmp_path / "unsigned", verify=key.public_key())
-    # A forger who makes every hash anew is stopped by the signature alone.
+    # A forger who makes every hash anew is stopped only by the signature.
     arrays = {k: np.array(v) for k, v in model._result.arrays.items()}
     arrays["average"] = arrays["average"] * 0.5
     signature = (tmp_path / "m" / "model.sig").read_bytes()
@@ -559,7 +559,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
     report = verify(tmp_path / "m", tmp_path / "t", cls=type(estimator))
     assert report.ok, report.text()
     assert {"model.npz", "model.json", "privacy_", "statement", "epsilon"} <= {check.name for check in report.checks}
-    # Every release counts: one bit of one of them shows, and where is said.
+    # Every release counts: one bit of one of them shows, and the message names its place.
     runs = read_transcript(tmp_path / "t")
     for place in (runs[0].path / "release-000001.npz", runs[1].path / "release-000000.npz"):
         whole = place.read_bytes()
@@ -576,7 +576,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
 
 @pytest.mark.parametrize("call, spent", [("of_step", 0), ("noise_key", 1)])
 def test_the_loop_writes_the_ledger_before_the_key_is_drawn(call, spent):
-    _, model, plan, records = prepared("own", batch_size=50)
+    _, model, plan, records = prepare("own", batch_size=50)
     ledger, randomness = Ledger(), SystemRandomness()
 
     def fails(*arguments):

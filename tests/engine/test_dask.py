@@ -46,7 +46,7 @@ def parts(backend):
 
 
 def same(name, backend, groups=None, data=None, known=None, **options):
-    """Fits a case here and there, and compares; gives the second. ``known`` keeps what was fitted here."""
+    """Fits a case here and there, and compares; gives the second. ``known`` keeps the fits of this process."""
     make, own = EVERY[name]
     data, options = own() if data is None else data, {"noise_multiplier": 2.0, **options}
     more, known = {} if groups is None else {"groups": groups}, {} if known is None else known
@@ -157,7 +157,7 @@ def test_blocks_that_workers_make_themselves(backend):
     (X,), at = counts(), [30, 31, 150]
     blocks = [delayed(sp.csr_array)(part) for part in cut(X, at)]
     whose = np.repeat(np.arange(100), 2)
-    whose[30] = 1000  # who has one row
+    whose[30] = 1000  # a person of one row
     make = EVERY["lda"][0]
     options = dict(n_steps=2, sampling="poisson", batch_size=40)
     here = bits(make(**options).set_unsafe(test_key=KEY).fit(X))
@@ -334,7 +334,7 @@ def test_identities_differ_by_name(monkeypatch):
 
 @pytest.mark.parametrize("end", ["raise MemoryError", "die"])
 def test_a_worker_that_fails_for_good_ends_the_fit_in_one_line(end, parts, tmp_path):
-    """The steps that were done are kept, and go on afterwards."""
+    """The finished steps stay, and the run continues after them."""
     backend = parts(2)
     scheduler = backend.client.cluster.scheduler
     whole = bits(keyed(_failing("no")).fit(*counts()))

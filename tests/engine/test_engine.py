@@ -223,7 +223,7 @@ def test_taint_is_for_good():
 
 
 def test_a_ledger_takes_records_from_several_threads():
-    """Appending is locked: what 8 threads wrote is one chain (fault 13)."""
+    """Appending is locked: 8 threads write one chain (fault 13)."""
     ledger, event = Ledger(), GaussianEvent(2.0, relation="add_remove")
 
     def work():

@@ -33,7 +33,7 @@ def persons(n, seed=0):
     return rng.permutation(np.repeat(np.arange(n), np.minimum(rng.geometric(0.3, n), 12))[:n])
 
 
-def prepared(name, groups, data=None, **options):
+def prepare(name, groups, data=None, **options):
     estimator = make(name, **{"n_records": 100, "sampling": "full", **options})
     made = estimator.prepare(*(data or CASES[name][1]()), groups=groups)
     rng = np.random.default_rng(5)
@@ -57,9 +57,9 @@ def words_of(n):
 @ALL
 @pytest.mark.parametrize("limit", [None, 3])
 def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
-    """Bits of a person's contribution: alone, in any block, order, thread, after others, and where its rows lie."""
+    """Bits of a person's contribution: by itself, in any block, order, thread, after others, for any place of rows."""
     data, groups = CASES[name][1](), persons(200)
-    made = prepared(name, groups, rows_per_group=limit)
+    made = prepare(name, groups, rows_per_group=limit)
     n, rng = made.records.n_rows, np.random.default_rng(1)
     words = words_of(n)
     whole = total(made, np.arange(n), words)
@@ -69,21 +69,21 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
         assert (total(made, order, words[order], n_threads) == whole).all()
     singles = [total(made, [i], words[[i]]) for i in range(n)]
     assert (sum(singles) == whole).all()
-    # Data sets of their own, in which the rows of the persons lie together, the persons in another order.
+    # Own data sets: each person's rows lie together, the persons in another order.
     labels = list(dict.fromkeys(groups.tolist()))
     for shard in np.array_split(rng.permutation(n), 3):
         rows = np.concatenate([np.flatnonzero(groups == labels[i]) for i in shard])
         part = tuple(sp.csr_array(x.tocsr()[rows]) if sp.issparse(x) else x[rows] for x in data)
         if len(part) == 2 and len(set(part[1].tolist())) < 2:
             continue
-        own = prepared(name, groups[rows], part, rows_per_group=limit)
+        own = prepare(name, groups[rows], part, rows_per_group=limit)
         own.model.restore(made.model.state())
         assert (total(own, np.arange(len(shard)), words[shard]) == sum(singles[i] for i in shard)).all()
 
 
 @ALL
 def test_persons_of_one_row_give_the_bits_of_records(name):
-    """The sums' bits in several states, and those of everything that a fit publishes."""
+    """The sums' bits in several states, and the bits of everything that a fit publishes."""
     data, how = CASES[name][1](), {}
     if name.startswith("lda"):
         how.update(options=LdaOptions(word_clip=1.0), clip=0.2)  # persons have other defaults
@@ -94,7 +94,7 @@ def test_persons_of_one_row_give_the_bits_of_records(name):
     for _ in range(2):
         alone, grouped = (total(made, np.arange(200), words_of(200)) for made in runs)
         assert (alone == grouped).all() and alone.any()
-        state = prepared(name, persons(200), **how).model.state()  # past the first step
+        state = prepare(name, persons(200), **how).model.state()  # past the first step
         for made in runs:
             made.model.restore(state)
     alone = make(name, **how).set_unsafe(test_key=KEY).fit(*data)
@@ -108,7 +108,7 @@ def test_a_person_is_no_longer_than_the_clip(name):
     """On the noise's lattice, for every person, however many rows; and some are cut to it."""
     data = tuple(sp.vstack([x] * 3).tocsr() if sp.issparse(x) else np.concatenate([x] * 3) for x in CASES[name][1]())
     for seed in range(3):
-        made = prepared(name, persons(600, seed) // (1 + 9 * seed), data, random_state=seed)
+        made = prepare(name, persons(600, seed) // (1 + 9 * seed), data, random_state=seed)
         n, spacing = made.records.n_rows, made.plan.mechanism.spacing
         words, most = words_of(n), Fraction(made.model.clip) ** 2 / Fraction(spacing) ** 2
         for i in range(n):
@@ -162,7 +162,7 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
 
 @ALL
 def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
-    """A run in a folder that stopped half way ends where it would have, about the same persons."""
+    """A run in a folder that stopped half way ends as it would have, about the same persons."""
     data, groups = CASES[name][1](), persons(200)
 
     def stop(progress):
@@ -200,7 +200,7 @@ def test_what_is_about_records_alone_is_refused():
     ],
     ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"],
 )
-def test_neighbours_by_a_person_stay_within_the_declared_distance(model, n_rows):
+def test_neighbors_by_a_person_stay_within_the_declared_distance(model, n_rows):
     """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
     estimator = adapter.estimator()

@@ -1,4 +1,4 @@
-"""Signals that end a run at a moment at which nothing is half done."""
+"""Signals that end a run only while nothing is half done."""
 
 import os
 import signal
@@ -38,13 +38,13 @@ def test_a_signal_waits_for_the_end_of_a_block_that_is_uninterrupted(signum):
     assert done == [1] and stopped.value.signum == signum
     with pytest.raises(OSError), stoppable(), uninterrupted():
         signal.raise_signal(signum)
-        raise OSError  # what went wrong by itself is what is said
+        raise OSError  # the message is about the first error
     before = signal.getsignal(signum)
     with pytest.raises(Stopped), stoppable():
         try:
             signal.raise_signal(signum)
         finally:
-            with uninterrupted():  # what is put in order on the way out is not interrupted for the same signal
+            with uninterrupted():  # cleaning up is not interrupted by the same signal
                 done.append(3)
     assert done == [1, 3] and signal.getsignal(signum) is before
 

@@ -36,7 +36,7 @@ def sums(*numbers):
 
 
 def test_sums_add_and_stay_as_they_were():
-    """A task that is run again finds what it found at first: nothing is added in place."""
+    """A task that runs again finds the same input: nothing is added in place."""
     parts = sums(3, 5, 1000)
     whole, again = add(parts, 99), add(parts, 99)
     for one in (whole, again):

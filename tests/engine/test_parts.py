@@ -1,4 +1,4 @@
-"""Calls of ``partial_fit`` about parts of a data set: what they add up to, in ledgers, words, files and budgets."""
+"""Calls of ``partial_fit`` about parts of a data set: their sums in ledgers, words, files and budgets."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ from vips_fast.engine.ledger import Ledger
 from vips_fast.models.rebuild import verify
 
 ALL = pytest.mark.parametrize("name", CASES)
-ASSUMED = "Assumed: each record lies in one part only: {} parts; not checked by the program."
+ASSUMED = "Each record is assumed to lie in only one of the {} parts; the program does not check this."
 
 
 def whole(z, relation="add_remove"):
@@ -56,7 +56,7 @@ def test_four_disjoint_parts_cost_what_one_does():
 
 @ALL
 def test_parts_compose_in_parallel_and_a_part_in_sequence(name, tmp_path):
-    """Fit, then parts a, b, a and all records; the files, the releases alone and the ledger alone say the same."""
+    """Fit, then parts a, b, a and all records; the files, only the releases and only the ledger say the same."""
     estimator, data = private(name, epsilon=None)
     event = whole(2.0, "replace_one" if estimator.sampling == "without_replacement" else "add_remove")
     spent = []
@@ -127,8 +127,8 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
         seen = []
         for n in (0, 20, 70, 400):
             estimator = make(**full, **settings, **labels)
-            prepared = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
-            seen.append((prepared.plan.public(), prepared.model.capacity, prepared.public.to_dict()))
+            stage = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
+            seen.append((stage.plan.public(), stage.model.capacity, stage.public.to_dict()))
             estimator.partial_fit(*(part[:n] for part in data(400)), part="a", **call)
             assert estimator.privacy_.n_records == size
         assert all(one == seen[0] for one in seen) and seen[0][0]["batch_size"] == size
@@ -150,7 +150,7 @@ def test_a_target_bounds_every_part():
     assert capped.ledger_.head == held
     capped.partial_fit(*data(), part="c").partial_fit(*data(), part="c")
     assert capped.privacy_.epsilon == capped.epsilon and "a limit that was reserved" in str(capped.privacy_)
-    for other in (None, 9.0):  # a limit that can be left is none
+    for other in (None, 9.0):  # a limit that calls may leave is no limit
         with pytest.raises(ValueError, match="the first call reserved 2.944 for all calls; expected the same"):
             capped.set_params(epsilon=other).partial_fit(*data(), part="d")
 
@@ -205,7 +205,7 @@ def test_a_ledger_without_parts_is_as_ever():
 
 @pytest.mark.parametrize("kind", ["gaussian", "renyi"])
 def test_a_budget_keeps_an_account_for_each_part(kind, tmp_path):
-    """Random charges against the filter on what each part's records were in; refused if and only if one would pass."""
+    """Random charges against the filter of each part's records; refused if and only if one would pass."""
     rng, budget = np.random.default_rng(0), Budget.create(tmp_path / "b", 2.0, 1e-6, dataset="ward7", filter=kind)
     drawn, refused = [], 0
 
@@ -237,7 +237,7 @@ def test_a_budget_keeps_an_account_for_each_part(kind, tmp_path):
     assert refused > 5 and len(named) == 3
     assert budget.show()["parts"] == {one: pytest.approx(filtered(one, drawn), rel=1e-9) for one in named}
     assert Budget(tmp_path / "b").spent == copy.copy(budget).spent == budget.spent
-    # In sequence they would be far above the limit: the parts are what makes room.
+    # In sequence they would be far above the limit: only the parts make them fit.
     assert filtered(None, [(None, event, count) for _, event, count in drawn]) > 2.5
 
 
@@ -289,6 +289,6 @@ def test_a_call_about_a_part_charges_its_account(name, tmp_path):
         with pytest.raises(BudgetExceededError):
             estimator.partial_fit(*data(), part=part, budget=budget)
     estimator.partial_fit(*data(), part="c", budget=budget)
-    # With public numbers alone, a refusal comes before the data are read.
+    # With only public numbers, a refusal comes before the data are read.
     with pytest.raises(BudgetExceededError):
         estimator.partial_fit(Unread(), Unread(), part="a", n_records=200, budget=budget)

@@ -1,4 +1,4 @@
-"""The planner: one calibration a fit, one plan a request, refusals from public numbers alone."""
+"""The planner: one calibration a fit, one plan a request, refusals from only public numbers."""
 
 import warnings
 from dataclasses import FrozenInstanceError, replace

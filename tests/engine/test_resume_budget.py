@@ -24,7 +24,7 @@ def drawn(path):
 
 
 def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
-    """Budget and folder agree on what was spent, and a finished run that is resumed costs nothing."""
+    """Budget and folder agree on the spending, and a finished run that is resumed costs nothing."""
     make, records = CASES["lda"]
     budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
     options = dict(n_records=200, n_steps=4)
@@ -63,7 +63,7 @@ def test_a_resume_reserves_what_is_left(tmp_path, n_records):
 @pytest.mark.parametrize("n_records", [200, None])
 @pytest.mark.parametrize("name", ["lda", "own"])
 def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
-    """Its noise is that of the plan in the folder, and not of what is left by now."""
+    """Its noise follows the plan in the folder, and not the rest by now."""
     make, records = CASES[name]
     budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
 
@@ -79,7 +79,7 @@ def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
 
 @pytest.mark.parametrize("others, steps", [(0, 5), (2, 3), (3, 2)])
 def test_a_resume_ends_with_the_steps_that_the_budget_holds(others, steps, tmp_path):
-    """Two steps were kept and one was lost, so three more are paid for; others hold some of them meanwhile."""
+    """Two steps remain and one was lost, so three more are paid for; others reserve some meanwhile."""
     make, records = CASES["own"]
     budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
 

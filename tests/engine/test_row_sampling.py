@@ -1,4 +1,4 @@
-"""Rows of persons that are drawn one by one: what is kept, what is charged, and what it says."""
+"""Rows of persons that are drawn one by one: the rows in use, the charge, and the statement."""
 
 from fractions import Fraction
 
@@ -47,7 +47,7 @@ class Rows:
 
 
 def kept(groups, limit, words):
-    """The rows that are kept under given words."""
+    """The rows in use under given words."""
 
     class Given:
         def words(self, n, purpose, step):

@@ -40,7 +40,7 @@ def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, every, tmp_p
 @pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
 @pytest.mark.parametrize("first", [True, False])
 def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, monkeypatch):
-    """A model that was saved, and calls after it that were not: what follows is its own, and verifies."""
+    """A model that was saved, and calls after it that were not: later calls are its own, and verify."""
     budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward")
 
     def call(model):
@@ -83,7 +83,7 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
     assert done.n_steps_ == 4 and len(done.ledger_) == 6 and done.ledger_.budget["dataset"] == "ward"
     done.save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t").ok
-    # Its ledger is part of what is compared: one release fewer, and it is no run of this plan.
+    # Its ledger is compared, too: one release fewer, and it is no run of this plan.
     (run,) = read_transcript(tmp_path / "t")
     path = run.path / "run.jsonl"
     whole = path.read_bytes()

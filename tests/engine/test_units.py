@@ -1,4 +1,4 @@
-"""Units that own several rows: which rows are taken, in which blocks, by which random words."""
+"""Units of several rows: the chosen rows, their blocks, and the random words."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_a_unit_is_its_rows_in_their_order(labels):
     first = list(dict.fromkeys(labels.tolist()))
     parts, words = taken(records, np.arange(records.n_rows))
     assert [rows for rows, _ in parts] == [np.flatnonzero(labels == label).tolist() for label in first]
-    # The first row's word is the unit's own, so that a unit of one row is what the row was alone.
+    # The first row's word is the unit's own, so that a unit of one row equals the row by itself.
     assert [own[0] for _, own in parts] == words.tolist()
     assert len({word for _, own in parts for word in own}) == 200
 

@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import scipy
 import scipy.sparse as sp
-from cases import COMMON, EVERY, labelled, vectors
+from cases import COMMON, EVERY, labeled, vectors
 from runs import Stop, fail
 
 import vips_fast
@@ -367,7 +367,7 @@ def _prior(which):
 
 def _classes(**settings):
     def path(folder):
-        X, _ = labelled()
+        X, _ = labeled()
         y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
         settled = {**COMMON, "row_norm": 2.0, "classes": ["a", "b", "c"], **settings}
         return _unsafe(vips_fast.BayesianLogisticRegression(**settled)).fit(X, y)
@@ -376,7 +376,7 @@ def _classes(**settings):
 
 
 def _trials(folder):
-    X, y = labelled()
+    X, y = labeled()
     model = _unsafe(vips_fast.BayesianLogisticRegression(**COMMON, row_norm=2.0, n_trials=3))
     return model.fit(X, y * 2 + (np.arange(200) % 2), trials=np.full(200, 3))
 
@@ -384,7 +384,7 @@ def _trials(folder):
 def _binomial(folder):
     from vips_fast.models.examples import BinomialRegression
 
-    X, y = labelled()
+    X, y = labeled()
     return _unsafe(BinomialRegression(n_trials=3, **COMMON)).fit(X, np.column_stack([y * 3, np.full(200, 3)]))
 
 
@@ -404,7 +404,7 @@ def _clusters(n=400, **settings):
 
 def _search(score="private"):
     def path(folder):
-        X, y = labelled()
+        X, y = labeled()
         base = vips_fast.BayesianLogisticRegression(epsilon=2.0, n_steps=2, random_state=0, delta=1e-5)
         made = vips_fast.PrivateSearch(base, {"row_norm": [0.5, 1.0, 4.0]}, mean_runs=3.0, score=score)
         public = {} if score == "private" else dict(X_public=X, y_public=y)
@@ -492,7 +492,7 @@ def _shell_lda(*more, budget=None, twice=False):
 
 def _shell_rows(command, kind, *more):
     def path(folder):
-        X, y = labelled()
+        X, y = labeled()
         np.save(folder / "X.npy", X if command == "blr" else vectors()[0])
         np.save(folder / "y.npy", y)
         np.save(folder / "B.npy", EVERY["network"][1]()[0])

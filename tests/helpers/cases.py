@@ -77,7 +77,7 @@ def counts(n=200, seed=0):
     return (sp.csr_array(np.random.default_rng(seed).poisson(0.6, (n, 12))),)
 
 
-def labelled(n=200, seed=0):
+def labeled(n=200, seed=0):
     """Rows of 5 columns and labels that depend on the first."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 5))
@@ -121,23 +121,23 @@ def worded(n=200, seed=0):
 CASES = {
     "lda": (_lda, counts),
     "lda-paper": (lambda **o: _lda(paper=True, **o), counts),
-    "logistic": (_logistic, labelled),
-    "logistic-paper": (lambda **o: _logistic(paper=True, **o), labelled),
+    "logistic": (_logistic, labeled),
+    "logistic-paper": (lambda **o: _logistic(paper=True, **o), labeled),
     "network": (_network, binary),
     "network-paper": (lambda **o: _network("pg", **o), binary),
     "own": (_own, vectors),
 }
 
-#: Those, and what differs in a way that matters to results, states and files alone.
+#: Those, and cases that differ in ways that matter only to results, states and files.
 EVERY = {
     **CASES,
     "logistic-sparse": (
         lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
-        lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
+        lambda *a, **k: (sp.csr_array(labeled(*a, **k)[0]), labeled(*a, **k)[1]),
     ),
     "lda-measured": (_measured, counts),
     "counts": (_regressed, events),
-    "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labelled),
+    "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),
     "network-classes": (_classes, coded),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
@@ -148,5 +148,5 @@ EVERY = {
     "markov": (_example("HiddenMarkovModel"), binary),
     "dynamics": (_example("LinearDynamicalSystem", n_outputs=2), vectors),
     "linear": (_example("LinearRegression", radius=2.0), CASES["logistic"][1]),
-    "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
+    "binomial": (_example("BinomialRegression", invalid="drop"), labeled),
 }

@@ -46,9 +46,9 @@ def uncollected():
 
 @contextmanager
 def kills(cluster, seed, mean, most=2, when=lambda: True):
-    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit, at most so many.
+    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; return those hit, at most ``most``.
 
-    Only at moments of which ``when`` says so.
+    Only at moments that ``when`` permits.
     A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
     """
     rng, end, hit = np.random.default_rng(seed), threading.Event(), []

@@ -80,7 +80,7 @@ def each_fault(tmp_path, monkeypatch, fault, prepare, work):
     Yields
     ------
     folder, made, failed, error
-        The folder, what was prepared in it, the name of the call, and the OSError that came of it, or None.
+        The folder, its content, the name of the call, and the OSError that came of it, or None.
     """
     for target in itertools.count(1):
         folder = tmp_path / f"{fault}-{target}"

@@ -1,4 +1,4 @@
-"""Signals at every file call of a job, and the books that its state is held against.
+"""Signals at every file call of a job, and the books to compare its state with.
 
 A job at the shell reads texts, may purchase words, fits with budget and transcript, and writes its model. A forked
 child runs it, counts its calls on files below one folder, and signals itself before one of them. As in `torture`, each
@@ -133,8 +133,8 @@ class Stage:
 
     def published(self):
         ledger = LatentDirichletAllocation.load(self.out).ledger_
-        # The purchase is one event of its own, of so many rounds.
-        purchase = ledger.plan.get("prior")
+        # The purchase is one event of its own, of a number of rounds.
+        purchase = ledger.plan.get("purchase")
         return len(ledger) + (0 if purchase is None else purchase["event"]["count"])
 
 
@@ -142,13 +142,13 @@ def drill(folder, vocab, points, *, sound=True, until=None):
     """Signal a job before some of its file calls, and resume it.
 
     ``points`` maps the number of calls of an undisturbed job to the calls to try; ``until`` is a fault to find. Returns
-    the counts of what happened, with the faults among them, and the text of the first fault. ``sound`` says that an
+    the counts of all outcomes, with the faults among them, and the text of the first fault. ``sound`` says that an
     undisturbed job has to count everything.
     """
     folder.mkdir(exist_ok=True)
     notes, counts, first = folder / "notes.csv", Counter(), ""
     write_notes(notes)
-    assert main(Stage(folder / "warm", notes, vocab).line()) == 0  # what is loaded late is not loaded in each child
+    assert main(Stage(folder / "warm", notes, vocab).line()) == 0  # load late modules once, and not in each child
     whole = Stage(folder / "whole", notes, vocab)
     assert whole.run() == 0, whole.said()
     assert whole.drawn() and (not sound or whole.drawn() <= min(whole.recorded(), whole.charged()))

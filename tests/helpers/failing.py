@@ -1,4 +1,4 @@
-"""A topic model that fails on the workers of a cluster, in a step that it is told."""
+"""A topic model that fails on the workers of a cluster, in a chosen step."""
 
 import os
 
@@ -7,7 +7,7 @@ from vips_fast.models.lda.model import LdaModel
 
 
 class FailsLate(LatentDirichletAllocation):
-    """Whose third sum fails, and in which way; "no" does not fail."""
+    """The way that the third sum fails; "no" does not fail."""
 
     failure = "no"
 

@@ -70,7 +70,7 @@ class Repairs(LatentDirichletAllocation):
 
 
 class HalfExactModel(Part):
-    """Half of what is published comes from the sum before its noise."""
+    """Half of the published sum comes from before the noise."""
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
@@ -163,7 +163,7 @@ class PrivatePrior(LatentDirichletAllocation):
 
 
 class PrivateNeighbors(LatentDirichletAllocation):
-    """Neighbours that are the words of the same documents."""
+    """Neighbors that are the words of the same documents."""
 
     def _read(self, X, y=None, **extra):
         self.word_neighbors = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
@@ -216,7 +216,7 @@ class AssumesParts(LatentDirichletAllocation):
 
 
 class SilentParts(LatentDirichletAllocation):
-    """A statement that leaves out what it assumes."""
+    """A statement that leaves out its assumptions."""
 
     @property
     def privacy_(self):
@@ -232,7 +232,7 @@ class Boast(Privacy):
 
 
 class PrivateStart(BayesianLogisticRegression):
-    """The first centre is the share of successes in the private labels, and not the released one."""
+    """The first center is the share of successes in the private labels, and not the released one."""
 
     _share = 0.5
 
@@ -271,7 +271,7 @@ class ShiftedCoef(BayesianLogisticRegression):
         return super().coef_ + type(self).shift
 
 
-class Standardised(Mean):
+class Standardized(Mean):
     """Columns are scaled by their own mean and spread, before the engine sees a record."""
 
     def records(self, X, y=None):
@@ -381,7 +381,7 @@ class AfterPoisonShared(AfterPoison):
 
 
 class Unguarded(Part):
-    """What a cast of NaN to int64 gives where nothing checks it first."""
+    """The result of a cast of NaN to int64 without a check."""
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words, out, scratch)
@@ -527,7 +527,7 @@ class LoudSquares(BayesianLogisticRegression):
 
 
 class LoudCountsModel(CountModel):
-    """The squares of gradients are those of counts thirty times as large."""
+    """The squares of gradients belong to counts thirty times as large."""
 
     def _add(self, block, starts, out, scratch):
         before = out[self._split :].copy()

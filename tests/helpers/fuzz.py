@@ -383,7 +383,7 @@ def there(folder, notes, vocab):
 
 
 def targets(root):
-    """Map a name to (the file to change, what has to be copied with it, commands that read it)."""
+    """Map a name to (the file to change, files to copy with it, commands that read it)."""
     found = {}
 
     def add(name, file, *commands, copied=None):
@@ -517,7 +517,7 @@ def unread(root):
 
 @contextlib.contextmanager
 def restored(root, copied):
-    """Undo what a command changes or makes."""
+    """Undo a command's changes, and remove its files."""
     kept = root / "kept"
     (shutil.copytree if copied.is_dir() else shutil.copy)(copied, kept)
     try:

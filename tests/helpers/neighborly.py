@@ -1,4 +1,4 @@
-"""A topic model with words that are used alike, for data of any number of columns."""
+"""A topic model with word neighbors, for data of any number of columns."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from vips_fast import LatentDirichletAllocation
 
 
 class Neighborly(LatentDirichletAllocation):
-    """The neighbours of a column are those beside it."""
+    """The neighbors of a column are those beside it."""
 
     def _neighbors(self, n_words):
         return (np.arange(n_words)[:, None] + np.arange(1, min(4, n_words))) % n_words

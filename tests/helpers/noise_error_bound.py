@@ -5,7 +5,7 @@ the code as it stands. Every step of `box_muller` and of the scaling after it is
 followed over small intervals that cover the whole domain. For each step two things
 are carried: an interval that holds its exact value, and a bound of how far the
 computed value may be from it (the standard model: one operation, one relative
-error of at most 2^-53; a multiply-add has one where it is fused and two where not).
+error of at most 2^-53; a fused multiply-add has one, another two).
 Interval arithmetic is mpmath's, which rounds outwards.
 """
 
@@ -147,12 +147,12 @@ def between(lo: Fraction, hi: Fraction):
 
 def radius_errors(k, fused):
     """(largest radius, error of the radius) for each interval of the domain of U."""
-    head = iv.mpf(2) ** -64  # what the bits of U not yet drawn can add
+    head = iv.mpf(2) ** -64  # the most that further bits of U can add
     dln2 = iv.mpf(top(exact(k["LN2"]) - iv.log(2)))
     poly = k["LOG_POLY"]
 
     def finish(part, e, defect, input_error):
-        # part: g P(g) as computed; e + defect + input_error: what else moves -ln U.
+        # part: g P(g) as computed; e + defect + input_error: all else that moves -ln U.
         computed = Rounded(iv.mpf(e)).fma(Rounded(exact(k["LN2"])), part, fused)
         error = computed.error + defect + e * dln2 + input_error
         low = iv.mpf(computed.value.a) - error

@@ -37,7 +37,7 @@ class CutsByCompany(Part):
 
 
 class RowsAsRecords(Part):
-    """Rows of persons are drawn, and charged as if each were all that its owner has."""
+    """Rows of persons are drawn, and charged as if each were all that its person has."""
 
     def event(self, noise_multiplier):
         return PoissonSampler(self.n_records, self.expected_batch_size).event(noise_multiplier)
@@ -57,7 +57,7 @@ def keeping_all_rows(kind):
 
 
 class RateFromRows(BayesianLogisticRegression):
-    """The public number of persons is that of the rows that happen to be there."""
+    """The public number of persons is the number of rows that happen to be there."""
 
     def prepare(self, X, *data, **how):
         self._rows = len(X)

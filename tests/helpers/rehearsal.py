@@ -21,7 +21,7 @@ def listed(heading, **names):
 
 
 def copy_tree(folder, *names, compiled=False):
-    """Copy files and folders of the project, without what is built from them unless ``compiled``."""
+    """Copy files and folders of the project, without built files unless ``compiled``."""
     left_out = shutil.ignore_patterns("__pycache__") if compiled else _LEFT_OUT
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def touched(folder, *names):
 
 
 def call(folder, *command):
-    """Run Python in a folder, whose package it imports, and return what it printed."""
+    """Run Python in a folder, whose package it imports, and return its output."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Small fitted models of each kind, whose reports show what is hard to show: long names, many rows, foreign letters.
+"""Small fitted models of each kind, with reports that are hard to print: long names, many rows, foreign letters.
 
 Their noise comes from a known key, which they are not told of: each run gives the same pages.
 """

@@ -22,7 +22,7 @@ class Stop(Exception):
 
 
 class Witness:
-    """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
+    """Notes each draw of a noise key in a file; without a draw there is no release."""
 
     def __init__(self, path, *arguments):
         super().__init__(*arguments)
@@ -131,7 +131,7 @@ def read_ledger(path, plan):
 
 
 def edit_transcript(folder, edit):
-    """Change what the log of a transcript's run says, with a chain that holds again."""
+    """Change the log of a transcript's run, with a chain that holds again."""
     path = folder / "run.jsonl"
     first, *rest = copy.deepcopy(Log.of(path, "run").records)
     records = [record["ledger"] for record in rest]

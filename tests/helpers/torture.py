@@ -1,9 +1,9 @@
-"""Jobs that are killed at random moments, two at a time on one budget, and the books that this is held against.
+"""Jobs that are killed at random moments, two at a time on one budget, and the books to compare with.
 
-A job fits, saves and begins anew, until it is killed; the next one of its place goes on where it stopped. It fits to
+A job fits, saves and begins anew, until it is killed; the next one of its place resumes the run. It fits to
 counts, rows, images or shards, by single calls of ``partial_fit``, or to texts whose words it purchases. Each process
-notes its draws of noise keys in a file of its own (`runs.Witness`), and without a key there is no release. So what a
-process has noted is at least what can have reached any file or reader of it.
+notes its draws of noise keys in a file of its own (`runs.Witness`), and without a key there is no release. So a
+process has noted at least all that can have reached any file or reader of it.
 """
 
 import gc
@@ -74,7 +74,7 @@ def done(place):
 def next_number(place):
     """Of the run that this job is to do."""
     if os.getppid() != PARENT:
-        os._exit(BROKEN)  # whoever was to kill it has ended
+        os._exit(BROKEN)  # its killer has ended
     return done(place)
 
 
@@ -128,7 +128,7 @@ def step_by_step(make, settings, number, records, place, budget):
 
 
 def too_little(stage, said, error=None):
-    """Whether a fit was refused since the budget is used up, or so little is left that no noise suits it."""
+    """Whether a fit was refused since the budget is used up, or too little is left for any noise."""
     return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
@@ -204,7 +204,7 @@ def command_job(place, kind, stage):
 
 def rounds_of(fitted):
     """Releases of a model's purchase."""
-    prior = (fitted.ledger_.plan or {}).get("prior")
+    prior = (fitted.ledger_.plan or {}).get("purchase")
     return 0 if prior is None else prior["event"]["count"]
 
 
@@ -237,7 +237,7 @@ def working(place, kind, stage, commands, mutate=None):
 
 
 class Stage:
-    """Two places with a job each, on one budget: by the command line, or by Python alone."""
+    """Two places with a job each, on one budget: by the command line, or by only Python."""
 
     def __init__(self, folder, name, kinds, commands, counts):
         self.folder, self.name, self.kinds, self.commands, self.counts = folder, name, kinds, commands, counts
@@ -274,7 +274,7 @@ class Stage:
         counts["releases"] += drawn
         counts["releases charged"] += charged
         counts["under-counts"] += max(0, drawn - charged)
-        # What a process was charged for and no checkpoint or model has; that of a torn end is another matter.
+        # Charges of a process that no checkpoint or model has; a torn end's are another matter.
         number, place = done(self.places[slot]), self.places[slot]
         kept = sum(int(os.readlink(place / f"done-{before}")) for before in range(number))
         kept += self.look_at_run(slot, number)
@@ -284,7 +284,7 @@ class Stage:
         counts["over-charges beyond the declared"] += max(0, lost - EVERY)
 
     def look_at_run(self, slot, number):
-        """Steps that the run under way has kept; its ledger holds what all the processes drew that worked on it."""
+        """Steps that the run under way has kept; its ledger holds the draws of all processes that worked on it."""
         place, counts = self.places[slot], self.counts
         drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")
@@ -358,7 +358,7 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
     Returns
     -------
     counts : Counter
-        Of what happened; `FAULTS` are among it.
+        Of all outcomes, `FAULTS` among them.
     errors : list of str
         Tracebacks of jobs that could not go on.
     """

@@ -1,4 +1,4 @@
-"""The run folder of a job: its journal, files that are not its own, links, and what only its owner may read."""
+"""The run folder of a job: its journal, files that are not its own, links, and files that only its owner may read."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A job with a public prior: its words, public or purchased, and what is refused before anything is spent."""
+"""A job with a public prior: its words, public or purchased, and refusals before anything is spent."""
 
 import csv
 from contextlib import contextmanager

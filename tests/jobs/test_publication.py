@@ -113,7 +113,7 @@ def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
         assert [one for one, _ in check_signature(copy, KEY.public_key())] == [name]
         try:
             assert not check_publication(copy).ok, name
-        except ValueError as error:  # what a part is made from cannot be read
+        except ValueError as error:  # a part's source cannot be read
             assert name in ("about.toml", "names.txt", "model/vocab.txt"), error
         place.unlink()
         if before is not None:

@@ -81,7 +81,7 @@ def test_a_purchase_goes_on_after_a_kill_in_any_round(number, place, paid, tmp_p
 
 
 def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
-    """Before the last round sums of all tokens, no name, no key of noise; after it what is released."""
+    """Before the last round sums of all tokens, no name, no key of noise; after it the released words."""
     states, true = [], RunFolder._write
 
     def write(self):

@@ -120,7 +120,7 @@ def test_same_bits_for_any_threads_order_and_company(isa, dtype):
     shuffled = call(X[order], beta, 0.1, **options)
     np.testing.assert_array_equal(shuffled.gamma, one.gamma[order])
     np.testing.assert_array_equal(shuffled.sstats, one.sstats)
-    # The sum of the contributions computed alone is the sum, exactly.
+    # The sum of contributions computed one by one is exactly the sum.
     alone = sum(call(X[[d]], beta, 0.1, **options).sstats for d in range(40))
     np.testing.assert_array_equal(alone, call(X[:40], beta, 0.1, **options).sstats)
 
@@ -128,7 +128,7 @@ def test_same_bits_for_any_threads_order_and_company(isa, dtype):
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_stored_zeros_change_no_bit(isa, dtype):
-    # The counts are fractions, as those of scaled documents are: their sum depends on its order.
+    # The counts are fractions, as in scaled documents: their sum depends on its order.
     rng = np.random.default_rng(7)
     X = documents(rng, 40, 60, 50).astype(np.float64)
     X.data *= rng.uniform(0.1, 3.0, len(X.data))
@@ -303,7 +303,7 @@ def test_gather_resamples_each_row_from_its_own_seed():
     filled = dense.sum(axis=1) > 0
     np.testing.assert_array_equal(every.sum(axis=1), np.where(filled, 500, 0))
     assert not every[dense == 0].any()
-    # One row's sample is a function of its seed alone, not of its place.
+    # One row's sample depends only on its seed, not on its place.
     np.testing.assert_array_equal(gather([8, 2, 5], seeds[[8, 2, 5]], native.LDA_RESAMPLE), every[[8, 2, 5]])
     assert (gather([8], seeds[[2]], native.LDA_RESAMPLE) != every[[8]]).any()
     scaled = gather(range(30), seeds, native.LDA_SCALE)

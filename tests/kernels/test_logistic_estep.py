@@ -72,7 +72,7 @@ def sums_of(X, y, M, m0=None, **kwargs):
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("storage", ["dense", "csr", "float32"])
 def test_contribution_is_a_function_of_the_record(isa, storage):
-    """One record alone, in any company, place, block and thread count: the same integers."""
+    """One record by itself or in any company, place, block and thread count: the same integers."""
     n, d = 300, 37
     X, y, M, m0 = problem(n, d, seed=5)
     X = forms(X)[storage]
@@ -154,7 +154,7 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
         square = squared_norm(sums, d, spacing, grid)
         assert square <= bound
         largest = max(largest, square)
-    # Two units of the spacing are kept back (2^-10.6 of the bound) and each of 9 entries loses at most one.
+    # Two units of the spacing are held back (2^-10.6 of the bound) and each of 9 entries loses at most one.
     assert largest >= bound * (1 - 2.0**-7)
 
 
@@ -171,7 +171,7 @@ def test_label_free_weights_do_not_depend_on_the_label():
         assert np.abs(a[:6]).max() <= np.abs(own[0][:6]).max() and np.abs(b[:6]).max() <= np.abs(own[1][:6]).max()
 
 
-def test_worst_case_neighbours():
+def test_worst_case_neighbors():
     """Adding the record that the stated sensitivity is made for moves the sum by that sensitivity and no more."""
     d, row_norm, spacing = 5, 2.0, 2.0**-24
     c1, c2 = 0.9, 0.7

@@ -194,7 +194,7 @@ def test_result_does_not_depend_on_the_precision_begun_with():
 def test_draws_that_the_head_words_leave_undecided():
     """v is chosen so that the draw crosses m + 1/2 inside v's cell of width 2^-62: the bits drawn after v decide.
 
-    At scale 2^50 a cell is at most 2^50 * 5 * 2^-62 < 2^-9 of a step wide, which is less than what 64 fraction bits
+    At scale 2^50 a cell is at most 2^50 * 5 * 2^-62 < 2^-9 of a step wide, which is less than 64 fraction bits
     resolve (limbs = 3), so that a larger precision has to be gone to.
     """
     rng = np.random.default_rng(5)

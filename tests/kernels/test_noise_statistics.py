@@ -60,7 +60,7 @@ def test_tails(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_low_bytes_are_uniform(n):
-    """At 6 million steps a standard deviation the low 16 bits are uniform to far below what n draws can see."""
+    """At 6 million steps a standard deviation the low 16 bits are uniform far beyond the sight of n draws."""
     x = draws(n, 4)
     for shift in (0, 8):
         assert stats.chisquare(np.bincount(x >> shift & 255, minlength=256)).pvalue > LEAST_P

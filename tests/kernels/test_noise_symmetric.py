@@ -158,7 +158,7 @@ def test_range_anywhere_is_guarded(isa, d, no_key):
             with pytest.raises(ValueError, match="leave int64"):
                 symmetric_gaussian(bad, 2.0**30, isa=isa)
             bad[i, j] = bad[j, i] = value - np.sign(value)
-            # Far enough from the limit to be let through: what is refused then is the asymmetry.
+            # Far enough from the limit to be let through: only the asymmetry is refused then.
             if d > 1:
                 bad[0, 1] += 1 - 2 * (bad[0, 1] > 0)
                 with pytest.raises(ValueError, match="expected a symmetric matrix"):

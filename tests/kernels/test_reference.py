@@ -213,13 +213,13 @@ def word_masses(total, grid, width, weight, sd, isa=None):
     n_grid = len(grid)
     likelihood, sums, means = np.empty((len(total), -(-n_grid // 8) * 8)), np.zeros(n_grid), np.empty(len(total))
     native.word_masses(total, grid, width, weight, False, sd, likelihood, sums, None, isa)
-    # What is known is read, whatever the noise is said to be meanwhile.
+    # Known values are read, whatever noise is stated meanwhile.
     native.word_masses(total, grid, width, weight, True, sd, likelihood, None, means, isa)
     return means, sums, likelihood[:, :n_grid]
 
 
 def mass_compare(ours, twin, precision):
-    # float64: exponents, which are rounded in squares of up to 10^12, and of which those below -700 count as that.
+    # float64: exponents, which are rounded in squares of up to 10^12, and those below -700 count as -700.
     np.testing.assert_allclose(ours[0], twin[0], rtol=1e-9)
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-9, atol=1e-290)
     np.testing.assert_allclose(ours[2], twin[2], rtol=1e-9, atol=1e-290)
@@ -266,7 +266,7 @@ def moment_compare(ours, twin, precision):
 
 
 def integer_arguments(rng, size):
-    """Numbers of all lengths, blanks and colons in all places, and what is neither, at last or not at all."""
+    """Numbers of all lengths, blanks and colons in all places, and other characters, at last or not at all."""
     for colons in (False, True):
         for length in (1, size, 50 * size):
             pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons]
@@ -347,7 +347,7 @@ def logistic_compare(ours, twin, precision):
     np.testing.assert_allclose(ours.xi, twin.xi, rtol=1e-13, atol=0)
     np.testing.assert_allclose(ours.norms, twin.norms, rtol=1e-12, atol=1e-15)
     # A rounding in a factor can move an entry of one record across a lattice point: one unit for 20 records, of 2^-30
-    # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; here are none.
+    # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; here are 0.
     for a, b in ((ours.linear, twin.linear), (ours.quadratic, twin.quadratic)):
         assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
 
@@ -557,7 +557,7 @@ def pg_mean_arguments(rng, size):
 
 
 def pg_mean_compare(ours, twin, precision):
-    # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 where it is used; tanh and a division give 4 ulp.
+    # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 in its range; tanh and a division give 4 ulp.
     np.testing.assert_allclose(ours, twin, rtol=1e-15)
 
 
@@ -884,10 +884,10 @@ def bits(result):
 
 
 def test_kernels_give_the_same_bits_to_many_threads_at_once():
-    """All kernels share their arguments among eight threads, each of which begins with another one.
+    """All kernels share their arguments among eight threads; each begins with another one.
 
-    Kernels keep nothing between calls and let go of the interpreter's lock, if there is one; what they had in common
-    would show here, and more of it where there is no lock.
+    Kernels keep nothing between calls and let go of the interpreter's lock, if there is one. Shared state
+    would show here, and more of it without a lock.
     """
     jobs = []
     for name, case in REGISTRY.items():

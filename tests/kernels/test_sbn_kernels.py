@@ -33,7 +33,7 @@ def test_pg_update_is_a_fixed_point_of_the_papers_equation():
                 + p["w"][:, k] @ p["y"][n]
                 - 0.5 * (p["w"][:, k] + xi[n] * (2 * psi_without * p["w"][:, k] + p["w2"][:, k])).sum()
             )
-            # The tolerance is that of 400 contracting sweeps at double precision.
+            # The tolerance suits 400 contracting sweeps at double precision.
             assert z[n, k] == pytest.approx(1 / (1 + np.exp(-d)), abs=1e-10)
 
 

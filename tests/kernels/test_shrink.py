@@ -1,4 +1,4 @@
-"""Read-out of noised statistics: what the means must do; test_reference.py has the twin."""
+"""Read-out of noised statistics: properties of the means; test_reference.py has the twin."""
 
 import numpy as np
 import pytest
@@ -25,13 +25,13 @@ def test_far_below_zero_is_zero(isa):
     _, sd, *rest = shrinking(np.random.default_rng(0), 20, 5, 16, 1)
     means, _ = shrink_means(-170.0 * sd, sd, *rest, isa)
     assert (means >= 0).all() and np.isfinite(means).all()
-    # 170 noise standard deviations below 0: only what is lost in the noise could be behind it.
+    # 170 noise standard deviations below 0: only a mean lost in the noise could be behind it.
     assert (means <= 0.1 * sd).all()
 
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_an_edge_belongs_to_the_band_above_it(isa):
-    """As by numpy.searchsorted from the right, though edges are float64 and what is expected is float32."""
+    """As by numpy.searchsorted from the right, though edges are float64 and expected values float32."""
     edges = np.array([0.1, 1.0, 1e3 / 3])
     near = edges.astype(np.float32)
     expected = np.concatenate([np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1e9))])[:, None]

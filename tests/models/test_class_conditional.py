@@ -1,4 +1,4 @@
-"""A belief network for each class: what is learned and drawn, what a record can move, what is refused."""
+"""A belief network for each class: learning, drawing, the most that a record moves, refusals."""
 
 import math
 
@@ -31,7 +31,7 @@ def model(**settings):
     return ClassConditionalNetwork(3, **{"delta": 1e-5, "random_state": 0, **settings})
 
 
-def prepared(Y, y, groups=None, releases=0, **settings):
+def prepare(Y, y, groups=None, releases=0, **settings):
     """What a fit would run with, in the state that a few releases at random lead to."""
     run = model(**{"noise_multiplier": 1.0, "n_steps": 4, **settings}).prepare(Y, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
@@ -112,7 +112,7 @@ def test_probabilities_and_asked_labels():
 @pytest.mark.parametrize("releases", [0, 3])
 def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
     """In the first step every record has all of the bound, whatever its class."""
-    run = prepared(TRAIN[:40], LABELS[:40], releases=releases)
+    run = prepare(TRAIN[:40], LABELS[:40], releases=releases)
     clip, places = run.model.clip, run.model._places
     for row in range(40):
         own = sums(run, slice(row, row + 1))
@@ -125,11 +125,11 @@ def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
 
 @pytest.mark.parametrize("releases", [0, 3])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_no_neighbour_is_further_than_declared(relation, releases):
+def test_no_neighbor_is_further_than_declared(relation, releases):
     """Replacements in a class and by another class; the first reaches the bound."""
     Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
     y = np.concatenate([LABELS[:30], list("abcabc")])
-    run = prepared(Y, y, releases=releases, relation=relation)
+    run = prepare(Y, y, releases=releases, relation=relation)
     each = np.array([sums(run, slice(row, row + 1)) for row in range(len(Y))])
     if relation == "add_remove":
         distances = np.linalg.norm(each, axis=1)[None]
@@ -142,7 +142,7 @@ def test_no_neighbour_is_further_than_declared(relation, releases):
 
 
 def test_classes_cost_no_more_than_one():
-    """The noise for a target is that of a single network."""
+    """The noise for a target equals a single network's."""
     one = SigmoidBeliefNetwork(3, epsilon=1.0, delta=1e-5, sampling="full").prepare(TRAIN)
     ten = ClassConditionalNetwork(3, epsilon=1.0, delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
     assert ten.plan.mechanism.noise_multiplier == one.plan.mechanism.noise_multiplier
@@ -151,18 +151,18 @@ def test_classes_cost_no_more_than_one():
 @pytest.mark.parametrize("releases", [0, 3])
 def test_a_persons_rows_count_once_whatever_their_classes(releases):
     groups = np.arange(60) // 6
-    run = prepared(TRAIN[:60], LABELS[:60], groups=groups, releases=releases)
+    run = prepare(TRAIN[:60], LABELS[:60], groups=groups, releases=releases)
     for unit in range(10):
         own = sums(run, slice(unit, unit + 1))
         assert np.linalg.norm(own) <= run.model.clip
         assert own[:3].sum() == pytest.approx(COUNT_SHARE, rel=1e-4)
-    single = prepared(TRAIN[:60], LABELS[:60], groups=np.arange(60), releases=releases)
-    alone = prepared(TRAIN[:60], LABELS[:60], releases=releases)
+    single = prepare(TRAIN[:60], LABELS[:60], groups=np.arange(60), releases=releases)
+    alone = prepare(TRAIN[:60], LABELS[:60], releases=releases)
     np.testing.assert_array_equal(sums(single, slice(9)), sums(alone, slice(9)))
 
 
 def test_sums_are_additive_and_have_the_bits_of_any_partition():
-    run = prepared(TRAIN[:300], LABELS[:300], releases=3)
+    run = prepare(TRAIN[:300], LABELS[:300], releases=3)
 
     def total(cuts):
         fine = np.zeros(run.model.fine_shape, np.int64)
@@ -236,24 +236,24 @@ def test_invalid_records_and_labels_can_be_dropped():
 
 
 def test_labels_of_shards(tmp_path):
-    """They are those of the fit and of the score; shards without labels or of another kind are refused."""
-    labelled, plain, numbers = (
+    """Fit and score take them; shards without labels or of another kind are refused."""
+    labeled, plain, numbers = (
         write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
         for name, kind, labels, shards in [
-            ("labelled", np.uint8, LABELS[:300], "binary"),
+            ("labeled", np.uint8, LABELS[:300], "binary"),
             ("plain", np.uint8, None, "binary"),
             ("numbers", np.float64, LABELS[:300], "numbers"),
         ]
     )
-    fitted = model(private=False, n_steps=3).fit(labelled)
-    assert fitted.score(labelled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
+    fitted = model(private=False, n_steps=3).fit(labeled)
+    assert fitted.score(labeled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
     for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
         with pytest.raises(ValueError, match=words):
             model().fit(corpus)
 
 
 def test_states_that_are_none():
-    run = prepared(TRAIN[:60], LABELS[:60], releases=3)
+    run = prepare(TRAIN[:60], LABELS[:60], releases=3)
     m, before = run.model, run.model.state()
     assert isinstance(m, ClassConditionalModel)
     for name, value in [("class_prior", [0.5, 0.5, 0.5]), ("counts", [1.0]), ("class1.step", [1.0]), ("step", [0.5])]:

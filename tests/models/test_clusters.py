@@ -225,7 +225,7 @@ def test_public_vectors_of_documents():
     known = public_vectors(rows, WORDS, np.eye(4, D), n_prototypes=3, n_directions=2)
     np.testing.assert_allclose(np.sort(known.nearest(np.eye(3, D))), [0, 1, 2])
     np.testing.assert_allclose(known.weights, 1 / 3)
-    # Lengths along the directions that documents differ in are kept.
+    # Lengths along the directions that documents differ in stay.
     apart = known.project(np.eye(3, D)) / GRID
     np.testing.assert_allclose(np.linalg.norm(apart[0] - apart[1]), np.sqrt(2), atol=0.02)
     with pytest.raises(ValueError, match="documents: shape"):

@@ -1,4 +1,4 @@
-"""Coherence on public documents, held against gensim's figures; diversity, intruders and what pyLDAvis takes."""
+"""Coherence on public documents, compared with gensim; diversity, intruders and the input of pyLDAvis."""
 
 import itertools
 import warnings
@@ -32,7 +32,7 @@ FIRST = [["red", "green", "blue"], ["teal", "grey", "pink"], ["gold", "lime", "r
 
 
 def topics():
-    """Weights whose first three words are those of FIRST, in that order."""
+    """Weights whose first three words are FIRST's, in that order."""
     weights = np.full((3, 8), 0.01)
     for row, words in zip(weights, FIRST):
         row[[WORDS.index(word) for word in words]] = 3, 2, 1
@@ -141,7 +141,7 @@ def test_what_pyldavis_takes():
     for name in ("topic_term_dists", "doc_topic_dists"):
         np.testing.assert_allclose(given[name].sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_array_equal(given["term_frequency"], model.components_.sum(axis=0))
-    # What the released topics alone decide does not depend on the documents.
+    # Measures of only the released topics do not depend on the documents.
     with pytest.warns(PublicDataWarning):
         other = model.to_pyldavis(data(n=9, seed=6)[0])
     for name in ("topic_term_dists", "term_frequency"):

@@ -30,7 +30,7 @@ from vips_fast.models.examples import (
     VectorMixture,
 )
 
-FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: each step's statistics alone
+FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only each step's statistics
 
 
 def quietly(call):
@@ -98,7 +98,7 @@ def test_gaussian_mixture_scores_as_scikit_learns_and_privately_nearly():
     # Priors worth about one record of 6000 move the log-density by less than 10^-3.
     assert abs(ours.score(test) - theirs.score(test)) < 1e-3
     private = GaussianMixture(3, n_steps=20, epsilon=4.0, **options).fit(X)
-    # Noise of 0.3 % of a component's weight on each statistic; 0.1 nats is five times what it costs.
+    # Noise of 0.3 % of a component's weight on each statistic; 0.1 nats is five times its cost.
     assert private.score(test) > theirs.score(test) - 0.1
     assert 3.9 < private.privacy_.epsilon <= 4.0
     np.testing.assert_allclose(ours.predict_proba(test).sum(axis=1), 1.0, rtol=1e-12)
@@ -176,7 +176,7 @@ def test_binomial_regression_takes_trials():
 
 
 def example_of(kind, n=40, seed=0, **options):
-    """An estimator and its records, some of them outside of what the model declares."""
+    """An estimator and its records, some of them outside of the declared domain."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * rng.choice([0.1, 1.0, 30.0], size=(n, 1))
     if kind is BernoulliMixture:
@@ -409,7 +409,7 @@ def test_records_that_act_on_each_row_alone_are_not_blamed():
         shorter().fit([[1.0], [0.5]])
 
 
-# ------------------------------------------------------------- what is refused
+# ------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_every_block_has_the_same_shape(monkeypatch):
 
     def shaped(self, given, words, out, scratch):
         monkeypatch.setattr(block, "_ROWS", max(len(words), 1))
-        scratch.pop("room", None)
+        scratch.pop("workspace", None)
         contribute(self, given, words, out, scratch)
 
     monkeypatch.setattr(ConjugateModel, "contribute", shaped)

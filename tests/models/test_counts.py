@@ -21,7 +21,7 @@ def events(seed, n=4000, spread=1.0):
 
 
 def maximum(X, y, dispersion=1.0):
-    """The maximum of the negative binomial likelihood, and White's standard errors, from its formulas alone."""
+    """The maximum of the negative binomial likelihood, and White's standard errors, from only its formulas."""
     Z, r = np.column_stack([X, np.ones(len(X))]), 1 / dispersion
 
     def loss(w):
@@ -89,7 +89,7 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path):
     with pytest.raises(ValueError, match="y=None"):
         model.fit(X)
     assert not hasattr(model, "privacy_")
-    # A count that is none contributes nothing, and one above the largest counts as that.
+    # An invalid count contributes nothing, and one above the largest counts as that.
     kept = CountRegression(noise_multiplier=1.0, largest=3.0, invalid="drop", n_records=100)
     one, other = (kept.prepare(X, z) for z in (np.minimum(y, 3.0), np.where(y > 3, 99, y)))
     sums = []

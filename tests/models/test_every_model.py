@@ -110,7 +110,7 @@ def test_further_steps_are_those_of_a_fit(name):
     assert same_bits(model, fitted(name, unsafe, **options))
 
 
-#: An argument out of its range, and what the refusal names.
+#: An argument out of its range, and the name in the refusal.
 WRONG = [
     dict(n_steps=0),
     dict(batch_size=0),

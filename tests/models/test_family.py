@@ -28,7 +28,7 @@ from vips_fast.report.part import Part
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "vips_fast"
 NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
-#: Bases of estimators, of which no model is.
+#: Bases of estimators that are no model's class.
 BASES = {
     "TopicQuality",
     "PrivateEstimator",
@@ -302,7 +302,7 @@ def read_new(args, model):
     return np.load(args.input)
 ''',
 }
-#: The other files: the import for type checkers, and the small fit by which the contract of all models is checked.
+#: The other files: the import for type checkers, and the small fit that checks the contract of all models.
 BESIDE = ("vips_fast/__init__.py", "tests/helpers/cases.py")
 
 REHEARSED = """

@@ -1,4 +1,4 @@
-"""The forecast is a function of public numbers, and says before a fit what comes out of it."""
+"""The forecast is a function of public numbers, and predicts the result of a fit."""
 
 import logging
 import math
@@ -43,7 +43,7 @@ def test_distinct_words_decide_and_not_the_length():
         assert max(found) - min(found) < 1e-9
     at = [expected(distinct_words=m).expected_gain for m in (5, 20, 80)]
     assert at[0] < at[1] < at[2]
-    # The default is what a text of that length has, and no document has more words than there are.
+    # The default suits a text of that length, and no document has more words than there are.
     assert expected().expected_gain == expected(distinct_words=100**0.9).expected_gain
     assert expected(words=20, distinct_words=20) == expected(words=20, distinct_words=20)
     assert expected(words=20, distinct_words=80).expected_gain == expected(words=20, distinct_words=20).expected_gain
@@ -180,7 +180,7 @@ def test_what_is_said_comes_out(caplog):
     assert fitted(corpus(4000, seed=3)[::-1], caplog, **more)[2] == line
 
 
-def test_more_is_expected_where_the_neighbours_of_words_are_known(caplog):
+def test_more_is_expected_where_the_neighbors_of_words_are_known(caplog):
     for n in (20_000, 60_000):
         alone, alike = expected(n), expected(n, word_neighbors=True)
         assert alike.expected_gain > alone.expected_gain + 0.01 and alike.signal_to_noise == alone.signal_to_noise

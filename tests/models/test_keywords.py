@@ -1,4 +1,4 @@
-"""Keywords of the estimators' methods: what type checkers, readers of a signature and the code know of them."""
+"""Keywords of the estimators' methods, in type checkers, in signatures and in the code."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_point_estimates_follow_from_the_same_releases():
             np.add.at(symbols, (path, row), chance / total)
     for found, expected in ((after.start_, first), (after.transitions_, moves), (after.symbols_, symbols)):
         np.testing.assert_allclose(found, expected / expected.sum(axis=-1, keepdims=True), atol=1e-6)
-    # The plan, its noise and its sensitivity are those of the Dirichlet posterior.
+    # The plan, its noise and its sensitivity equal the Dirichlet posterior's.
     private = dict(n_symbols=3, epsilon=1.0, n_steps=5, random_state=0)
     fits = [HiddenMarkovModel(2, posterior=kind, **private).fit(X) for kind in ("dirichlet", "point")]
     assert fits[0].privacy_.statement() == fits[1].privacy_.statement()

@@ -112,7 +112,7 @@ def test_paper_update_keeps_statistics_non_negative():
 
 
 def test_noise_level_of_the_average_is_tracked():
-    # On words that never occur the average is noise alone: its spread must be the tracked sd, entry by entry.
+    # On words that never occur the average is only noise: its spread must be the tracked sd, entry by entry.
     X = sp.csr_array((300, 4000), dtype=np.int64)
     model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0).fit(X)
     sd = model._result.state["average_noise"].T
@@ -277,7 +277,7 @@ def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
     model = LatentDirichletAllocation(4, private=False, random_state=0, callback=seen.append).fit(X)
     assert model.ledger_.plan["sampling"] == "random_allocation" and model.ledger_.plan["batch_size"] == 300
     assert model.n_steps_ == len(seen) == 40
-    # The mean over an epoch is that of the words of all documents, 80; steps' sizes differ by chance.
+    # The mean over an epoch is the mean of all documents' words, 80; steps' sizes differ by chance.
     whole = LatentDirichletAllocation(4, private=False, batch_size=600, n_steps=1, random_state=0).fit(X)
     assert average(whole).sum() == pytest.approx(80.0, rel=1e-6)
     # An epoch may be left before its end, since no event is charged for it.

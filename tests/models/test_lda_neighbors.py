@@ -1,4 +1,4 @@
-"""Words that are used alike, as a prior of the read-out."""
+"""Word neighbors, as a prior of the read-out."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ V = GROUP * GROUPS
 
 
 def alike(seed=0, level=0.6):
-    """(V, K) statistics with noise of sd 1, in which words of a group have nearly the same ratios; their neighbours."""
+    """(V, K) statistics with noise of sd 1, whose groups of words have nearly the same ratios; their neighbors."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(V)
     group = np.empty(V, dtype=int)
@@ -70,7 +70,7 @@ def test_of_equally_near_words_the_first_ones_are_taken():
     assert nearest_words(vectors, 3)[:4].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
 
 
-def test_words_without_a_vector_have_no_neighbours():
+def test_words_without_a_vector_have_no_neighbors():
     vectors = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     vectors[2], vectors[4, 0] = 0.0, np.nan
     with pytest.warns(UserWarning, match="2 of 6 words have no vector"):
@@ -86,7 +86,7 @@ def test_vectors_of_words_from_public_documents():
     vectors = word_vectors(X, 5)
     assert vectors.shape == (60, 5)
     np.testing.assert_array_equal(word_vectors(X.toarray().astype(np.uint8), 5), vectors)
-    # Nearly all neighbours are of the word's own topic.
+    # Nearly all neighbors are of the word's own topic.
     assert np.mean(nearest_words(vectors, 11) // 12 == np.arange(60)[:, None] // 12) > 0.95
     logs = np.log1p(X.toarray())
     logs /= np.maximum(np.linalg.norm(logs, axis=1, keepdims=True), 1e-9)
@@ -162,7 +162,7 @@ def test_vectors_come_back_from_a_file(tmp_path):
 # ----------------------------------------------------------------- read-out
 
 
-def test_what_is_predicted_is_the_mean_of_the_neighbours():
+def test_what_is_predicted_is_the_mean_of_the_neighbors():
     rng = np.random.default_rng(0)
     neighbors = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     x, base = rng.normal(size=(4, 5)) + 2.0, rng.uniform(0.1, 3.0, (4, 5))
@@ -180,7 +180,7 @@ def test_what_is_predicted_is_the_mean_of_the_neighbours():
         np.testing.assert_allclose(got, [np.maximum(row, 0.1) * np.ones(5) for row in want], rtol=1e-5)
 
 
-def test_neighbours_help_and_others_do_no_harm():
+def test_neighbors_help_and_others_do_no_harm():
     truth, noised, neighbors = alike()
     others = np.random.default_rng(5).permutation(V)
     wrong = np.empty_like(neighbors)
@@ -225,7 +225,7 @@ def test_intervals_and_standard_errors_go_with_it():
     for step in range(3):
         # κ = 0: each release takes the place of the average before it.
         model.update(Release(step, np.rint(noised * sd / scale).astype(np.int64), scale, sd))
-    assert "_neighbors" not in vars(model.contributor())  # what workers are sent
+    assert "_neighbors" not in vars(model.contributor())  # sent to workers
     low, high = np.moveaxis((model.intervals(0.9) - 0.1) / n, 2, 0)
     inside = (low <= truth.T * sd + 1e-9) & (truth.T * sd <= high + 1e-9)
     assert 0.85 < inside.mean() < 0.97
@@ -236,7 +236,7 @@ def test_intervals_and_standard_errors_go_with_it():
 # ---------------------------------------------------------------- estimator
 
 
-#: Twelve words of each of five topics, the others of its topic being the neighbours of a word.
+#: Twelve words of each of five topics, the others of its topic being the neighbors of a word.
 BLOCKS = np.array([[w for w in range(v - v % 12, v - v % 12 + 12) if w != v] for v in range(60)])
 
 
@@ -260,7 +260,7 @@ def test_a_fit_is_saved_verified_and_continued(tmp_path):
     assert again.partial_fit(X).n_steps_ == 9
 
 
-def test_a_fit_goes_by_the_neighbours():
+def test_a_fit_goes_by_the_neighbors():
     X, new = corpus(), corpus(1)
     settings = dict(doc_length=30, noise_multiplier=4.0, n_steps=12, random_state=1)
 
@@ -290,7 +290,7 @@ def test_a_fit_goes_by_the_neighbours():
         (np.array([[1], [2], [3], [0]]), "has 4 rows: expected 3"),
     ],
 )
-def test_neighbours_that_are_none(prior, message):
+def test_neighbors_that_are_none(prior, message):
     X = sparse.csr_array(np.ones((20, 3), dtype=int))
     with pytest.raises(ValueError, match=f"word_neighbors.*({message})"):
         LatentDirichletAllocation(2, word_neighbors=prior, noise_multiplier=1.0, n_steps=2).fit(X)

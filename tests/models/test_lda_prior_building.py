@@ -1,4 +1,4 @@
-"""Public priors built from documents and from vectors, and where they are stored."""
+"""Public priors built from documents and from vectors, and their places."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def vectors(seed=0):
 
 
 def check_topics(prior, groups=GROUP):
-    """Each group of words has a topic of its own, in which its ratios are above 1 and the others' below."""
+    """Each group of words has a topic of its own, with ratios above 1 for its words and below 1 for others."""
     np.testing.assert_allclose(prior.weights @ prior.ratios, 1.0, rtol=1e-5)
     found = {prior.ratios[:, groups == group].mean(axis=1).argmax() for group in range(3)}
     assert len(found) == 3

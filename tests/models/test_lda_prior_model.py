@@ -76,7 +76,7 @@ def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(row
 
 
 def test_a_unit_can_reach_the_clip_of_a_score():
-    """Words of one sharp topic: all candidates win as much as may be."""
+    """Words of one sharp topic: all candidates win the most that they can."""
     row = {v: 1000 for v in range(0, V, K)}
     out = halves().contributions(*entries([row]), np.array([7], dtype=np.uint64), 3.0)
     assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0
@@ -178,22 +178,22 @@ def test_masses_are_counted_first_where_topics_would_hide_them():
     # Other runs count once, because documents of one length do not have the masses of words.
     assert counted(0.01).fit(documents(2000, V))._result.state["histograms"][0] == 1
     # Topics that noise hides have the masses of the histograms.
-    prepared = counted(300.0).prepare(documents(50, V))
+    stage = counted(300.0).prepare(documents(50, V))
     truth, rng = prior_of(V).frequencies, np.random.default_rng(0)
     for step in range(12):
-        units = rng.integers(-1000, 1000, prepared.model.shape)
+        units = rng.integers(-1000, 1000, stage.model.shape)
         if step < 5:
-            scales = prepared.model.model._histogram.scales
+            scales = stage.model.model._histogram.scales
             units.reshape(-1)[:V] = np.rint(1e6 * truth / scales)
             assert (np.ptp(scales) > 0) == (step > 0)  # the next scales follow the masses
-        prepared.model.update(Release(step, units, 1e-3, 1e-2 if step < 5 else 10.0))
-    masses = prepared.model.model._shrinkage.mass
+        stage.model.update(Release(step, units, 1e-3, 1e-2 if step < 5 else 10.0))
+    masses = stage.model.model._shrinkage.mass
     np.testing.assert_allclose(masses / masses.sum(), truth / truth.sum(), rtol=0.1)
 
 
 def test_a_run_that_counts_first_resumes_with_the_same_bits():
-    prepared = [counted(300.0, n_components=9).prepare(documents(50, V)).model for _ in range(2)]
-    rng, (model, again) = np.random.default_rng(0), prepared
+    models = [counted(300.0, n_components=9).prepare(documents(50, V)).model for _ in range(2)]
+    rng, (model, again) = np.random.default_rng(0), models
     assert model.model._start_steps not in (0, model.model._histograms)
     for step in range(19):
         shape = model.shape

@@ -1,4 +1,4 @@
-"""Scales of words and of their topics, bounds of words: the rule, and what a fit keeps of it."""
+"""Scales of words and of their topics, bounds of words: the rule, and its use in a fit."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_the_rule_among_the_topics_of_a_word(dtype, noise):
     table, words, topics = rng.dirichlet(np.full(K, 0.3), V).astype(dtype), np.exp(rng.normal(size=V)), np.arange(1, 6)
     scales = EntryScales(words, table, topics / topics.sum(), noise)
     rows = scales.rows(0, V)
-    # Tokens of a word, drawn from the topics' shares of it, keep the norm that they have by its own scale alone.
+    # Tokens of a word, drawn from the topics' shares of it, keep the norm that they have by only its own scale.
     used = table * topics / (table @ topics)[:, None]
     np.testing.assert_allclose((used / rows**2).sum(axis=1), words**-2.0, rtol=1e-5)
     root = np.sqrt(table + min(1 / K + 2 * noise, 1))
@@ -80,7 +80,7 @@ def test_scales_follow_the_releases_and_the_noise_follows_them():
     assert first["average_noise"].shape == (1, 1) and weight[200:].min() > 2 * weight[:3].max()
     table = ours._table[:, :K]
     assert (np.argsort(scale, axis=1) == np.argsort(table, axis=1)).all()
-    # What the noise of the average is to a word's mass is what a share is known to be wrong by.
+    # The noise of the average over a word's mass is the known error of a share.
     assert ours._floor == pytest.approx(1 / K + 2 * V * first["average_noise"][0, 0] / ours._shrinkage.mass.sum())
     ours.update(release(1))
     rate = 2.0**-ours._decay

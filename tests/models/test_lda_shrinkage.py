@@ -61,7 +61,7 @@ def test_noise_that_differs_from_entry_to_entry():
     def error(found):
         return (((found - truth) / sd) ** 2).sum()
 
-    # Measured: a twelfth of what a read-out has that takes them to be alike, .46 of the statistics cut at 0.
+    # Measured: a twelfth of the error of a read-out that takes them to be alike, .46 of cut statistics.
     assert error(ours) < 0.2 * error(read_out(noised, sd=np.sqrt((sd**2).mean())))
     assert error(ours) < 0.6 * error(np.maximum(noised, 0.0))
     _, noised = statistics(1.0)

@@ -1,4 +1,4 @@
-"""A run that starts with fewer topics: what takes part, what is split, and that nothing else changes."""
+"""A run that starts with fewer topics: the topics that take part and that split, and nothing else changes."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_the_average_goes_on_from_shares_of_what_was_released():
 
 
 def test_entries_of_topics_that_take_no_part_are_not_read():
-    """They are noise alone, and would be taken for words of the copies."""
+    """They are only noise, and would be taken for words of the copies."""
     ours, other = model(), model()
     for step in range(STEPS + 1):
         one = release(step)
@@ -135,6 +135,6 @@ def test_who_starts_with_all_topics():
     # One call may be all: it is a release about all topics.
     calls = ours(K, **settings).partial_fit(X)
     assert calls._fitted().state["average"].shape == (30, K)
-    # After a fit, a call goes on where it ended.
+    # After a fit, a call continues from its end.
     fitted = ours(K, **settings).fit(X)
     assert fitted.partial_fit(X)._fitted().state["start_steps"].tolist() == [1.0, 1.0]

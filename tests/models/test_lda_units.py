@@ -26,10 +26,10 @@ def model(**options):
 
 def unit_sum(X, groups, units, **options):
     """Exact sum of some units' contributions, and the clip in the same integers."""
-    prepared = model(**options).prepare(X, groups=groups)
-    words = np.arange(prepared.records.n_rows, dtype=np.uint64)
-    sums = prepared.backend.sum(prepared.model, prepared.records, np.asarray(units), words[units])
-    return sums, prepared.model.clip / prepared.plan.mechanism.spacing
+    stage = model(**options).prepare(X, groups=groups)
+    words = np.arange(stage.records.n_rows, dtype=np.uint64)
+    sums = stage.backend.sum(stage.model, stage.records, np.asarray(units), words[units])
+    return sums, stage.model.clip / stage.plan.mechanism.spacing
 
 
 def squared(sums):

@@ -145,14 +145,14 @@ def test_much_budget_is_close_to_none_needed():
 def test_diagnostics():
     X, y, _ = data(500, 3)
     opened = BayesianLogisticRegression(n_steps=2, row_norm=0.1).set_unsafe(diagnostics=True).fit(X, y)
-    # Half the rows have the worst residual at first, and with it a norm of 1; centred rows come later.
+    # Half the rows have the worst residual at first, and with it a norm of 1; centered rows come later.
     assert [step["records"] for step in opened.diagnostics_] == [500, 500]
     assert all(0 <= step["clipped"] <= 500 for step in opened.diagnostics_) and not opened.privacy_.private
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_invalid_records_contribute_nothing(storage):
-    """With invalid="drop" a fit is that of the other records, and says nothing."""
+    """With invalid="drop" a fit equals a fit of the other records, and says nothing."""
     X, y, _ = data(300, 3)
     counts, trials = y.astype(float), np.ones(300)
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
@@ -215,12 +215,12 @@ def test_rare_columns_have_wide_intervals():
         inside.append((low <= weights) & (weights <= high))
         width = high - low
         assert width[common:].min() > 1.5 * width[:common].max()
-    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for what is approximate.
+    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for approximations.
     assert np.mean(inside, axis=0)[common:].mean() > 0.78
 
 
-def test_centre_and_floor_help():
-    """At a small budget: centred above uncentred above the paper's update, in test AUC."""
+def test_center_and_floor_help():
+    """At a small budget: centered above uncentered above the paper's update, in test AUC."""
     X, y, m = data(12_000, 30, scale=8.0)
     train, test = slice(0, 10_000), slice(10_000, None)
     budget = dict(epsilon=0.3, delta=1e-4)
@@ -228,10 +228,10 @@ def test_centre_and_floor_help():
     def score(**kwargs):
         return auc(y[test], keyed(**budget, **kwargs).fit(X[train], y[train]).decision_function(X[test]))
 
-    uncentred = score(paper=True, update="average", form="orthonormal", sensitivity="proven")
+    uncentered = score(paper=True, update="average", form="orthonormal", sensitivity="proven")
     paper = score(paper=True, sensitivity="proven", sampling="poisson", batch_size=100, n_steps=50)
     # One run each with a fixed key; the gaps seen are about 0.03 and 0.05.
-    assert score() > uncentred > paper
+    assert score() > uncentered > paper
 
 
 # ---------------------------------------------------------------- read-outs
@@ -262,7 +262,7 @@ def test_long_rows_are_scaled_in_fit_and_in_prediction():
     full *= (math.hypot(0.5, 1.0) / np.linalg.norm(full, axis=1))[:, None]
     expected = full @ np.append(model.coef_[0], model.intercept_)
     np.testing.assert_allclose(model.decision_function(far), expected)
-    # The bound is that of the fit, whatever is set for the next one.
+    # The bound is the fit's, whatever is set for the next one.
     np.testing.assert_allclose(model.set_params(row_norm=9.0, fit_intercept=False).decision_function(far), expected)
 
 

@@ -19,7 +19,7 @@ missing = "flag"
 kind = "number"
 low = 0
 high = 4
-centred = false
+centered = false
 [columns.work]
 kind = "category"
 values = ["state", "private", "none"]

@@ -20,11 +20,11 @@ from vips_fast.models.logistic.spectrum import Spectrum, curvature_ratio, nonneg
 
 OURS = dict(update="average", form="orthonormal", sensitivity="proven")
 FORMS = {
-    "centred": {},
-    "centred, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
+    "centered": {},
+    "centered, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
     "analyze gauss": dict(OURS, center=True, form="analyze_gauss"),
-    "uncentred": OURS,
-    "uncentred, shares": dict(OURS, linear_share=(0.2, 0.7)),
+    "uncentered": OURS,
+    "uncentered, shares": dict(OURS, linear_share=(0.2, 0.7)),
     "paper": dict(sensitivity="proven"),
     "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)),
     "counts": {"n_trials": 4.0},
@@ -38,7 +38,7 @@ def rows_of(n=300, d=9, seed=0):
     return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
 
 
-def prepared(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
+def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Model at a step with a released state that has nothing special, its mechanism, and the records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
     estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
@@ -62,7 +62,7 @@ def fine_sum(model, records):
 
 def lattice_sum(X, y, step, **kwargs):
     """Rounded sums, spacing and declared sensitivity."""
-    model, mechanism, records = prepared(X, y, step, **kwargs)
+    model, mechanism, records = prepare(X, y, step, **kwargs)
     return model.round(fine_sum(model, records), mechanism.spacing), mechanism
 
 
@@ -76,8 +76,8 @@ def distance(a, b):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("step", [0, 1])
-def test_replay_of_neighbours(form, step):
-    """Generated neighbours, among them long rows, tiny rows and extreme labels: sums move by no more than stated."""
+def test_replay_of_neighbors(form, step):
+    """Generated neighbors, among them long rows, tiny rows and extreme labels: sums move by no more than stated."""
     rng = np.random.default_rng(3)
     d, kwargs = 4, FORMS[form]
     b = kwargs.get("n_trials", 1.0)
@@ -97,17 +97,17 @@ def test_replay_of_neighbours(form, step):
     assert add <= 1 and replace <= 1
 
 
-@pytest.mark.parametrize("form", ["centred", "uncentred"])
-def test_worst_case_neighbours_reach_the_bound(form):
+@pytest.mark.parametrize("form", ["centered", "uncentered"])
+def test_worst_case_neighbors_reach_the_bound(form):
     """A row at the bound with <xi> = b/4 in the first step: nothing is given away."""
     X, y = rows_of(30, 3)
     worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
-    kwargs = dict(OURS, center=form == "centred", intercept_scaling=1e-3, n_records=1000)
+    kwargs = dict(OURS, center=form == "centered", intercept_scaling=1e-3, n_records=1000)
     base, mechanism = lattice_sum(X, y, 0, **kwargs)
     more, _ = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
     # Truncated factors (2^-20), and the slack, below sqrt(10) g + 4 (g + 2^-19), g <= 2^-21.
     assert 1 - 3e-5 < distance(base, more) * mechanism.spacing / mechanism.sensitivity <= 1
-    if form == "uncentred":
+    if form == "uncentered":
         # Replace one: rows at 60 degrees with different labels reach B^2 = 2 + a^4 / (2 c^2), at a share of 0.3.
         kwargs.update(linear_share=0.3, relation="replace_one", fit_intercept=False)
         t = 0.3 / 1.4
@@ -130,7 +130,7 @@ def test_replace_one_bound(share):
     assert bound <= 4 + 1e-12 and bound * (1 - 1e-3) < squares.max() <= bound * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("form", ["uncentred", "uncentred, shares", "paper", "paper's sensitivity", "centred"])
+@pytest.mark.parametrize("form", ["uncentered", "uncentered, shares", "paper", "paper's sensitivity", "centered"])
 def test_rounding_is_absorbed_for_records_below_the_clip(form):
     """A pair s1 = ±a u, <xi> about 0 on one side, with slack of a tenth of a contribution.
 
@@ -142,11 +142,11 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     u[0], w[1] = 1.0, 1.0
     turned = math.cos(0.01) * u + math.sin(0.01) * w
     kwargs = FORMS[form] | dict(row_norm=1.0, relation="replace_one", z=z, n_records=100)
-    if form != "centred":
+    if form != "centered":
         kwargs["fit_intercept"] = False
     sums = []
     for row, label in ((u, 1.0), (turned, 0.0)):
-        model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
+        model, mechanism, records = prepare(row[None], [label], 1, **kwargs)
         d = records.rows.n_features
         model.moment = np.zeros((d, d))
         model.moment[1, 1] = 1e16
@@ -157,7 +157,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     moved = float(np.linalg.norm(sums[0] - sums[1]))
     assert slack > 0.03 * model.clip
     assert moved + slack <= mechanism.sensitivity
-    if form == "uncentred":
+    if form == "uncentered":
         # The bound of this pair, sqrt(4 a^2 + c^2), scaled by the very factor (to two lattice units, 0.002 each):
         # nothing else was given away, and the short record shrinks as the long one does.
         kept = model.lattice.clip_norm / model.clip
@@ -170,10 +170,10 @@ def test_lattices_do_not_know_how_many_records_there_are():
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
         assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
-    sums = [fine_sum(*prepared(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
+    sums = [fine_sum(*prepare(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
-    model, _, _ = prepared(X, y, 1)
+    model, _, _ = prepare(X, y, 1)
     assert model.capacity * model.clip / model._grid**2 < 2**62
 
 
@@ -182,7 +182,7 @@ def test_statistics_are_read_back_at_their_scale():
     X, y = rows_of(200, 4)
     for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
-        model, mechanism, records = prepared(X, y, 1, **form, **kwargs)
+        model, mechanism, records = prepare(X, y, 1, **form, **kwargs)
         linear, quadratic = model.lattice[2:4]
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
         Z = np.hstack([X, np.ones((200, 1))])
@@ -204,7 +204,7 @@ def released(model, mechanism, records, step):
 
 
 @pytest.mark.parametrize(
-    "form", ["centred", "uncentred", "paper", "all to s1", "large", "no noise", "minibatch without noise"]
+    "form", ["centered", "uncentered", "paper", "all to s1", "large", "no noise", "minibatch without noise"]
 )
 def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
     if form == "large":
@@ -214,8 +214,8 @@ def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
     X, y = rows_of(60, 30)
     kwargs = FORMS.get(form, {})
     z = 0.0 if "no" in form.split()[0] or "without" in form else 2.0
-    models = [prepared(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
-    _, mechanism, records = prepared(X, y, 0, z=z, **kwargs)
+    models = [prepare(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
+    _, mechanism, records = prepare(X, y, 0, z=z, **kwargs)
     if "minibatch" in form:
         for model in models:
             model._fraction = 0.5
@@ -245,7 +245,7 @@ def wigner(rng, d, sd):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
-    """Three eigenvalues above what the noise can hide: size and overlap as the theory says."""
+    """Three eigenvalues above the reach of the noise: size and overlap as the theory says."""
     if large:
         monkeypatch.setattr(module, "LARGE", 10)
     d, sd = 400, 0.5
@@ -338,7 +338,7 @@ def test_the_papers_update_step_by_step():
 
 def test_the_papers_projection_leaves_no_negative_eigenvalue():
     X, y = rows_of(50, 8)
-    model, mechanism, records = prepared(X, y, 0, sensitivity="paper")
+    model, mechanism, records = prepare(X, y, 0, sensitivity="paper")
     release = released(model, mechanism, records, 0)
     linear, quadratic = model.lattice[2:4]
     values, vectors = np.linalg.eigh(model._unpack(release.values) * (60 * quadratic))
@@ -378,5 +378,5 @@ def test_likely_matrix_keeps_what_shows_and_the_diagonal():
     assert np.linalg.eigvalsh(likely).min() > -1e-9
     assert vector @ likely @ vector == pytest.approx(500, rel=0.1)
     inside = likely - np.outer(vector, vector) * (vector @ likely @ vector)
-    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, which is what a uniform bulk would give.
+    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, as a uniform bulk would give.
     assert np.diag(inside)[:60].mean() > 2.6 and np.diag(inside)[60:].mean() < 1.6

@@ -57,7 +57,7 @@ def statistics(X, path, m):
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
 def test_the_expected_gradient_is_of_all_steps(clipped, constant):
-    """From S alone, for normal rows, and centers on the way: 0, another direction, and near m."""
+    """From only S, for normal rows, and centers on the way: 0, another direction, and near m."""
     X, m = records(intercept=0.7 if constant else 0.0)
     if not constant:
         X, m = X[:, :4], m[:4]
@@ -73,7 +73,7 @@ def test_the_expected_gradient_is_of_all_steps(clipped, constant):
     for ours, theirs in ((found[1], H), (found[2], J)):
         inverse = np.linalg.inv(np.linalg.cholesky(theirs))
         np.testing.assert_allclose(np.linalg.eigvalsh(inverse @ ours @ inverse.T), 1.0, atol=0.05)
-    # Around its center a step's gradient vanishes, and curvature times the way is not what an early one says.
+    # Around its center a step's gradient vanishes, and curvature times the way differs from an early one.
     near, far = (law.expected(path_of(point, scale=path.scale_linear[0]), m, 0.0)[0] for point in (m, 0 * m))
     assert np.linalg.norm(near) < 0.01 * np.linalg.norm(far)
     assert np.linalg.norm(far - found[1] @ m) > 0.1 * np.linalg.norm(far)
@@ -127,9 +127,9 @@ def test_moments_about_means_are_nearer_where_columns_are_never_negative():
     zero, about = (second_moment(S + noise, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
     assert np.linalg.norm(about[0] - S) < 0.8 * np.linalg.norm(zero[0] - S)
     assert about[1][:-1].mean() < zero[1][:-1].mean() and np.linalg.eigvalsh(about[0])[0] > 0
-    centred = n * np.eye(21) + noise
-    centred[-1, :-1] = centred[:-1, -1] = 0.0
-    zero, about = (second_moment(centred, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
+    centered = n * np.eye(21) + noise
+    centered[-1, :-1] = centered[:-1, -1] = 0.0
+    zero, about = (second_moment(centered, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
     np.testing.assert_allclose(about[0], zero[0], rtol=1e-12, atol=1e-9)
     for without in (False, True):
         np.testing.assert_array_equal(second_moment(S, 0.0, 0.0, True, about_means=without)[0], S)
@@ -237,7 +237,7 @@ def test_coverage_of_columns_with_different_correlations():
 
 
 def test_coverage_on_simulated_records():
-    """Near 90 % where the old read-out covered 75 %, and far above what ignores the noise; the keys are fixed."""
+    """Near 90 % where the old read-out covered 75 %, far above intervals that ignore noise; the keys are fixed."""
     covered = {True: [], False: []}
     for seed in range(20):
         rng = np.random.default_rng([seed, 7])

@@ -1,4 +1,4 @@
-"""Test intervals about persons: the squares of persons' gradients, and what the read-out makes of them."""
+"""Test intervals about persons: the squares of persons' gradients, and their use in the read-out."""
 
 import numpy as np
 import pytest
@@ -80,10 +80,10 @@ def test_sums_of_units_are_those_of_their_rows(kind):
     if kind != "ones":
         bad[3, X[3] != 0], weights[3] = np.nan, 0.0
     y = np.arange(7) % 2
-    prepared = BayesianLogisticRegression(noise_multiplier=1.0, fit_intercept=False, invalid="drop").prepare(
+    stage = BayesianLogisticRegression(noise_multiplier=1.0, fit_intercept=False, invalid="drop").prepare(
         sp.csr_array(bad) if kind != "dense" else bad, y
     )
-    block = prepared.records.block(np.arange(7))
+    block = stage.records.block(np.arange(7))
     found = unit_sums(block, starts, weights)
     found = found.toarray() if sp.issparse(found) else found
     rows = np.trunc(weights[:, None] * X).astype(np.int64)

@@ -20,7 +20,7 @@ def model(**settings):
 
 
 def texts(n=2000, d=50_000, seed=0):
-    """Rows of 20 words of norm 1 over d columns, of which the first twenty tell the label."""
+    """Rows of 20 words of norm 1 over d columns; the first twenty tell the label."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     # Zipf's law for the others.
@@ -31,7 +31,7 @@ def texts(n=2000, d=50_000, seed=0):
     return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X), y
 
 
-def prepared(X, y, groups=None, point=None, variance=0.0, **settings):
+def prepare(X, y, groups=None, point=None, variance=0.0, **settings):
     run = model(**settings).prepare(X, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
     if point is not None:
@@ -59,13 +59,13 @@ def test_the_statistic_is_that_of_the_equations(C, b, variance):
     rng = np.random.default_rng(1)
     X, y, point = rng.normal(size=(40, 6)), rng.integers(0, b + 1, 40).astype(float), rng.normal(size=7)
     given = dict(point=point, variance=variance, n_trials=b, row_norm=2.0, options=LogisticOptions(residual_clip=C))
-    run = prepared(X, y, **given)
+    run = prepare(X, y, **given)
     design = np.hstack([X, np.full((40, 1), 0.6)])
     each = statistic(design, y, point, variance, b, math.hypot(2.0, 0.6), C)
     assert (np.linalg.norm(each, axis=1) <= 1 + 1e-12).all()
     np.testing.assert_allclose(sums(run), each.sum(axis=0), atol=1e-5)
     # Sparse rows give the same bits.
-    np.testing.assert_array_equal(sums(run), sums(prepared(sp.csr_array(X), y, **given)))
+    np.testing.assert_array_equal(sums(run), sums(prepare(sp.csr_array(X), y, **given)))
 
 
 @pytest.mark.filterwarnings("error")
@@ -73,7 +73,7 @@ def test_contributions_are_bounded_in_integers():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, 4)) * 10.0 ** rng.integers(-8, 9, (300, 1))
     X[-2:] = 1e300
-    run = prepared(X, rng.integers(0, 2, 300), point=5 * rng.normal(size=5))
+    run = prepare(X, rng.integers(0, 2, 300), point=5 * rng.normal(size=5))
     spacing = run.plan.mechanism.spacing
     squares = []
     for row in range(300):
@@ -88,14 +88,14 @@ def test_a_persons_rows_are_clipped_once():
     X, y = np.tile([[1.0, 0.0]], (9, 1)), np.ones(9)
     y[0] = 0
     groups = np.array([0, *[1] * 8])
-    run = prepared(X, y, groups=groups, fit_intercept=False)
+    run = prepare(X, y, groups=groups, fit_intercept=False)
     spacing = run.plan.mechanism.spacing
     assert abs(sums(run, np.array([1]))[0] - 1) < 1e-5 and sums(run, np.array([1]))[0] <= 1
     # Rows that point away from each other leave a shorter sum, which is not scaled down.
-    mixed = prepared(np.eye(2), [0, 1], groups=[0, 0], fit_intercept=False)
+    mixed = prepare(np.eye(2), [0, 1], groups=[0, 0], fit_intercept=False)
     np.testing.assert_allclose(sums(mixed), [-math.sqrt(0.5), math.sqrt(0.5)], atol=1e-5)
-    one = prepared(X, y, groups=np.arange(9), fit_intercept=False)
-    np.testing.assert_array_equal(sums(one), sums(prepared(X, y, fit_intercept=False)))
+    one = prepare(X, y, groups=np.arange(9), fit_intercept=False)
+    np.testing.assert_array_equal(sums(one), sums(prepare(X, y, fit_intercept=False)))
     assert spacing < 1e-5
 
 
@@ -111,7 +111,7 @@ def test_many_words_are_learned_and_what_is_published_is_small():
 
 
 def test_the_variance_is_that_of_the_noise():
-    """Without rows everything is noise; that of the mean has the variance that is published."""
+    """Without rows everything is noise; the mean's has the published variance."""
     X = sp.csr_array((0, 4000), dtype=float)
     fitted = model(n_records=1000, n_steps=20, fit_intercept=False, classes=[0, 1]).set_unsafe(test_key=KEY)
     fitted.fit(X, np.zeros(0, int))
@@ -150,6 +150,6 @@ def test_the_papers_form_has_a_full_covariance():
 
 @pytest.mark.parametrize("law", [[-1.0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0], [1.0, 2000, 0, 0, 0], [1.0, 0, -1, 0, 0]])
 def test_a_damaged_state_is_refused(law):
-    run = prepared(np.eye(2), [0, 1])
+    run = prepare(np.eye(2), [0, 1])
     with pytest.raises(ValueError, match="'law' is out of its range"):
         run.model.restore({**run.model.state(), "law": np.array(law)})

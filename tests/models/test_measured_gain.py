@@ -35,7 +35,7 @@ def keyed(estimator):
     return estimator.set_unsafe(test_key=bytes(32))
 
 
-# -- which runs are measured, and what that changes
+# -- which runs are measured, and the changes from that
 
 
 def test_measuring_changes_the_last_step_only(tmp_path):
@@ -243,8 +243,8 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 class Judged(FirstScore, LdaAdapter):
     """The step that is a score: of topics with some weight for every word, or of a sharp model."""
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         assert isinstance(model, MeasuredModel) and model.shape == (6,)
         inner = model.model
         units = np.zeros(inner.shape, dtype=np.int64)

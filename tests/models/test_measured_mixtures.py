@@ -67,7 +67,7 @@ def test_the_gain_is_the_same_for_threads_and_from_the_releases(kind, tmp_path):
     assert verify(tmp_path / "m", tmp_path / "t2").ok
 
 
-def prepared(kind, **settings):
+def prepare(kind, **settings):
     estimator = begins(kind)(3, noise_multiplier=3.0, random_state=0, sampling="full", **settings)
     return estimator.prepare(hostile(kind))
 
@@ -81,7 +81,7 @@ def hostile(kind):
 
 @ALL
 def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
-    stage, words = prepared(kind), np.random.default_rng(1).integers(0, 2**64, 300, dtype=np.uint64)
+    stage, words = prepare(kind), np.random.default_rng(1).integers(0, 2**64, 300, dtype=np.uint64)
     score = stage.model._step.score
     assert isinstance(score, ColumnPrediction)
     every = np.arange(300)

@@ -132,8 +132,8 @@ def judged(adapter):
     """The step that is a score: of a network with large weights."""
 
     class Judged(FirstScore, adapter):
-        def sharp(self, prepared):
-            model = prepared.model
+        def sharp(self, stage):
+            model = stage.model
             assert isinstance(model, MeasuredModel) and model.shape == (4,)
             for one in getattr(model.model, "classes", [model.model]):
                 one.w = 3.0 * one.start_weights

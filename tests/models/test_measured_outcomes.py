@@ -104,7 +104,7 @@ def test_the_score_is_the_log_loss_over_the_base_rate(form):
     else:
         place, q = outcome.astype(int), np.bincount(outcome.astype(int)) / len(outcome)
         loss = np.log(p[np.arange(len(p)), place] / q[place])
-    # The bound of nats cuts little, and the released base rate is nearly that of the records.
+    # The bound of nats cuts little, and the released base rate is nearly the records' own.
     found = exact(model, other, outcome, optimism=False).nats[0]
     assert found == pytest.approx(float(np.clip(loss, -2, 2).mean()), abs=2e-3)
     assert found > 0.05
@@ -173,7 +173,7 @@ def test_threads_files_and_releases_give_the_same(tmp_path):
 
 
 def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
-    """The model's last step comes before the score, so that its intervals are those of a whole run."""
+    """The model's last step comes before the score, so its intervals belong to a whole run."""
     X, y = data(2000)
     on = keyed(regression(noise_multiplier=4.0, n_steps=20)).fit(X, y)
     off = keyed(regression(measure=False, noise_multiplier=4.0, n_steps=19)).fit(X, y)
@@ -187,8 +187,8 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
 class Judged(FirstScore, LogisticAdapter):
     """The step that is a score: of coefficients that tell records apart."""
 
-    def sharp(self, prepared):
-        model = prepared.model
+    def sharp(self, stage):
+        model = stage.model
         assert isinstance(model, MeasuredModel) and model.shape == (4,)
         for one in getattr(model.model, "classes", [model.model]):
             one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])

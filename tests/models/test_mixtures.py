@@ -1,4 +1,4 @@
-"""Mixtures of survey answers and of sentence vectors: what they find, what noise does to them, and what they refuse."""
+"""Mixtures of survey answers and of sentence vectors: their finds, the effect of noise, and their refusals."""
 
 from importlib import import_module
 
@@ -18,7 +18,7 @@ WORDS = ["cough", "wheel", "engine"]
 
 
 def documents(n=3000, d=8, seed=0):
-    """Vectors around three centers, the cluster of each, and the words: those of a cluster, and one of two clusters."""
+    """Vectors around three centers, the cluster of each, and the words: some of a cluster, and one of two clusters."""
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 3, n)
     X = 0.6 * np.eye(3, d)[z] + 0.1 * rng.normal(size=(n, d))
@@ -151,7 +151,7 @@ def test_answers_measured_from_zero_within_their_number():
     X = np.concatenate([np.eye(4)[(2 * z + rng.integers(0, 2, 4000)) % 4] for _ in range(3)], axis=1)
     settings = dict(n_steps=20, random_state=1, **FULL)
     fits = [BernoulliMixture(2, center=c, radius=r, **settings).fit(X) for c, r in ((0.0, 3**0.5), (0.5, None))]
-    # The same sums, which the clip leaves alone, on two lattices.
+    # The same sums, below the clip, on two lattices.
     np.testing.assert_allclose(fits[0].probabilities_, fits[1].probabilities_, atol=1e-5)
     assert agreement(z, fits[0], X) > 0.99
 
@@ -216,7 +216,7 @@ def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
 
 
 def test_a_bound_that_leaves_the_words_out_is_seen():
-    """The engine scales down what is longer, so privacy holds; that the proof is wrong is said."""
+    """The engine scales down longer contributions, so privacy holds; a warning says that the proof is wrong."""
 
     class Forgetful(VectorMixture):
         def norm_bound(self, n_columns):

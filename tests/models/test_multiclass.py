@@ -25,7 +25,7 @@ def model(**settings):
     return BayesianLogisticRegression(**{"classes": [0, 1, 2], "row_norm": 2.0, "noise_multiplier": 1.0, **settings})
 
 
-def prepared(X, y, groups=None, **settings):
+def prepare(X, y, groups=None, **settings):
     """Make a model in the state after some random releases."""
     estimator = model(**{"n_steps": 9, **settings})
     run = estimator.prepare(X, y, groups=groups)
@@ -65,7 +65,7 @@ def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
     X[rng.random(X.shape) < 0.2] = 0.0
     y = np.arange(40) % k
     X = sp.csr_array(X.astype(np.float32 if seed % 2 else np.float64)) if sparse else X
-    run = prepared(X, y, classes=list(range(k)))
+    run = prepare(X, y, classes=list(range(k)))
     if not first_step:
         scrambled(run, seed)
     for row in range(40):
@@ -77,7 +77,7 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
     row, K = np.array([[2.0, 0.0]]), 5
     parts = []
     for label in range(K):
-        run = prepared(np.repeat(row, K, axis=0), np.arange(K), classes=list(range(K)), fit_intercept=False)
+        run = prepare(np.repeat(row, K, axis=0), np.arange(K), classes=list(range(K)), fit_intercept=False)
         parts.append(contribution(run, slice(label, label + 1)))
     norms = [np.linalg.norm(part) for part in parts]
     assert (
@@ -90,7 +90,7 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
 def test_a_clip_for_each_class_would_break_the_bound(each):
     """K clips at the bound L let a record reach sqrt(K) L: the mutant is seen where the joint clip passes."""
     X, y = np.repeat([[2.0, 0.0]], 6, axis=0), np.arange(6)
-    run = prepared(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
+    run = prepare(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
     bound = run.model.lattice.clip_norm
     if each:
         run.model.lattices = [one._replace(clip_norm=math.sqrt(6) * bound) for one in run.model.lattices]
@@ -101,7 +101,7 @@ def test_a_clip_for_each_class_would_break_the_bound(each):
 def test_a_persons_rows_are_clipped_once(rows):
     """The sum of a person's rows is within the bound, though each row reaches it."""
     X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
-    run = scrambled(prepared(X, y, groups=np.repeat([0, 1], rows)), rows)
+    run = scrambled(prepare(X, y, groups=np.repeat([0, 1], rows)), rows)
     whole = np.linalg.norm(contribution(run, slice(0, 1)))
     assert whole <= run.model.lattice.clip_norm
     if rows > 1:
@@ -110,7 +110,7 @@ def test_a_persons_rows_are_clipped_once(rows):
 
 
 def test_sums_are_additive_and_have_the_bits_of_any_partition():
-    run = scrambled(prepared(IRIS, KINDS), 3)
+    run = scrambled(prepare(IRIS, KINDS), 3)
     m = run.model
 
     def total(cuts):
@@ -124,7 +124,7 @@ def test_sums_are_additive_and_have_the_bits_of_any_partition():
 
 
 def test_without_noise_it_is_one_against_the_rest():
-    """The coefficients of K regressions; intervals are not wider, as the curvature bounds that of each."""
+    """The coefficients of K regressions; intervals are not wider, as the curvature bounds each one's."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) / 2
     y = (X @ rng.normal(size=(4, 4)) * 1.5 + rng.gumbel(size=(5000, 4))).argmax(axis=1)

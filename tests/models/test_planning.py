@@ -1,4 +1,4 @@
-"""The plan is a function of public numbers, and its figures are those of a fit."""
+"""The plan is a function of public numbers, and its figures equal a fit's."""
 
 import math
 
@@ -108,7 +108,7 @@ def test_rules():
     small = plan(400_000, 7702, 50, doc_length=500, epsilon=0.3, delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
     assert (big.n_steps, big.batch_size) == (60, 100_000) and (small.n_steps, small.batch_size) == (30, 200_000)
-    # Nothing is changed of what is given, and few records are all in each step.
+    # Given settings stay, and few records are all in each step.
     noisy = dict(doc_length=500, epsilon=0.3, delta=1e-4)
     for given in (dict(n_steps=20), dict(batch_size=100_000), dict(noise_multiplier=small.noise_multiplier)):
         assert plan(400_000, 7702, 50, **(noisy | given)).batch_size == 100_000

@@ -1,4 +1,4 @@
-"""Figures of fitted models and what a notebook shows of them: from released numbers, loud where nothing is private."""
+"""Figures of fitted models, also in notebooks: from released numbers, loud if not private."""
 
 import io
 import sys

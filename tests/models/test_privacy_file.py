@@ -1,4 +1,4 @@
-"""``privacy.json`` and its schema: what every saved model promises, for programs."""
+"""``privacy.json`` and its schema: the guarantee of every saved model, for programs."""
 
 import copy
 import json
@@ -63,7 +63,7 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
     assert said["private"] == privacy.private == (loss["epsilon"] is not None)
     if privacy.private:
         assert loss["epsilon"] == privacy.epsilon and loss["delta"] == privacy.delta
-        # The events alone lead to the same epsilon, in another's hands.
+        # Only the events lead to the same epsilon, in another's hands.
         events = [(acc.event_from_dict(one["event"]), one["share"]) for one in said["accounting"]["events"]]
         assert max(acc.epsilon(event, share * loss["delta"]) for event, share in events) == loss["epsilon"]
         assert {one["part"] for one in said["accounting"]["events"]} == (set(privacy.parts) or {None})
@@ -84,7 +84,7 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
 
 
 def test_it_is_never_read_as_truth(tmp_path):
-    """A statement that says less is not what a loaded model says, and verification names it."""
+    """A loaded model contradicts a smaller statement, and verification names it."""
     model = logistic(epsilon=2.0).fit(X, Y, transcript=tmp_path / "t")
     said = saved(model, tmp_path / "m")
     path = tmp_path / "m" / "privacy.json"

@@ -49,7 +49,7 @@ def test_the_purchase_is_verified_with_its_model(tmp_path):
     assert again.get_feature_names_out().tolist() == words.get_feature_names_out().tolist()
     for name in ("weights_", "shares_"):
         assert getattr(again, name).tobytes() == getattr(words, name).tobytes()
-    assert again.privacy_ == words.privacy_ and again.ledger_.head == model.ledger_.plan["prior"]["head"]
+    assert again.privacy_ == words.privacy_ and again.ledger_.head == model.ledger_.plan["purchase"]["head"]
     assert "johnsmith" not in "".join(path.read_text("latin-1") for path in (tmp_path / "m").iterdir())
 
 

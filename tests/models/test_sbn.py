@@ -1,4 +1,4 @@
-"""Sigmoid belief network: what it learns, what it reads out, what it refuses."""
+"""Sigmoid belief network: learning, read-outs, refusals."""
 
 import itertools
 import math
@@ -143,7 +143,7 @@ def test_gig_means_match_quadrature():
 
 @pytest.fixture(scope="module")
 def mnist(data_dir):
-    """All images, binarised above 0."""
+    """All images, binarized above 0."""
     from peers.mnist import load_mnist
 
     return load_mnist(data_dir / "mnist")[:2]

@@ -1,4 +1,4 @@
-"""Sigmoid belief network: what a record contributes, how far it can move a release, and what follows from releases."""
+"""Sigmoid belief network: a record's contribution, its reach in a release, and the model from releases."""
 
 import math
 
@@ -22,7 +22,7 @@ Y[:, :18] |= Y[:, 18:] & (np.arange(300) % 2 == 0)[:, None]
 
 
 def model_of(estimator, J=36, n=300, z=1.0, relation="add_remove"):
-    """A prepared model at its start, and its mechanism."""
+    """A model at its start, and its mechanism."""
     model = estimator._model(Public(n_features=J, n_records=n, seed=0))
     mechanism = GaussianMechanism(z, model.sensitivity(relation), model.clip)
     model.prepare(mechanism, FullSampler(n, relation))
@@ -45,7 +45,7 @@ def release_of(model, mechanism, rows):
 
 
 def advance(model, mechanism, rows, steps):
-    """Some steps without noise, so that the parameters are those of a run in progress."""
+    """Some steps without noise, so that the parameters are a running fit's."""
     for _ in range(steps):
         model.update(release_of(model, mechanism, rows))
 
@@ -64,10 +64,10 @@ def test_sum_of_a_quadratic_bound(bound):
     release = release_of(model, mechanism, Y)
     # Plain numpy: E-step, clipping of the two factors, the three blocks.
     y, w, kappa = Y.astype(float), model.w, model.curvature
-    centre = logit(model.mean_image) if bound == "bohning" else np.zeros(36)
+    center = logit(model.mean_image) if bound == "bohning" else np.zeros(36)
     assert np.all(kappa == 0.25) if bound == "bohning" else 0.05 <= kappa.min() < kappa.max() < 0.25
     gram = w.T @ np.diag(kappa) @ w + model.covariance
-    linear = model.b - w.T @ (expit(centre) + kappa * (model.c - centre)) - 0.5 * np.diag(gram)
+    linear = model.b - w.T @ (expit(center) + kappa * (model.c - center)) - 0.5 * np.diag(gram)
     z = reference.sbn_quadratic(y, w, gram, linear, expit(model.b), n_sweeps=4)
     x, v = y - model.center, z - model.zeta
     v *= np.minimum(1, model.latent_bound / np.linalg.norm(v, axis=1))[:, None]
@@ -139,7 +139,7 @@ def test_capacity_is_what_the_largest_records_need():
         model.b[:], model.zeta[:] = 60.0, 0.0
         model._derive()
         fine = fine_of(model, np.ones((1, 3), np.uint8))
-        # |v| <= 2^20, squared in the covariance, times 2^12 in the centred products.
+        # |v| <= 2^20, squared in the covariance, times 2^12 in the centered products.
         assert 2**18 < np.abs(fine).max() <= 2**20
         assert 2**40 * model.capacity == 2**62
 
@@ -149,7 +149,7 @@ def test_capacity_is_what_the_largest_records_need():
 
 @pytest.mark.parametrize("bound,parameters", VARIANTS)
 @pytest.mark.parametrize("z", [0.5, 20.0])
-def test_no_neighbour_moves_the_sum_further_than_declared(bound, parameters, z):
+def test_no_neighbor_moves_the_sum_further_than_declared(bound, parameters, z):
     """Beside 40 records and beside 10^9, whose fine sums pass int64: nothing depends on how many there are."""
     rng = np.random.default_rng(0)
     base = (rng.random((40, 12)) < 0.4).astype(np.uint8)
@@ -205,7 +205,7 @@ def test_clipped_records_without_overlap_reach_root_two():
 
 
 def test_slack_of_rounding_shrinks_every_record():
-    """Not only those at the clip: otherwise neighbours closer than the bound would keep all of it."""
+    """Not only those at the clip: otherwise neighbors closer than the bound would keep all of it."""
     estimator = make("jaakkola")
     for z, least, most in [(1e-6, 0.999, 1.0), (1e4, 0.9, 0.98)]:
         model, mechanism = model_of(estimator, z=z)

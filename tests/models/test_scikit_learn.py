@@ -32,7 +32,7 @@ KEY = b"k" * 32
 
 
 def rounded(X, to):
-    """The checks draw real numbers, and two models take others; what they refuse is left for them to refuse."""
+    """The checks draw real numbers, and two models take others; they may still refuse their input."""
     if sp.issparse(X):
         rows = X.tocsr(copy=True)
         rows.data = rounded(rows.data, to)
@@ -107,7 +107,7 @@ def test_checks_of_scikit_learn(name):
         warnings.simplefilter("ignore")  # small data, repeated fits
         results = check_estimator(estimator, on_skip=None, on_fail=None, expected_failed_checks=expected)
     assert not [(r["check_name"], repr(r["exception"])) for r in results if r["status"] == "failed"]
-    # An exception that is none any more is to be struck from the list.
+    # Strike an exception from the list when it is obsolete.
     assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(expected)
     assert sum(r["status"] == "passed" for r in results) >= least
 

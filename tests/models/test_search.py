@@ -65,7 +65,7 @@ def test_number_of_runs_is_the_inverse_of_its_distribution(mean, shape, law):
     assert number_of_runs(mean, shape, 2**128 - 1) < 400 * mean
 
 
-# -- what is published --------------------------------------------------------------------------
+# -- the publication ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_number_of_runs_leaves_by_no_other_door(tmp_path, monkeypatch, caplo
     assert seen[0] == seen[1]
     with caplog.at_level(logging.DEBUG, "vips_fast"):
         found.best_estimator_.fit(X if model == "regression" else COUNTS, Y if model == "regression" else None)
-    assert caplog.records  # what one fit alone says
+    assert caplog.records  # the messages of a single fit
 
 
 def test_the_best_by_score_is_published(monkeypatch):
@@ -150,7 +150,7 @@ def test_the_best_by_score_is_published(monkeypatch):
     assert np.array_equal(found.best_estimator_.coef_, runs[2].coef_)
     assert len({run.coef_.tobytes() for run in runs}) == 12  # each with noise of its own
     assert {run.row_norm for run in runs} == {0.5, 1.0, 4.0}
-    # The public score is no release: the event is that of the runs alone, and nothing is held out.
+    # The public score is no release: the event covers only the runs, and nothing is held out.
     (event,) = found.best_estimator_.ledger_.event().leaves()
     assert isinstance(event.event, acc.SelfComposedEvent)
     assert runs[0]._fitted().public.n_records == 120
@@ -161,7 +161,7 @@ def test_the_best_by_score_is_published(monkeypatch):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_units_are_divided_and_judged_one_by_one(relation):
-    """No row is in both shares, and the scorer is told of one unit at a time."""
+    """No row is in both shares, and the scorer sees one unit at a time."""
     groups = np.repeat(np.arange(40), 3)
     marked = np.column_stack([np.repeat(np.arange(40.0), 3), X[:, :2]])
     judged, trained = set(), set()
@@ -413,12 +413,12 @@ def test_a_known_key_taints_and_no_budget_pays_for_it(tmp_path):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_a_private_score_takes_a_fifth_of_a_runs_divergence(epsilon):
-    """So that a run keeps nearly all of what the choice leaves to it."""
+    """So that a run keeps nearly all that the choice leaves to it."""
     sampler = sampling.FullSampler(1000)
     asked = PrivateSearch(logistic(epsilon=epsilon), NORMS, mean_runs=5, shape=0)
     z = acc.calibrate_noise_multiplier(lambda noise: asked.event(sampler, 20, noise), epsilon, 1e-5)
     score, run = asked.event(sampler, 20, z).event.events
     assert acc.renyi_divergence(score, 8.0) == pytest.approx(0.2 * acc.renyi_divergence(run, 8.0), rel=1e-9)
-    # The choice takes about half; what the score takes of the rest is about a tenth.
+    # The choice takes about half; the score takes about a tenth of the rest.
     whole = acc.epsilon(asked.event(sampler, 20, z).event, 1e-5)
     assert 0.85 * whole < acc.epsilon(run, 1e-5) < whole < 0.65 * epsilon

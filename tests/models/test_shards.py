@@ -280,7 +280,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
     options["batch_size"] = None if where == "bins" else n // 4
     if where == "replace_one":
         options["relation"] = "replace_one"
-    if where == "poisson":  # what is said is done on disk too
+    if where == "poisson":  # the stated sampling also happens on disk
         options["sampling"] = "poisson"
     model = make(**options).fit(rows, transcript=tmp_path / "t")
     event = SAMPLED[where](n)

@@ -1,4 +1,4 @@
-"""The verdict on a model: which numbers lead to which word, and that every door shows it first."""
+"""The verdict on a model: which numbers lead to which word, and every output shows it first."""
 
 from html import unescape
 
@@ -23,9 +23,9 @@ MUCH, UNSURE, NONE = FoundGain(0.2, 0.1, 0.3), FoundGain(0.05, -0.1, 0.2), Found
         (MUCH, 3, "weak", "good for prediction, not for reading"),
         (MUCH, None, "useful", "than chance does."),
         (UNSURE, 40, "weak", "good for reading and for tables, not for prediction"),
-        (UNSURE, 3, "noise", "little or not better (-10% to 20%)"),
-        (FoundGain(0.05, -0.01, 0.2), None, "weak", "little or not better (-1% to 20%)"),
-        (UNSURE, None, "noise", "little or not better (-10% to 20%)"),
+        (UNSURE, 3, "noise", "at most a little better (-10% to 20%)"),
+        (FoundGain(0.05, -0.01, 0.2), None, "weak", "at most a little better (-1% to 20%)"),
+        (UNSURE, None, "noise", "at most a little better (-10% to 20%)"),
         (NONE, 40, "weak", "good for reading and for tables, not for prediction"),
         (NONE, 3, "noise", "Verdict: mostly noise. Found in a release: it predicts no better"),
         (NONE, None, "noise", "mostly noise"),

@@ -1,4 +1,4 @@
-"""Vocabularies that are purchased: the mechanism, its proof's steps, and what leaves."""
+"""Vocabularies that are purchased: the mechanism, its proof's steps, and the released words."""
 
 import logging
 import math
@@ -120,7 +120,7 @@ def test_who_holds_more_keeps_as_many_by_an_own_word():
     one, two = (sets_of(documents, 50, seed=seed) for seed in (0, 1))
     first = [set(np.array(s.names)[s.block(np.array([0])).ids]) for s in (one, two)]
     assert [len(f) for f in first] == [50, 50] and first[0] != first[1]
-    # Nor does what others hold, or where they stand, change the choice.
+    # Nor do others' tokens, or their places, change the choice.
     rows = TokenRows(str.split).extend([documents[1], "own7 own8", documents[0]])
     word = words_of(0)(1)[0]
     moved = rows.sets(None, 50, lambda n: np.array([5, 6, word], np.uint64))
@@ -237,7 +237,7 @@ def test_tokens_take_little_memory(monkeypatch):
 @pytest.mark.parametrize("own", [0, 1, 10_000])
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_rounds):
-    """The noise of the common tokens frozen; that of the own ones, and so what they seem to want, is anything."""
+    """The noise of the common tokens frozen; the noise of the own ones, and so their apparent demand, is anything."""
     documents = texts(200)
     document = " ".join(WORDS[::2] + [f"own{i}" for i in range(own)])
     rng, distance = np.random.default_rng(3), []
@@ -264,7 +264,7 @@ def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_r
 @pytest.mark.parametrize("n_rounds", [1, 4])
 @pytest.mark.parametrize("own", [1, 100, 150])
 def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_rounds):
-    """A million tokens that one person alone holds, at a delta that can be seen; 150 of which 100 are kept."""
+    """A million tokens of only one person, at a visible delta; 150 tokens, limited to 100."""
     delta, most = 0.02, 100
     persons = 1_000_000 // own
     n = persons * own
@@ -377,7 +377,7 @@ def test_no_private_token_leaves(tmp_path, caplog):
 
 
 def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
-    """The tokens are those of the texts without them, and counting them does not fail after the purchase."""
+    """The tokens equal those from texts without them, and counting them does not fail after the purchase."""
     good = [*texts(), "w0 w1"]
     bad = [*good, 3, math.nan, b"w0", None, "sesame"]
     labels = [*range(len(bad) - 1), None]

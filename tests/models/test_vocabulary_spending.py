@@ -39,7 +39,7 @@ def test_one_statement_covers_both(tmp_path):
     assert 3.9 < model.privacy_.epsilon <= 4.0 and model.privacy_.vocabulary
     assert "vocabulary is included" in str(model.privacy_) and model.privacy_.steps == 5
     assert epsilon(both, 1e-5) > model.privacy_.epsilon  # the model's ledger has the vocabulary's releases already
-    assert model.ledger_.plan["prior"]["head"] == words.ledger_.head
+    assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head
     with pytest.warns(UserWarning, match="does not carry the purchase"):
         alone = topics(noise_multiplier=model.privacy_.noise_multiplier).fit(csr_array(counts))
     assert alone.privacy_.epsilon < 3.5 and not alone.privacy_.vocabulary
@@ -90,7 +90,7 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 
 @pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
-    """The topics are charged for what the target leaves them after the words, not for all of it."""
+    """The topics are charged for the target's rest after the words, not for all of it."""
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
@@ -268,12 +268,12 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
 
 
 def test_a_pipeline_states_the_epsilon_of_both():
-    """Fitted as scikit-learn fits it, the last step includes what the first has spent."""
+    """Fitted as scikit-learn fits it, the last step includes the first one's spending."""
     from sklearn.pipeline import make_pipeline
 
     made = make_pipeline(purchased(), topics()).fit(TEXTS)
     words, model = made[0], made[-1]
-    assert model.ledger_.plan["prior"]["head"] == words.ledger_.head and model.privacy_.vocabulary
+    assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head and model.privacy_.vocabulary
     assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
     with pytest.raises(ValueError, match="epsilon=2.9: expected more than 3, which the vocabulary"):
         make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
@@ -301,7 +301,7 @@ def test_counts_carry_their_purchase(change):
     words = purchased().fit(TEXTS)
     counts = change(words.transform(TEXTS))
     model = topics().fit(counts)
-    assert model.privacy_.vocabulary and model.ledger_.plan["prior"]["head"] == words.ledger_.head
+    assert model.privacy_.vocabulary and model.ledger_.plan["purchase"]["head"] == words.ledger_.head
     called = topics(noise_multiplier=20.0, epsilon=None, batch_size=None).set_params(n_records=None)
     called.partial_fit(counts, n_records=400).partial_fit(counts, n_records=400)
     assert called.privacy_.vocabulary and called.privacy_.epsilon > words.privacy_.epsilon

@@ -138,7 +138,7 @@ def test_a_contribution_depends_on_its_record_alone(data):
 
 
 def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
-    """Opposite gradients reach 2 C; one record alone reaches C."""
+    """Opposite gradients reach 2 C; a single record reaches C."""
     X = np.array([[30.0], [30.0]])
     y = np.array([0.0, 1.0])
     units, model = contributions(X, y, [0.0, 0.0], [0, 1])

@@ -1,4 +1,4 @@
-"""Baselines of logistic regression: each learns, keeps to its budget, and is what its article says."""
+"""Baselines of logistic regression: each learns, keeps to its budget, and follows its article."""
 
 import math
 from importlib import import_module
@@ -138,7 +138,7 @@ def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
 
 
 def test_dpvi_without_noise_is_mean_field_variational_inference():
-    """Against the Gaussian approximation in a dimension where it is exact enough: means, and sd = curvature^-1/2."""
+    """Against the Gaussian approximation in a dimension that makes it exact enough: means, and sd = curvature^-1/2."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 2)) / 2
     y = (rng.random(3000) < expit(X @ np.array([1.0, -0.5]))).astype(int)

@@ -37,7 +37,7 @@ def test_adult_in_every_form(tmp_path, compress, before, after, stop):
     table = read_adult(write(tmp_path / "adult", text, compress))
     assert table.X.shape == (2, 108) and len(table.feature_names) == 108
     assert table.y.tolist() == [0, 1]
-    # Public bounds: 16..90 and 0..20,000 with what is above moved to 20,000.
+    # Public bounds: 16..90 and 0..20,000 larger values moved to 20,000.
     np.testing.assert_allclose(column(table, "age"), [2 * 23 / 74 - 1, 2 * 34 / 74 - 1])
     np.testing.assert_allclose(column(table, "capital-gain"), [2174 / 20000, 1])
     assert column(table, "education=Doctorate").tolist() == [0, 1]
@@ -129,13 +129,13 @@ def test_real_files(data_dir):
     assert table.X.shape == (48_842, 108)
     assert abs(table.y.mean() - 0.2393) < 5e-5
     assert read_adult(folder / "adult.data.gz", folder / "adult.test.gz", missing="drop").X.shape[0] == 45_222
-    # liblinear reads int32 indices alone.
+    # liblinear reads only int32 indices.
     assert table.X.indices.dtype == table.X.indptr.dtype == np.int32
     LogisticRegression(solver="liblinear", max_iter=1).fit(table.X[:50], table.y[:50])
     rings = read_abalone(data_dir / "abalone" / "abalone.data")
     assert rings.X.shape == (4_177, 10) and rings.y.sum() == 2_081
     with np.load(data_dir / "abalone" / "dpvi_aba.npz") as other:
         np.testing.assert_array_equal(rings.y, other["y"])
-        # The same measurements, standardised by another hand: equal up to a scale.
+        # The same measurements, standardized by another hand: equal up to a scale.
         length = rings.X[:, [3]].toarray()[:, 0]
         assert np.corrcoef(length, other["x"][:, 1])[0, 1] > 1 - 1e-12

@@ -1,11 +1,11 @@
-"""The list of assumptions: one for the page and for reports, and what a fit's own record says of each."""
+"""The list of assumptions: one for the page and for reports, each checked against a fit's own record."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import CASES, counts, labelled
+from cases import CASES, counts, labeled
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.assumptions import ASSUMPTIONS, assess
@@ -69,8 +69,8 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
 
 def test_labels():
     make, _ = CASES["logistic"]
-    assert not found(make().fit(*labelled()))["labels"].held
-    assert found(make(classes=[0, 1]).fit(*labelled()))["labels"].held
+    assert not found(make().fit(*labeled()))["labels"].held
+    assert found(make(classes=[0, 1]).fit(*labeled()))["labels"].held
 
 
 def test_findings_are_about_all_runs(tmp_path):

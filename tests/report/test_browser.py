@@ -51,7 +51,7 @@ LOOK = """() => {
   return wrong;
 }"""
 
-#: Texts whose colour is too near that of their ground (WCAG 2.1: 4.5).
+#: Texts whose color is too near their ground's (WCAG 2.1: 4.5).
 CONTRAST = """() => {
   const numbers = s => (s.match(/[\\d.]+/g) || []).map(Number);
   const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
@@ -87,7 +87,7 @@ def folder(tmp_path):
 
 
 def opened(browser, path, width, scheme):
-    """A page, and lists of what its console said and of what it loaded."""
+    """A page, and lists of its console's messages and of loaded files."""
     view = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     console, loaded = [], []
     view.on("console", lambda message: console.append(message.text))
@@ -101,7 +101,7 @@ def opened(browser, path, width, scheme):
 def test_nothing_is_cut_hidden_or_loaded(browser, folder, name):
     path = folder / f"{name}.html"
     path.write_text(page(name), "utf-8")
-    # What stands beside each other on a wide screen differs by figures, of which each kind is in one of these.
+    # Neighbors on a wide screen differ by figures; each kind of figure is in one of these.
     wide = name in ("topics", "tainted", "coefficients", "images")
     for width, scheme in ((390, "light"), *[(1280, "dark")] * wide):
         view, console, loaded = opened(browser, path, width, scheme)
@@ -129,7 +129,7 @@ def test_print(browser, folder):
     view.close()
 
 
-#: What is put into a page, in place of what, and what has to be said of it.
+#: A text to put into a page, the text that it replaces, and the expected finding.
 FAULTS = [
     (
         "</main>",

@@ -1,4 +1,4 @@
-"""The report of a saved model: made without data, whole, the same each time, and loud where nothing is private."""
+"""The report of a saved model: made without data, whole, the same each time, and loud if not private."""
 
 import base64
 import dataclasses
@@ -30,7 +30,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Tags of a page, in order, with what opens and does not close, and the texts of headings."""
+    """Tags of a page, in order, with unclosed ones, and the texts of headings."""
 
     def __init__(self, text):
         super().__init__()
@@ -95,7 +95,7 @@ def test_a_tainted_model_says_so_everywhere():
 
 
 def test_a_report_is_made_where_there_are_no_data(tmp_path):
-    """In a process that has the model's folder alone, and no other file: the same page, to the byte."""
+    """In a process that has only the model's folder, and no other file: the same page, to the byte."""
     model = LatentDirichletAllocation(3, epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
     rows = np.random.default_rng(0).poisson(0.6, (200, 12))
     model.fit(rows, inputs={"vocab.txt": "".join(f"word{k}\n" for k in range(12))}).save(tmp_path / "model")
@@ -199,7 +199,7 @@ def test_topics_show_words_shares_and_what_is_noise():
 
 
 def test_what_a_model_of_before_lacks():
-    """A model whose settings do not have what was added since: the report says so, and is made."""
+    """A model whose settings lack later ones: the report says so, and is made."""
     now = CASES["lda"][0]().fit(*CASES["lda"][1]())
     result = now._fitted()
     settings = {name: value for name, value in result.settings.items() if name != "rows_per_group"}
@@ -238,11 +238,11 @@ def test_pages_of_large_models_stay_small(monkeypatch):
     components = reported.topics().components_.sum(axis=1)
     assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)
     assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
-    assert "Shown are the 5 largest of 14 topics." in learned.note
+    assert "The 5 largest of 14 topics are shown." in learned.note
     learned = make_dossier(reported.coefficients()).learned
     assert len(learned.table) == 12 and learned.caption == "The 12 largest effects"
     learned = make_dossier(reported.images()).learned
-    assert len(learned.pictures) == 1 + 2 and learned.note == "Shown are 2 of 6 hidden units."
+    assert len(learned.pictures) == 1 + 2 and learned.note == "2 of 6 hidden units are shown."
 
 
 def test_persons_are_called_persons():
@@ -252,7 +252,7 @@ def test_persons_are_called_persons():
     assert "whether the records of one patient are among the data" in text and "about one patient with" in text
     assert len(make_dossier(fitted).gains) == 1
     replaced = html_report(make(sampling="full", relation="replace_one").fit(*data()))
-    assert "which of two possible values the records of one owner have" in replaced
+    assert "which of two possible values the records of one person have" in replaced
 
 
 def test_bad_input():

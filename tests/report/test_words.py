@@ -124,7 +124,7 @@ def test_odds_of_calls_hold_at_every_end():
 
 
 def test_a_wrong_profile_is_caught():
-    """Gains that were computed for twice the noise lie below what the best attacker reaches."""
+    """Gains that were computed for twice the noise lie below the best attacker's."""
     event = GaussianEvent(1.0, "add_remove")
     found = gained(stated(event), [GaussianEvent(2.0, "add_remove")])
     assert found.guesses < norm.cdf(0.5) and found.hits < norm.sf(norm.isf(FALSE_POSITIVES) - 1.0)

@@ -1,4 +1,4 @@
-"""The lock: who has it, how long others wait for it, and what it does to a file."""
+"""The lock: its holder, the wait of others, and its effect on a file."""
 
 import errno
 import fcntl
@@ -65,7 +65,7 @@ def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_wait_obeys_a_signal(budget, inside):
-    """Nothing is half done while a charge waits, so a signal that is held back elsewhere ends it."""
+    """Nothing is half done while a charge waits, so a signal that waits elsewhere ends it."""
     with holding(budget.path, fcntl.LOCK_SH), stoppable():
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
         begun = time.monotonic()

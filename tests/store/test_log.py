@@ -1,4 +1,4 @@
-"""The log: what a reader finds after appends, kills and damage."""
+"""The log, as a reader finds it after appends, kills and damage."""
 
 import errno
 import os

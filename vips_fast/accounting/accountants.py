@@ -155,7 +155,7 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
         return "No differential privacy is guaranteed."
     inner = (leaf.event if isinstance(leaf, RepeatAndSelectEvent) else leaf for leaf in event.leaves())
     sizes = [leaf.size for part in inner for leaf in part.leaves() if isinstance(leaf, GroupEvent)]
-    number, unit = (f"up to {max(sizes)}", "records of one owner") if sizes else ("one", "record")
+    number, unit = (f"up to {max(sizes)}", "records of one person") if sizes else ("one", "record")
     if event.relation is None:
         change = f"the change of {number} {unit} to which the noise multiplier refers"
     else:

@@ -71,6 +71,6 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     both = pairs(event)
     epsilon, delta = max(pair.max_loss for pair in both), max(pair.p_infinite for pair in both)
     if math.isinf(epsilon):
-        raise ValueError(f"nothing is known about several records of one owner for {event.to_json()}")
+        raise ValueError(f"nothing is known about several records of one person for {event.to_json()}")
     steps = (math.exp(min(i * epsilon, 700.0)) for i in range(size))
     return ApproximateDPEvent(size * epsilon, min(1.0, delta * math.fsum(steps)), event.relation)

@@ -106,33 +106,33 @@ class Adapter(ABC):
         """
         return None
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """Put the model in a released state with records at the bound.
 
         They are worst-case records.
         """
         return
 
-    def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
+    def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
         """Put the model in the state of random releases.
 
         The noise is little or much.
         """
-        model, plan = prepared.model, prepared.plan
+        model, plan = stage.model, stage.plan
         for step in range(releases):
             scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
             size = model.clip * 10.0 ** rng.uniform(-3, 1) / math.sqrt(math.prod(model.shape))
             units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
             model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
-    def poison(self, prepared: Stage) -> bool:
+    def poison(self, stage: Stage) -> bool:
         """Make the released parameters non-finite, through the contract only.
 
         A release of NaN is tried first. Where the model refuses it, its state is filled
         with the largest finite numbers, as far as `Model.restore` takes them: these
         overflow in the next step. Returns False where the model refuses everything.
         """
-        model, before = prepared.model, prepared.model.state()
+        model, before = stage.model, stage.model.state()
         with np.errstate(all="ignore"):
             try:
                 model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))

@@ -39,9 +39,9 @@ class LdaAdapter(Adapter):
         counts = np.asarray(records)
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """Put each word in one topic: one-word documents keep their norm."""
-        model = prepared.model
+        model = stage.model
         n_words, n_topics = model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
@@ -57,16 +57,16 @@ class LdaAdapter(Adapter):
             model.update(Release(step, empty, 1e9, 0.0))
         model.update(Release(first, units, 1e9, 0.0))
 
-    def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
+    def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
         """Go on as `Adapter.scramble`.
 
         In a run that begins with histograms, one release stands for the public start, and more come after them.
         """
-        state = prepared.model.state()
+        state = stage.model.state()
         counted = int(state["histogram_steps"][0]) if "start_steps" in state and "histogram_steps" in state else 0
         if counted:
             releases += counted - 1 if releases > 1 else -1
-        super().scramble(prepared, rng, releases)
+        super().scramble(stage, rng, releases)
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         super().__init__(settings, kind)
@@ -163,17 +163,17 @@ class SbnAdapter(Adapter):
         """Rows of 0 and 1."""
         return {"X": np.array([*records])}
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """Choose the state with the largest norms.
 
         With z = 1 and psi = 0 all six blocks have their largest norms.
         """
         if self._quadratic:
             return
-        state = prepared.model.state()
+        state = stage.model.state()
         for name in ("components", "weight_variances", "visible_bias", "visible_variance"):
             state[name] = np.zeros(state[name].shape)
-        prepared.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
+        stage.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Return the worst pair: all ones against none."""

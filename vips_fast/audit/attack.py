@@ -38,9 +38,9 @@ def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
 def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Stage:
     """Run over all records in the sharp state, with one public number."""
     estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
-    prepared = bench.prepare(estimator, records)
-    bench.adapter.sharp(prepared)
-    return prepared
+    stage = bench.prepare(estimator, records)
+    bench.adapter.sharp(stage)
+    return stage
 
 
 def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Check:
@@ -101,13 +101,13 @@ def _projections(
     bench: Bench, records: list[Any], multiplier: float, n_releases: int, direction: np.ndarray
 ) -> np.ndarray:
     """Release all records under fixed parameters, along one direction."""
-    prepared, out = _whole(bench, records, multiplier, n_releases), []
-    still: Any = Still(prepared.model)
+    stage, out = _whole(bench, records, multiplier, n_releases), []
+    still: Any = Still(stage.model)
 
     def on_release(release: Release) -> None:
         out.append(float(release.values.reshape(-1) @ direction))
 
-    bench.run(replace(prepared, model=still), on_release)
+    bench.run(replace(stage, model=still), on_release)
     return np.array(out)
 
 
@@ -147,7 +147,7 @@ class _Attack:
     prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
-    def __init__(self, bench: Bench, prepared: Stage):
+    def __init__(self, bench: Bench, stage: Stage):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
         extra, replaced = adapter.worst_pair()
@@ -168,11 +168,11 @@ class _Attack:
         estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
         # The attacker's own records: the model under attack looks at them as at any others.
         self.records = bench.prepare(estimator, own + [kind[0] for kind in kinds]).records
-        self.variance = (prepared.plan.mechanism.noise_sd / prepared.plan.mechanism.spacing) ** 2
+        self.variance = (stage.plan.mechanism.noise_sd / stage.plan.mechanism.spacing) ** 2
 
-    def follow(self, prepared: Stage) -> None:
+    def follow(self, stage: Stage) -> None:
         """Attack another run."""
-        self.prepared = replace(prepared, records=self.records)
+        self.stage = replace(stage, records=self.records)
         self.ratios: list[float] = []
 
     def __call__(self, release: Release) -> None:
@@ -182,15 +182,15 @@ class _Attack:
         """
         word = np.zeros(1, dtype=np.uint64)
         rows = range(len(self.signs) + len(self.counts))
-        sums = np.array([self.bench.sums(self.prepared, [row], word) for row in rows], dtype=np.float64)
-        owns, rest = sums[: len(self.signs)], sums[len(self.signs) :]
+        sums = np.array([self.bench.sums(self.stage, [row], word) for row in rows], dtype=np.float64)
+        targets, rest = sums[: len(self.signs)], sums[len(self.signs) :]
         seen = release.units.reshape(-1).astype(np.float64)
         if len(rest):
             seen -= _RATE * (self.counts @ rest)
             spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
-        length = epoch_length(self.prepared.plan.sampler)
-        for sign, own in zip(self.signs, owns, strict=True):
+        length = epoch_length(self.stage.plan.sampler)
+        for sign, own in zip(self.signs, targets, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
             if length > 1:
@@ -202,7 +202,7 @@ class _Attack:
     @property
     def score(self) -> float:
         """The log likelihood ratio of the run."""
-        length = epoch_length(self.prepared.plan.sampler)
+        length = epoch_length(self.stage.plan.sampler)
         if length == 1:
             return math.fsum(self.ratios)
         epochs = np.array(self.ratios).reshape(-1, length)
@@ -237,12 +237,12 @@ def _scores(bench: Bench, holds: bool, multiplier: float | None, n_runs: int) ->
     attack: _Attack | None = None
     out = np.empty(n_runs)
     for run in range(n_runs):
-        prepared = bench.prepare(estimator, records)
-        attack = attack or _Attack(bench, prepared)
-        attack.follow(prepared)
-        bench.run(prepared, attack)
+        stage = bench.prepare(estimator, records)
+        attack = attack or _Attack(bench, stage)
+        attack.follow(stage)
+        bench.run(stage, attack)
         out[run] = attack.score
-    plan = prepared.plan
+    plan = stage.plan
     return out, run_event(plan.sampler, plan.mechanism.noise_multiplier, _STEPS)
 
 

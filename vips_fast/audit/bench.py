@@ -114,32 +114,30 @@ class Bench:
             randomness=self.seams.of("randomness", made.randomness),
         )
 
-    def fine(
-        self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
-    ) -> np.ndarray:
+    def fine(self, stage: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Sum the contributions of rows exactly, flat, before the noise's lattice."""
         backend: Backend = self.seams.of("backend", Threads(n_threads))
-        drawn, usable = np.asarray(rows, dtype=np.int64), prepared.records.usable
+        drawn, usable = np.asarray(rows, dtype=np.int64), stage.records.usable
         if usable is not None:
             drawn, words = drawn[usable[drawn]], words[usable[drawn]]
-        return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
+        return backend.sum(stage.model, stage.records, drawn, words).reshape(-1)
 
-    def sums(self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
+    def sums(self, stage: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the sums before the noise, flat, on the noise's lattice."""
-        fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
-        return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
+        fine = self.fine(stage, rows, words).reshape(stage.model.fine_shape)
+        return stage.model.round(fine, stage.plan.mechanism.spacing).reshape(-1)
 
-    def run(self, prepared: Stage, on_release: Callable[[Release], None]) -> None:
+    def run(self, stage: Stage, on_release: Callable[[Release], None]) -> None:
         """Run the engine's own loop; ``keep`` sees each release before the model."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
             run(
-                prepared.model,
-                prepared.records,
-                prepared.plan,
-                prepared.ledger,
-                prepared.randomness,
-                prepared.backend,
+                stage.model,
+                stage.records,
+                stage.plan,
+                stage.ledger,
+                stage.randomness,
+                stage.backend,
                 on_release=on_release,
             )
 

@@ -37,23 +37,23 @@ class ConjugateAdapter(Adapter):
     def _examples(self) -> list[Any]:
         return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """Take the given parameters, if any."""
         if self.parameters is None:
             return
-        state = prepared.model.state()
+        state = stage.model.state()
         for number, array in enumerate(self.parameters):
             state[f"parameter_{number}"] = np.asarray(array, dtype=np.float64)
-        prepared.model.restore(state)
+        stage.model.restore(state)
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Choose the two examples with the furthest contributions, or the longest."""
         examples, relation = self._examples(), relation_of(self)
         bench = Bench(self, relation)
-        prepared = bench.prepare(bench.whole(n_records=len(examples)), examples)
-        self.sharp(prepared)
+        stage = bench.prepare(bench.whole(n_records=len(examples)), examples)
+        self.sharp(stage)
         words = np.zeros(1, dtype=np.uint64)
-        values = np.array([bench.sums(prepared, [i], words) for i in range(len(examples))], dtype=np.float64)
+        values = np.array([bench.sums(stage, [i], words) for i in range(len(examples))], dtype=np.float64)
         squares = (values**2).sum(axis=1)
         if relation == Relation.REPLACE_ONE:
             distances = squares[:, None] + squares[None, :] - 2 * values @ values.T

@@ -66,17 +66,17 @@ def log_likelihoods(model: LatentDirichletAllocation, X: Any) -> np.ndarray:
     The topics are the means of their Dirichlet distributions, and `transform` gives the proportions. Manzonelli, Zhang
     & Vadhan 2024 take the proportions that maximize the likelihood, which are near.
     """
-    corpus = documents(X, model.n_features_in_, owner="log_likelihoods")
+    corpus = documents(X, model.n_features_in_, expected_by="log_likelihoods")
     # Word-major, so that the entries of a document are gathered row by row.
     topics = np.ascontiguousarray((model.components_ / model.components_.sum(axis=1, keepdims=True)).T)
     proportions, indptr = model.transform(X), np.asarray(corpus.indptr, dtype=np.int64)
     lengths, entries = np.diff(indptr), np.empty(len(corpus.indices))
-    owners = np.repeat(np.arange(len(lengths)), lengths)
+    row_of = np.repeat(np.arange(len(lengths)), lengths)
     for first in range(0, len(entries), _PIECE):
         part = slice(first, first + _PIECE)
-        words = np.einsum("nk,nk->n", proportions[owners[part]], topics[corpus.indices[part]])
+        words = np.einsum("nk,nk->n", proportions[row_of[part]], topics[corpus.indices[part]])
         entries[part] = corpus.data[part] * np.log(np.maximum(words, np.finfo(np.float64).tiny))
-    return np.bincount(owners, entries, minlength=len(lengths))
+    return np.bincount(row_of, entries, minlength=len(lengths))
 
 
 class ShadowFits:
@@ -101,11 +101,11 @@ class ShadowFits:
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
         if estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE:
             raise ValueError(
-                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbours that differ "
+                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbors that differ "
                 "by adding or removing a document, as the attack asks whether one was there"
             )
         self._seed = int(check_number("random_state", random_state, 0, 2**63, integer=True))
-        self.documents = documents(X, owner="membership_attack")
+        self.documents = documents(X, expected_by="membership_attack")
         n = self.documents.shape[0]
         if n < 4:
             raise ValueError(f"X has {n} documents: expected at least 4")

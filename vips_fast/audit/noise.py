@@ -32,7 +32,7 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     first, second = (_Noise(bench, _prepare(bench, records, n_steps)) for _ in range(2))
     checks = law(np.concatenate((first.units, second.units)), first.claimed)
     checks += _lattice(first, second) + _independence(first, second)
-    words = [run.prepared.randomness.words(1000, "sample", 0) for run in (first, second)]
+    words = [run.stage.randomness.words(1000, "sample", 0) for run in (first, second)]
     checks += [
         Check("fresh sampling", bool((words[0] != words[1]).all()), detail="1,000 random words of each run all differ"),
         Check("charged", first.charged and second.charged, detail="the ledger holds the event of each release"),
@@ -54,7 +54,7 @@ class _Noise:
     """
 
     def __init__(self, bench: Bench, made: Stage):
-        self.prepared = made
+        self.stage = made
         model, mechanism = made.model, made.plan.mechanism
         self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing
         backend: Any = Watched(made.backend)
@@ -79,11 +79,11 @@ class _Noise:
         self.charged = spent == {event: made.plan.n_steps}
 
 
-def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> Check:
+def _normal(name: str, value: float, sd: float, center: float, detail: str) -> Check:
     from scipy.stats import norm
 
-    p = 2 * float(norm.sf(abs(value - centre) / sd))
-    return Check(name, p > ERROR, value, centre, f"{detail}; p = {p:.2g}", ERROR)
+    p = 2 * float(norm.sf(abs(value - center) / sd))
+    return Check(name, p > ERROR, value, center, f"{detail}; p = {p:.2g}", ERROR)
 
 
 def law(units: np.ndarray, claimed: float) -> list[Check]:
@@ -107,7 +107,7 @@ def law(units: np.ndarray, claimed: float) -> list[Check]:
 
 
 def _lattice(first: _Noise, second: _Noise) -> list[Check]:
-    spacings = {run.prepared.plan.mechanism.spacing for run in (first, second)}
+    spacings = {run.stage.plan.mechanism.spacing for run in (first, second)}
     off = max(first.off_lattice, second.off_lattice)
     passed = off < 1e-12 and len(spacings) == 1 and is_power_of_two(next(iter(spacings)))
     return [Check("lattice", passed, off, 0.0, "released sums are whole multiples of one power of two")]

@@ -142,31 +142,31 @@ class Canaries:
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data
         self.pairs = bench.relation == Relation.REPLACE_ONE
-        self.prepared = bench.prepare_data(estimator, data)
-        bench.adapter.sharp(self.prepared)
+        self.stage = bench.prepare_data(estimator, data)
+        bench.adapter.sharp(self.stage)
         numbers = np.arange(m)
         first = self._sums(numbers)
         second = self._sums(m + numbers) if self.pairs else np.zeros_like(first)
         moved = first - second
         #: Number of the only canary that moves an entry, -1 without one.
-        self.owner = np.zeros(len(moved), dtype=np.int64)
+        self.canary_of = np.zeros(len(moved), dtype=np.int64)
         shared = moved == 0
         for bit in range(max(1, (m - 1).bit_length())):
             some = numbers[(numbers >> bit) & 1 == 1]
             part = self._sums(some) - (self._sums(m + some) if self.pairs else 0)
             # An entry of one canary has all of its value or none of it in the sum of any others with that bit.
             shared |= (part != 0) & (part != moved)
-            self.owner[part != 0] += 1 << bit
-        shared |= self.owner >= m
-        self.owner[shared] = -1
+            self.canary_of[part != 0] += 1 << bit
+        shared |= self.canary_of >= m
+        self.canary_of[shared] = -1
         self.own = np.flatnonzero(~shared)
         self.middle = 0.5 * (first + second)[self.own]
         self.direction = moved[self.own].astype(np.float64)
-        squares = np.bincount(self.owner[self.own], self.direction**2, minlength=m)
+        squares = np.bincount(self.canary_of[self.own], self.direction**2, minlength=m)
         self.lengths = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
-        return self.bench.sums(self.prepared, rows, np.zeros(len(rows), dtype=np.uint64))
+        return self.bench.sums(self.stage, rows, np.zeros(len(rows), dtype=np.uint64))
 
     def units(self, coins: np.ndarray) -> np.ndarray:
         """Records that these coins put into the data set."""
@@ -176,7 +176,7 @@ class Canaries:
     def scores(self, mean: np.ndarray) -> np.ndarray:
         """Project the mean of the releases on each canary's own direction."""
         moved = (mean[self.own] - self.middle) * self.direction
-        return np.bincount(self.owner[self.own], moved, minlength=self.m) / self.lengths
+        return np.bincount(self.canary_of[self.own], moved, minlength=self.m) / self.lengths
 
 
 def has_canaries(adapter: Adapter) -> bool:
@@ -193,17 +193,17 @@ def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_records=m, n_steps=_STEPS)
     canaries = Canaries(bench, data, m, estimator)
     coins = rng.random(m) < 0.5
-    prepared = bench.prepare_data(estimator, adapter.take(data, canaries.units(coins)))
-    adapter.sharp(prepared)
-    total = np.zeros(len(canaries.owner))
+    stage = bench.prepare_data(estimator, adapter.take(data, canaries.units(coins)))
+    adapter.sharp(stage)
+    total = np.zeros(len(canaries.canary_of))
 
     def on_release(release: Release) -> None:
         np.add(total, release.units.reshape(-1), out=total)
 
-    still: Any = Still(prepared.model)
-    bench.run(replace(prepared, model=still), on_release)
+    still: Any = Still(stage.model)
+    bench.run(replace(stage, model=still), on_release)
     scores = canaries.scores(total / _STEPS)
-    event = composed(without_leaks({run_event(prepared.plan.sampler, _MULTIPLIER, _STEPS): 1}))
+    event = composed(without_leaks({run_event(stage.plan.sampler, _MULTIPLIER, _STEPS): 1}))
     claim = None if event is None else gaussian_mu(event)
     assert claim is not None
     mu, low, high = mu_interval(scores[~coins], scores[coins], CONFIDENCE_ERROR)

@@ -32,9 +32,9 @@ class Persons(Adapter):
 
         Each row spells its person's label in another way.
         """
-        places = sorted((place, owner) for owner, person in enumerate(records) for place in range(len(person)))
-        stacked = self.rows.data([records[owner][place] for place, owner in places])
-        labels = [(owner, str(owner), float(owner), f" {owner}.0")[place % 4] for place, owner in places]
+        places = sorted((place, number) for number, person in enumerate(records) for place in range(len(person)))
+        stacked = self.rows.data([records[number][place] for place, number in places])
+        labels = [(number, str(number), float(number), f" {number}.0")[place % 4] for place, number in places]
         return {**stacked, "groups": np.array(labels, dtype=object)}
 
     def take(self, data: Data, units: np.ndarray) -> Data:
@@ -87,6 +87,6 @@ class Persons(Adapter):
         numbers = np.repeat(np.arange(2 * n), self.most)
         return {**self.rows.take(data, numbers), "groups": numbers}
 
-    def sharp(self, prepared: Stage) -> None:
+    def sharp(self, stage: Stage) -> None:
         """See `Adapter.sharp`."""
-        self.rows.sharp(prepared)
+        self.rows.sharp(stage)

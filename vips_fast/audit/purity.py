@@ -19,7 +19,7 @@ def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     adapter = bench.adapter
     purity = _Purity(bench, [adapter.generated(rng, adapter.wide) for _ in range(adapter.many)], rng)
     checks = [purity.shards("any shards, first step"), purity.threads(16, "16 threads, first step")]
-    adapter.scramble(purity.prepared, rng, 2)
+    adapter.scramble(purity.stage, rng, 2)
     purity.freeze()
     checks += [purity.shards("any shards")] + [purity.threads(k, f"{k} threads") for k in _THREADS]
     checks += purity.partitions() + purity.singles(sizes) + [_large(bench, sizes.rows, rng)]
@@ -53,18 +53,18 @@ class _Purity:
         self.words = rng.integers(0, 2**64, self.n, dtype=np.uint64)
         # The public number of records is the same for a record's own data set.
         self.estimator = bench.whole(n_records=self.n)
-        self.prepared = bench.prepare_data(self.estimator, self.data)
+        self.stage = bench.prepare_data(self.estimator, self.data)
         self.everything = np.arange(self.n)
         self.freeze()
 
     def freeze(self) -> None:
         """Take the model's state and the sum of all records under it."""
-        self.state = self.prepared.model.state()
+        self.state = self.stage.model.state()
         self.whole = self.sum(self.everything)
 
     def sum(self, rows: Sequence[int] | np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Exact sum of some records of the large data set."""
-        return self.bench.fine(self.prepared, rows, self.words[np.asarray(rows)], n_threads)
+        return self.bench.fine(self.stage, rows, self.words[np.asarray(rows)], n_threads)
 
     def alone(self, rows: np.ndarray) -> tuple[Stage, np.ndarray]:
         """Make a data set of only these records, read anew, with words."""
@@ -105,10 +105,10 @@ class _Purity:
 
     def _portions(self) -> Check:
         """Check that sums beyond int64 add in portions, and round the same."""
-        model, spacing = self.prepared.model, self.prepared.plan.mechanism.spacing
+        model, spacing = self.stage.model, self.stage.plan.mechanism.spacing
         small: Any = Part(model)
         small.capacity = -(-self.n // 3)
-        exact = self.prepared.backend.sum(small, self.prepared.records, *self._kept())
+        exact = self.stage.backend.sum(small, self.stage.records, *self._kept())
         same = exact.dtype == object and np.array_equal(exact.reshape(-1), self.whole)
         same = same and np.array_equal(
             model.round(exact, spacing), model.round(self.whole.reshape(model.fine_shape), spacing)
@@ -116,7 +116,7 @@ class _Purity:
         return Check("portions", bool(same), detail="three of them, added and rounded as integers of any length")
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
-        usable = self.prepared.records.usable
+        usable = self.stage.records.usable
         return (self.everything, self.words) if usable is None else (self.everything[usable], self.words[usable])
 
     def singles(self, sizes: Sizes) -> list[Check]:
@@ -160,9 +160,9 @@ class _Purity:
 
     def _poisoned(self) -> tuple[dict[str, Any], bool]:
         """Sum with poisoned parameters; return the workspace and whether they got in."""
-        model, records = self.prepared.model, self.prepared.records
+        model, records = self.stage.model, self.stage.records
         scratch: dict[str, Any] = {}
-        entered = self.bench.adapter.poison(self.prepared)
+        entered = self.bench.adapter.poison(self.stage)
         some = self.everything[: max(1, self.n // 10)]
         with np.errstate(all="ignore"):
             self.sum(some, 2)
@@ -174,7 +174,7 @@ class _Purity:
         return scratch, entered
 
     def _in(self, scratch: dict[str, Any], row: int) -> np.ndarray:
-        model, records, rows = self.prepared.model, self.prepared.records, np.array([row])
+        model, records, rows = self.stage.model, self.stage.records, np.array([row])
         out = np.zeros(model.fine_shape, dtype=np.int64)
         if records.usable is None or records.usable[row]:
             model.contribute(records.block(rows), self.words[rows], out, scratch)

@@ -128,21 +128,21 @@ class Fitted:
         self.estimator = bench.estimator(**settings)
         self.model, self.transcript = folder / "model", folder / "transcript"
         before = fingerprint(self.estimator.get_params())
-        prepared = bench.prepare(self.estimator, records)
-        run = prepared.plan.sampler.event(_MULTIPLIER)
+        stage = bench.prepare(self.estimator, records)
+        run = stage.plan.sampler.event(_MULTIPLIER)
         whole = group_event(GaussianEvent(_MULTIPLIER, relation=bench.relation), rows_of_persons(adapter) or 1)
-        number = n_events(prepared.plan.sampler, range(_STEPS))
+        number = n_events(stage.plan.sampler, range(_STEPS))
         self.spent = Counter({(None, run): number}) + Counter((part, whole) for part in _CALLS)
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.
         calls = sum(part in ("a", None) for part in _CALLS)
         self.event = ComposedEvent((SelfComposedEvent(run, number), SelfComposedEvent(whole, calls)))
         # What `fit` does, with the seams' parts, and then `partial_fit`.
         with np.errstate(all="ignore"):
-            self.estimator.run(prepared, TranscriptWriter(self.transcript, first=True))
+            self.estimator.run(stage, TranscriptWriter(self.transcript, first=True))
             for part in _CALLS:
                 how: dict[str, Any] = {"partial": True, "part": part, "n_records": settings["n_records"]}
-                prepared = bench.prepare(self.estimator, records, **how)
-                self.estimator.run(prepared, TranscriptWriter(self.transcript, first=False))
+                stage = bench.prepare(self.estimator, records, **how)
+                self.estimator.run(stage, TranscriptWriter(self.transcript, first=False))
         self.settings_kept = fingerprint(self.estimator.get_params()) == before
         self.estimator.save(self.model)
 

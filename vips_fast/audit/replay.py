@@ -35,13 +35,13 @@ class _Replay:
         self.bench = bench
         self.base = bench.adapter.base(_BASE)
         self.words = rng.integers(0, 2**64, _BASE + 1, dtype=np.uint64)
-        self.prepared = bench.prepare(self._estimator(), self.base)
+        self.stage = bench.prepare(self._estimator(), self.base)
         if number == 0:
-            bench.adapter.sharp(self.prepared)
+            bench.adapter.sharp(self.stage)
         else:
-            bench.adapter.scramble(self.prepared, rng, number)
-        self.state: Mapping[str, np.ndarray] = self.prepared.model.state()
-        mechanism = self.prepared.plan.mechanism
+            bench.adapter.scramble(self.stage, rng, number)
+        self.state: Mapping[str, np.ndarray] = self.stage.model.state()
+        mechanism = self.stage.plan.mechanism
         self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
         self.facts_differ = 0
 
@@ -51,7 +51,7 @@ class _Replay:
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
         """Return the noiseless sums for the base and further records."""
         stage = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
-        self.facts_differ += not overrides and not same_run(stage, self.prepared)
+        self.facts_differ += not overrides and not same_run(stage, self.stage)
         stage.model.restore(self.state)
         # All units that the reader made, more than there are persons if it split one.
         rows = np.arange(stage.records.n_rows)
@@ -86,14 +86,14 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         facts += replay.facts_differ
     checks = [
         Check(
-            "distance of neighbours",
+            "distance of neighbors",
             over == 0,
             math.sqrt(most),
             1.0,
             f"largest of {total} pairs of raw data sets in {n_states} released states over the declared sensitivity; "
             f"{over} beyond it",
         ),
-        Check("public facts", facts == 0, detail="neighbouring data sets give the same public facts and the same plan"),
+        Check("public facts", facts == 0, detail="neighboring data sets give the same public facts and the same plan"),
     ]
     if adapter.tight(relation):
         checks.append(
@@ -106,7 +106,7 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
             )
         )
     checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng)]
-    return LayerResult("A", "replay of neighbours", tuple(checks))
+    return LayerResult("A", "replay of neighbors", tuple(checks))
 
 
 #: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in
@@ -117,7 +117,7 @@ EQUALITY = 1e-4
 def _rows(bench: Bench) -> Check:
     """Compare facts, plan and public start over private sizes."""
     if bench.relation == Relation.REPLACE_ONE:
-        return Check("number of rows", True, detail="neighbours have as many rows")
+        return Check("number of rows", True, detail="neighbors have as many rows")
     common = dict(n_records=40, n_steps=3)
     said, same = "2, 40, 41 and 500 rows give one plan and one public start", True
     drawn = {"sampling": "poisson", "batch_size": 10}
@@ -146,12 +146,12 @@ def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
 def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
     """Contributions under parameters that are not finite."""
     records = [bench.adapter.generated(rng, bench.adapter.small) for _ in range(20)]
-    prepared = bench.prepare(bench.whole(n_records=len(records)), records)
-    bench.adapter.scramble(prepared, rng, 2)
-    entered = bench.adapter.poison(prepared)
-    mechanism, words = prepared.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
+    stage = bench.prepare(bench.whole(n_records=len(records)), records)
+    bench.adapter.scramble(stage, rng, 2)
+    entered = bench.adapter.poison(stage)
+    mechanism, words = stage.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
     with np.errstate(all="ignore"):
-        longest = max(squared_norm(bench.sums(prepared, [row], words)) for row in range(len(records)))
+        longest = max(squared_norm(bench.sums(stage, [row], words)) for row in range(len(records)))
     share = longest / declared_square(mechanism.clip_norm, mechanism.spacing)
     how = "under parameters that are not finite" if entered else "after releases of NaN, which the model refuses"
     said = f"largest contribution over the clip norm, {how}"

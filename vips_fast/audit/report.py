@@ -102,7 +102,7 @@ class AuditReport:
     def text(self) -> str:
         """Lines for a terminal."""
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
-        lines = [f"Audit of {self.model}({given}), neighbours: {self.relation.describe()}"]
+        lines = [f"Audit of {self.model}({given}), neighbors: {self.relation.describe()}"]
         for layer in self.layers:
             verdict = "passed" if layer.passed else "FAILED"
             lines += ["", f"{layer.layer}  {layer.title}: {verdict} ({layer.seconds:.1f} s)"]

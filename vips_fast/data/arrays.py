@@ -56,7 +56,7 @@ def check_invalid(invalid: str) -> bool:
 
 
 def check_shape(
-    shape: tuple[int, ...], n_features: int | None, name: str, owner: str | None = None, least_rows: int = 1
+    shape: tuple[int, ...], n_features: int | None, name: str, expected_by: str | None = None, least_rows: int = 1
 ) -> None:
     """Refuse all but matrices with a row and `n_features` columns.
 
@@ -74,9 +74,11 @@ def check_shape(
     if shape[1] > INT32_MAX:
         raise ValueError(f"{name} has {shape[1]} columns; expected fewer than 2**31")
     if n_features is not None and shape[1] != n_features:
-        if owner is None:
+        if expected_by is None:
             raise ValueError(f"{name} has {shape[1]} columns; expected {n_features}")
-        raise ValueError(f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input")
+        raise ValueError(
+            f"{name} has {shape[1]} features, but {expected_by} is expecting {n_features} features as input"
+        )
 
 
 def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:

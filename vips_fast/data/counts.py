@@ -66,17 +66,17 @@ def documents(
     *,
     name: str = "X",
     invalid: str = "raise",
-    owner: str = "LatentDirichletAllocation",
+    expected_by: str = "LatentDirichletAllocation",
     least_rows: int = 1,
 ) -> sparse.csr_array:
     """Check counts as `check_counts`, in the types that the kernels read.
 
     The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
     int64. If `X` is canonical and has whole numbers, its data and indices are not copied and keep their types. These
-    become the kernels' a block at a time. Else they are int32. `owner` names the estimator that expects `n_features`
-    columns in the message; ``least_rows=0`` takes a matrix without rows too.
+    become the kernels' a block at a time. Else they are int32. For the message, `expected_by` names the
+    estimator that expects `n_features` columns; ``least_rows=0`` takes a matrix without rows too.
     """
-    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner, least_rows))
+    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, expected_by, least_rows))
 
 
 def _refuse_texts(X: Any, name: str) -> None:
@@ -105,7 +105,7 @@ def _checked(
     allow_float: bool,
     invalid: str,
     limits: _Limits,
-    owner: str | None,
+    expected_by: str | None,
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
     """Make the arrays of the canonical CSR matrix, and its shape."""
@@ -113,7 +113,7 @@ def _checked(
     is_sparse = sparse.issparse(X)
     try:
         matrix = X if is_sparse else dense_matrix(X, name, drop)
-        check_shape(matrix.shape, n_features, name, owner, least_rows)
+        check_shape(matrix.shape, n_features, name, expected_by, least_rows)
         _check_kind(matrix.dtype, name)
     except (TypeError, ValueError):
         _refuse_texts(X, name)

@@ -80,7 +80,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
     return None
 
 
-def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
+def check_names(estimator: str, known: Sequence[str] | None, X: Any) -> Any:
     """Compare the columns of X with the fit's; return X.
 
     Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
@@ -90,7 +90,7 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
         return X
     if names is None or known is None:
         some, none = ("X has", "fit had") if known is None else ("fit had", "X has")
-        what = f"{owner}: {some} names of columns and {none} none, so that only their order counts"
+        what = f"{estimator}: {some} names of columns and {none} none, so that only their order counts"
         warnings.warn(what, stacklevel=4)
         return X
     new, gone = set(names) - set(known), set(known) - set(names)
@@ -151,7 +151,7 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
     return False
 
 
-def set_output(owner: Any, transform: str | None) -> Any:
+def set_output(estimator: Any, transform: str | None) -> Any:
     """Set the output of ``transform``, see `framed`; None leaves it.
 
     Raises ValueError for another name.
@@ -159,20 +159,20 @@ def set_output(owner: Any, transform: str | None) -> Any:
     if transform not in (None, "default", "pandas", "polars"):
         raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
     if transform is not None:
-        owner._output = transform
-    return owner
+        estimator._output = transform
+    return estimator
 
 
-def framed(owner: Any, values: Any, X: Any) -> Any:
+def framed(estimator: Any, values: Any, X: Any) -> Any:
     """Convert values to the format of ``set_output``, or of scikit-learn's configuration.
 
     Names of columns are the estimator's; the index comes from X.
     """
     scikit = sys.modules.get("sklearn")
-    output = getattr(owner, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
+    output = getattr(estimator, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
     if output == "default":
         return values
-    dense, names = values.toarray() if sparse.issparse(values) else values, list(owner.get_feature_names_out())
+    dense, names = values.toarray() if sparse.issparse(values) else values, list(estimator.get_feature_names_out())
     if output == "polars":
         import polars
 

@@ -180,7 +180,7 @@ def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
             counts, rows, columns = held if part is None else map(np.concatenate, zip(held, part, strict=True))
             if len(rows) and (rows[0] < done or (rows[1:] < rows[:-1]).any()):
                 raise ValueError("its lines are not in the order of the documents; expected them sorted")
-            # The last document may go on in the next block.
+            # The last document may continue in the next block.
             last = header[0] if part is None else int(rows[-1])
             n = int(np.searchsorted(rows, last))
             if last > done:

@@ -14,14 +14,14 @@ def binary_records(
     *,
     name: str = "Y",
     invalid: str = "raise",
-    owner: str = "SigmoidBeliefNetwork",
+    expected_by: str = "SigmoidBeliefNetwork",
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Check records of 0 and 1, shape (n, J), dense or sparse.
 
-    `n_features` is the number of columns to insist on, None takes any; `name` and `owner`, the estimator that expects
-    them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, marked as not
-    usable, without a message. ``least_rows=0`` takes a matrix without rows too.
+    `n_features` is the number of columns to insist on, None takes any. Messages have `name` and `expected_by`, the
+    estimator. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, marked as not usable,
+    without a message. ``least_rows=0`` takes a matrix without rows too.
 
     Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be
     converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".
@@ -30,7 +30,7 @@ def binary_records(
     than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
-    Y = _matrix(Y, n_features, name, owner, drop, least_rows)
+    Y = _matrix(Y, n_features, name, expected_by, drop, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
@@ -74,27 +74,27 @@ def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise"
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        usable = np.bincount(_owners(X)[~np.isfinite(X.data)], minlength=X.shape[0]) == 0
+        usable = np.bincount(_row_of(X)[~np.isfinite(X.data)], minlength=X.shape[0]) == 0
     if usable.all():
         return X, None
     if not drop:
         raise ValueError("rows: expected finite values, found NaN or infinity")
     if sparse.issparse(X):
-        X.data = np.where(usable[_owners(X)], X.data, 0)
+        X.data = np.where(usable[_row_of(X)], X.data, 0)
     else:
         X = np.where(usable[:, None], X, 0)
     return X, usable
 
 
-def _owners(X: Any) -> np.ndarray:
+def _row_of(X: Any) -> np.ndarray:
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def _matrix(X: Any, n_features: int | None, name: str, owner: str, drop: bool, least_rows: int) -> Any:
+def _matrix(X: Any, n_features: int | None, name: str, expected_by: str, drop: bool, least_rows: int) -> Any:
     """Check for booleans or real numbers (n, J), with sound index arrays."""
     if not sparse.issparse(X):
         X = dense_array(X, name, drop)
-    check_shape(X.shape, n_features, name, owner, least_rows)
+    check_shape(X.shape, n_features, name, expected_by, least_rows)
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}; expected booleans or numbers")
     if X.dtype.kind not in "biuf":

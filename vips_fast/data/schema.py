@@ -15,7 +15,7 @@ the order of the features::
     kind = "number"
     low = 0
     high = 20000
-    centred = false                  # [0, 1] in place of [-1, 1]
+    centered = false                  # [0, 1] in place of [-1, 1]
     decimal = ","                    # 1.234,5 in place of 1234.5
     missing = "zero"
 
@@ -98,7 +98,7 @@ class Column:
     values : tuple of str
         Public values of a category or binary column. A cell is compared as text without blanks around it, a whole
         number as its digits.
-    centred : bool
+    centered : bool
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
     decimal : {".", ","}
         The mark in numbers that are texts. With a comma, "1.234,5" is a number, and "1.5" is not.
@@ -115,7 +115,7 @@ class Column:
     low: float | None = None
     high: float | None = None
     values: tuple[str, ...] = ()
-    centred: bool = True
+    centered: bool = True
     decimal: str = "."
     reference: str | None = None
     missing: str = "refuse"
@@ -141,7 +141,7 @@ class Column:
             )
         else:
             expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
-        expect(isinstance(self.centred, bool) and (number or self.centred), "centred: expected for a number only")
+        expect(isinstance(self.centered, bool) and (number or self.centered), "centered: expected for a number only")
         expect(self.decimal in (".", ","), f"decimal={self.decimal!r}: expected '.' or ','")
         expect(number or self.decimal == ".", "decimal: expected for a number only")
         expect(listed or not self.values, "values: expected for a category or binary column only")
@@ -228,7 +228,7 @@ class Column:
             values, codes = self.numbers(cells, nulls)
             assert self.low is not None and self.high is not None
             entries = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
-            entries = 2 * entries - 1 if self.centred else entries
+            entries = 2 * entries - 1 if self.centered else entries
             places = np.zeros(len(codes), dtype=np.int64)
         else:
             codes = self.codes(cells, nulls)
@@ -427,7 +427,7 @@ def draft(names: Iterable[str]) -> str:
     """Write a template of a schema, to fill in from public knowledge."""
     head = (
         "# Fill in from public knowledge, never from the rows. kind is one of\n"
-        "#   number (low, high; centred = false for amounts from 0), category (values; reference = the one that\n"
+        "#   number (low, high; centered = false for amounts from 0), category (values; reference = the one that\n"
         "#   others are compared with), binary (two values), ignore; of a label the last of two values is reported;\n"
         '# missing and unknown: "refuse", "zero" or "flag".\n'
         'nulls = [""]\n'

@@ -225,9 +225,9 @@ def _checked(
     """Check rows; give their body, and which are usable."""
     usable: np.ndarray | None = None
     if kind == "counts":
-        X = documents(X, width, name="rows", invalid=invalid, owner="the corpus", least_rows=0)
+        X = documents(X, width, name="rows", invalid=invalid, expected_by="the corpus", least_rows=0)
     elif kind == "binary":
-        X, usable = binary_records(X, width, name="rows", invalid=invalid, owner="the corpus", least_rows=0)
+        X, usable = binary_records(X, width, name="rows", invalid=invalid, expected_by="the corpus", least_rows=0)
     else:
         X, usable = finite_records(X, width, invalid)
     body = (X.data, X.indices, X.indptr) if sparse.issparse(X) else X

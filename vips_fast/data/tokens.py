@@ -340,7 +340,7 @@ class TokenIndex:
 
     def __call__(self, texts: Iterable[str | None]) -> tuple[np.ndarray, np.ndarray]:
         """See the class."""
-        found, counted, owners = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], list[int]()
+        found, counted, text_of = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], list[int]()
         group: list[str] = []
         size, n_texts = 0, 0
         for text in texts:
@@ -351,11 +351,11 @@ class TokenIndex:
                     counted.append(numbers)
                     group, size = [], 0
                 group.append(part)
-                owners.append(n_texts)
+                text_of.append(n_texts)
                 size += len(part)
             n_texts += 1
         ids, numbers = self._ids(group)
-        lengths = np.bincount(owners, np.concatenate([*counted, numbers]), n_texts).astype(np.int64)
+        lengths = np.bincount(text_of, np.concatenate([*counted, numbers]), n_texts).astype(np.int64)
         return np.concatenate([*found, ids]), np.concatenate(([0], np.cumsum(lengths)))
 
     def _parts(self, text: str) -> Iterator[str]:

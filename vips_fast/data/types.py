@@ -13,7 +13,7 @@ from .shards import ShardedCorpus
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-#: Columns of words that are used alike; vectors of words in a file.
+#: Columns of word neighbors; vectors of words in a file.
 Neighbors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 WordVectors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 #: Records of any dtype; labels, which are numbers or texts; names of columns; records of 0 and 1.

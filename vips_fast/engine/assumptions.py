@@ -48,11 +48,11 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
     runs = result.privacy.runs
     counted = sorted({run.n_records for run in runs if not run.stated})
     if result.privacy.relation == Relation.REPLACE_ONE:
-        return True, f"Neighbours differ by a replacement, so that all have the same number, {runs[-1].n_records}."
+        return True, f"Neighbors differ by a replacement, so that all have the same number, {runs[-1].n_records}."
     if not counted:
         return True, "Stated for every run; nothing follows the actual number of rows."
     numbers = " and ".join(map(str, counted))
-    return False, f"The fit counted {numbers}, and the plan states that number: it must be no secret."
+    return False, f"The fit counted {numbers}, and the plan states that number, so it must not be a secret."
 
 
 def _columns(result: FitResult) -> tuple[bool, str]:
@@ -197,8 +197,8 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
         Assumption(
             "nights",
             "A night of a running sum is released once",
-            "The private folder of the nights is not set back, nor continued in two copies. Without labels of persons, "
-            "a record is in one night only.",
+            "The private folder of the nights is never set back, nor continued in two copies. Without labels of "
+            "persons, a record is in one night only.",
         ),
         _nights,
     ),
@@ -232,7 +232,7 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
     (Assumption("time", "Time is outside the guarantee", "How long a fit takes depends on the records."), _time),
     (
         Assumption(
-            "operator", "Who runs the fit sees the data", "Nothing here protects records from the machine they are on."
+            "operator", "The operator sees the data", "Nothing here protects records from the machine they are on."
         ),
         _operator,
     ),

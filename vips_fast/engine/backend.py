@@ -37,7 +37,7 @@ class Backend(Protocol):
         y: Any,
         extra: Mapping[str, Any],
         groups: Any,
-        owned: Callable[[Records, Any], Records],
+        grouped: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """Read records and public facts from data, see `vips_fast.engine.units.read_units`."""
 

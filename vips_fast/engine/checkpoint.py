@@ -299,7 +299,7 @@ class RunFolder:
             end = kept if kept == checkpoint.n_steps else end
         spent = _count(*ledger_in(self.path, strict=True), event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
-        return kept, affordable(spent, event, planned, wanted, target, plan.get("prior"))
+        return kept, affordable(spent, event, planned, wanted, target, plan.get("purchase"))
 
     def begin(
         self,
@@ -349,13 +349,13 @@ class RunFolder:
             return ledger, range(step, step), settings
         spent = _count(ledger, False, plan.event)
         planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
-        left = affordable(spent, plan.event, planned, wanted, target, plan.prior)
+        left = affordable(spent, plan.event, planned, wanted, target, plan.purchase)
         left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
         self._n_steps = n_steps = min(plan.n_steps, (step // length + left) * length) if left else step
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
-                f"expected room for one more below {target}"
+                f"expected one more to fit below {target}"
             )
         if ledger.plan is None:
             ledger.open(plan.public())
@@ -439,9 +439,9 @@ class RunFolder:
             _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
             _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
-            # The steps are paid for, so the fit goes on; an error of the ledger would end the run.
+            # The steps are paid for, so the fit continues; an error of the ledger would end the run.
             warnings.warn(
-                f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
+                f"{error}: the fit continues without this checkpoint; a resume would begin after step "
                 f"{max(self._kept, 0)} and pay for later ones again",
                 RuntimeWarning,
                 stacklevel=2,
@@ -504,7 +504,7 @@ def affordable(
     planned: int,
     wanted: int,
     target: Target | None,
-    prior: dict[str, Any] | None = None,
+    purchase: dict[str, Any] | None = None,
 ) -> int:
     """Count the wanted events that a target can still pay for.
 
@@ -514,10 +514,10 @@ def affordable(
     if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event, and the planned number fits.
-    purchase = () if prior is None else (event_from_dict(prior["event"]),)
+    purchased = () if purchase is None else (event_from_dict(purchase["event"]),)
 
     def fits(more: int) -> bool:
-        return target.met_by(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))))
+        return target.met_by(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more))))
 
     return find_integer(fits, max(0, planned - spent), wanted)
 

@@ -202,7 +202,7 @@ class DaskBackend:
         y: Any,
         extra: Mapping[str, Any],
         groups: Any,
-        owned: Callable[[Records, Any], Records],
+        grouped: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """Read records, see `Backend.read`; the workers read blocks themselves.
 
@@ -216,7 +216,7 @@ class DaskBackend:
         """
         blocks = _blocks(X)
         if blocks is None:
-            return read_units(read, X, y, extra, groups, owned)
+            return read_units(read, X, y, extra, groups, grouped)
         given = {"y": y, "groups": groups}
         for name, data in given.items():
             parts: Any = [None] * len(blocks) if data is None else _blocks(data) or data
@@ -238,7 +238,7 @@ class DaskBackend:
                     self._source(y),
                     extra,
                     self._source(groups),
-                    owned,
+                    grouped,
                     key=f"vips_read-{name}-{i}",
                     workers=workers,
                 )

@@ -21,7 +21,7 @@ _CLEAR = 2.0
 _NINETY = 1.6449
 #: The least released number of predictions: more than the 1 that is known.
 _BARELY = 1.0 + 1e-9
-#: Room for rounding, so that no contribution is above the clip.
+#: Margin for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
 

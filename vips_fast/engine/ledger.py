@@ -45,7 +45,7 @@ class PlanRecord(TypedDict):
     #: True if ``n_records`` was stated, not counted.
     stated: NotRequired[bool]
     #: The vocabulary purchase before the run.
-    prior: NotRequired[dict[str, object]]
+    purchase: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
     #: The night of a running sum: its name and number, and the declaration of all nights.
     nights: NotRequired[dict[str, object]]
@@ -55,7 +55,7 @@ class PlanRecord(TypedDict):
 
 def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Get the vocabulary purchase before a run, if there was one."""
-    purchase: Mapping[str, Any] | None = plan.get("prior")
+    purchase: Mapping[str, Any] | None = plan.get("purchase")
     return purchase
 
 
@@ -86,7 +86,7 @@ class Ledger:
     "release" (one noised release, written before its noise is drawn), "taint" (a reason why the stated guarantee does
     not cover the model), "budget" (which budget of the data set pays for the run), "resume" (an interrupted run resumes
     at an earlier step) and "close" (the digest of a run's result). Appending is safe from several threads. A fitted
-    model's ledger is frozen; `copy` gives one that can go on.
+    model's ledger is frozen; `copy` gives one that takes more releases.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class Ledger:
 
     def _append(self, record: Record) -> None:
         if self._frozen:
-            raise RuntimeError("this ledger belongs to a fitted model and is closed: copy() gives one that can go on")
+            raise RuntimeError("the ledger of a fitted model takes no more releases; copy() gives one that does")
         self._chain.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:

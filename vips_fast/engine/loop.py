@@ -66,7 +66,7 @@ def run(
     Parameters
     ----------
     model : Model
-        Prepared by `make_plan`.
+        As `make_plan` set it up.
     first_step : int
         Steps done before, in earlier runs.
     on_release : callable(Release) or None

@@ -33,7 +33,7 @@ class RunPlan:
     part: str | None = None
     #: The vocabulary purchase that chose the run's columns from the same records: "event", as JSON, and "head" of its
     #: ledger. The run's accounting includes it.
-    prior: dict[str, Any] | None = None
+    purchase: dict[str, Any] | None = None
     #: Whether this is a call of ``partial_fit``, and whether the number of records was stated, not counted.
     call: bool = False
     stated: bool = False
@@ -76,7 +76,7 @@ class RunPlan:
             "delta": float(self.delta),
         }
         rows = getattr(self.sampler, "rows_per_unit", None)
-        more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
+        more = {"part": self.part, "purchase": self.purchase, "rows_per_unit": rows}
         more["nights"] = getattr(self.sampler, "facts", None)
         more |= {"call": self.call or None, "stated": self.stated or None}
         more |= {"limit": self.limit, "attack_success": self.attack_success}
@@ -95,7 +95,7 @@ def make_plan(
     taints: tuple[str, ...] = (),
     part: str | None = None,
     unit: str = "record",
-    prior: dict[str, Any] | None = None,
+    purchase: dict[str, Any] | None = None,
     call: bool = False,
     stated: bool = False,
     limit: float | None = None,
@@ -119,5 +119,12 @@ def make_plan(
     finer = getattr(sampler, "lattice_bits", 0)
     mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip, finer)
     model.prepare(mechanism, sampler)
-    about: dict[str, Any] = {"unit": unit, "part": part, "prior": prior, "call": call, "stated": stated, "limit": limit}
+    about: dict[str, Any] = {
+        "unit": unit,
+        "part": part,
+        "purchase": purchase,
+        "call": call,
+        "stated": stated,
+        "limit": limit,
+    }
     return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), attack_success=attack_success, **about)

@@ -149,7 +149,7 @@ class Planner:
             taints=tuple(reasons),
             part=public.part,
             unit=public.unit,
-            prior=None if request.purchase is None else dict(request.purchase),
+            purchase=None if request.purchase is None else dict(request.purchase),
             call=request.adaptive,
             limit=terms.epsilon if request.adaptive and terms.noised else None,
             attack_success=terms.target_attack_success if terms.noised else None,

@@ -113,7 +113,7 @@ class RunForecast:
 
 
 class KeptRun(Protocol):
-    """A run that goes on, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
+    """A run that resumes, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
 
     begun: bool
 

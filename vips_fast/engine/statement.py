@@ -206,7 +206,7 @@ class Privacy:
             raise ValueError("ledger: the plan of a run is malformed") from None
         event, share = ledger.bound(delta)
         if event is not None and event.relation != relation:
-            raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
+            raise ValueError("ledger: its releases are of another neighboring relation than its plan")
         spent = ledger.epsilon(delta) if ledger.private else math.inf
         before = [purchase for plan in ledger.plans if (purchase := purchase_of(plan)) is not None]
         purchases = any(plan["sampling"] == "vocabulary" for plan in ledger.plans)
@@ -295,7 +295,7 @@ class Privacy:
         leaves = () if self.event is None else self.event.leaves()
         return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
 
-    def _owners(self) -> str:
+    def _several_records(self) -> str:
         """State the guarantee for several records of a person, if useful."""
         if self.unit != "record" or self.parts or self.event is None:
             return ""
@@ -330,8 +330,8 @@ class Privacy:
             # The total number of units in all parts is not known.
             relation += " in each run" + " by another of the same part" * (self.relation == Relation.REPLACE_ONE)
             assumed = (
-                f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
-                "program. The worst part decides epsilon."
+                f" Each {self.unit} is assumed to lie in only one of the {len(self.parts)} parts; the program "
+                "does not check this. The worst part decides epsilon."
             )
         if self.calls:
             why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
@@ -362,7 +362,7 @@ class Privacy:
             included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
-            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._owners()} "
+            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._several_records()} "
             f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is "
             "not covered."
         )

@@ -121,8 +121,8 @@ class UnitRecords:
         row_words[later] = mixed(row_words[later])
         if self._limit is not None and whole.max(initial=0) > self._limit:
             # The rows with the least keys of their own, in their order in the data.
-            owner = np.repeat(np.arange(len(units)), whole)
-            order = np.lexsort((mixed(row_words ^ _MIX2), owner))
+            unit_of = np.repeat(np.arange(len(units)), whole)
+            order = np.lexsort((mixed(row_words ^ _MIX2), unit_of))
             kept = np.sort(order[position < self._limit])
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
@@ -135,14 +135,14 @@ def read_units(
     y: Any,
     extra: Mapping[str, Any],
     groups: Any,
-    owned: Callable[[Records, Any], Records],
+    grouped: Callable[[Records, Any], Records],
 ) -> tuple[Records, dict[str, Any]]:
     """Read records and public facts; with ``groups``, join records to units.
 
     Calls ``read(X, y, **extra)``.
     """
     records, facts = read(X, y, **extra)
-    return records if groups is None else owned(records, groups), facts
+    return records if groups is None else grouped(records, groups), facts
 
 
 class Selection:

@@ -4,7 +4,7 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 
 - ``journal``: the states of the job, each written before it begins (`vips_fast.store.log`)
 - ``log``: a line for each event
-- ``room``: bytes without content, reserved so that a full disk cannot prevent the result
+- ``reserve``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
   the purchase ends, its checkpoint has noised sums that never leave, in a file for only your account
@@ -38,7 +38,7 @@ from . import beside
 from .log import log_to
 from .places import check_place, kind_in
 
-JOURNAL, LOG, ROOM, MODEL, WORDS = "journal", "log", "room", "model", "words"
+JOURNAL, LOG, RESERVE, MODEL, WORDS = "journal", "log", "reserve", "model", "words"
 _KIND = "job"
 _log = logging.getLogger(__name__)
 
@@ -220,7 +220,7 @@ class JobFolder(RunFolder):
     job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {JOURNAL, LOG, ROOM, MODEL, WORDS}
+    OWN = RunFolder.OWN | {JOURNAL, LOG, RESERVE, MODEL, WORDS}
     _fresh, _at_first = False, 0
 
     def __init__(self, out: Path, *, resume: bool, every: int | None = None, **planned: str | None):
@@ -301,7 +301,7 @@ class JobFolder(RunFolder):
         return begun
 
     def _set_aside(self, size: int) -> None:
-        path = self.path / ROOM
+        path = self.path / RESERVE
         try:
             write_file(path, lambda file: os.posix_fallocate(file.fileno(), 0, size))
         except OSError as error:
@@ -312,7 +312,7 @@ class JobFolder(RunFolder):
 
     def _release_room(self) -> None:
         with suppress(OSError):
-            (self.path / ROOM).unlink()
+            (self.path / RESERVE).unlink()
 
     def keep(self, *, whole: bool = False) -> None:
         """See `RunFolder.keep`."""

@@ -207,9 +207,9 @@ class Job:
 
     def __post_init__(self) -> None:
         self.out, self.status = Path(self.out), Status.PLANNED
-        self._own = any(self._owned())
+        self._own = any(self._signs_of_persons())
 
-    def _owned(self) -> Iterator[bool]:
+    def _signs_of_persons(self) -> Iterator[bool]:
         """Look for each sign that records belong to persons."""
         yield self.groups is not None
         yield self.source.person is not None

@@ -163,7 +163,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
 
 
 def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarray:
-    """Room that the kernels of the logistic regression need on one thread."""
+    """Memory that the kernels of the logistic regression need on one thread."""
     return np.empty(native.logistic_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
 
 

@@ -282,8 +282,8 @@ class PrivateEstimator(Fitted):
             warn_of_scaling(X)
         backend = backend or self._backend()
         kind = KeptRows if self.sampling == "rows" else UnitRecords
-        owned = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
-        records, facts = backend.read(self._read, X, y, extra, groups, owned)
+        grouped = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
+        records, facts = backend.read(self._read, X, y, extra, groups, grouped)
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if self._terms.noised and how["purchase"] is None and before is None:
             warn_of_purchase(public.n_features)
@@ -520,7 +520,7 @@ class PrivateEstimator(Fitted):
             raise ValueError("X has no rows: expected at least one row, or n_records")
         drawn = self.sampling if partial else resolve_sampling(self.sampling, self.relation, facts.get("n_bins"))
         if drawn == "without_replacement" and stated is not None and stated != n_rows:
-            # Neighbours differ by a replacement, so they have as many rows.
+            # Neighbors differ by a replacement, so they have as many rows.
             raise ValueError(
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
             )
@@ -572,8 +572,8 @@ class PrivateEstimator(Fitted):
             fresh = cls._from_settings(one.settings)
             before = None if estimator is None or not one.partial else estimator._result
             if one.follows != (None if before is None else before.head):
-                raise ValueError(f"{one.path}: does not go on from the run before it")
-            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("prior")}
+                raise ValueError(f"{one.path}: does not continue the run before it")
+            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("purchase")}
             planned = fresh._planned(Planner(), fresh.request(one.public, taints=one.taints, **how), None)
             model, plan = planned.model, planned.plan
             ledger = Ledger() if before is None else before.ledger.copy()

@@ -98,7 +98,7 @@ class Parameters:
         "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory.
         The statement says which it was.
     relation : {"add_remove", "replace_one"} or None
-        Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
@@ -265,7 +265,7 @@ class Bookkeeping(Rows, total=False):
     checkpoint : path or None
         Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
     resume : bool
-        Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        Whether a run that is in the folder resumes; lost steps are done and paid for again.
     checkpoint_every : int or None
         Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
     on_forecast : callable(RunForecast) or None

@@ -566,7 +566,7 @@ def _best_forecast(tried: Sequence[Mapping[str, Any]], forecasts: Sequence[RunFo
         return None
     best = max(range(len(tried)), key=lambda place: known[place].gain)
     settings = ", ".join(f"{name}={value}" for name, value in tried[best].items())
-    text = f"search: the most promising of {len(tried)} candidates is {settings}; {known[best].text}"
+    text = f"search: the best of {len(tried)} candidates is {settings}; {known[best].text}"
     return replace(known[best], text=text)
 
 

@@ -77,5 +77,5 @@ def unit_name(groups: Any, unit: str | None, sampling: str | None = None) -> str
         return "person"
     check_name("unit", unit)
     if unit == "record":
-        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
+        raise ValueError("unit='record': expected the name of the privacy unit, such as 'person'")
     return unit

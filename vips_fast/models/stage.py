@@ -62,10 +62,9 @@ def bins_of(X: Any, groups: Any, sampling: str | None, relation: str | None) -> 
     if n_bins == 0 or resolve_sampling(sampling, relation, n_bins) != "random_allocation":
         return n_bins, None
     own = X.groups
-    owned = own is not None
     same = isinstance(groups, Runs) and own is not None and np.array_equal(groups.starts, own.starts)
-    if not same and (owned or groups is not None):
-        expected = "X.groups, whose bins X has," if owned else "None, since X has bins of rows,"
+    if not same and (own is not None or groups is not None):
+        expected = "X.groups, whose bins X has," if own is not None else "None, since X has bins of rows,"
         raise ValueError(f"groups: expected {expected} with sampling='random_allocation'; or sampling='poisson'")
     return n_bins, X.bins
 

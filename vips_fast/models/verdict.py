@@ -70,7 +70,7 @@ class Verdict:
             advice = "good for reading and for tables, not for prediction" if reads else ""
             likely = clear is None and found.gain > _LEAST and found.low > _UNSURE
             worth = "weak" if reads or likely else "noise"
-            uncertain = f"little or not better ({found.low:.0%} to {found.high:.0%})"
+            uncertain = f"at most a little better ({found.low:.0%} to {found.high:.0%})"
             gain = uncertain if found.high > _LEAST else "no better"
         head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."

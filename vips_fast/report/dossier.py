@@ -280,13 +280,13 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, audit: A
         found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
     if lost:
         found.append(
-            "The releases: the fit kept none (vips-fast fit --transcript), so that nobody can make the model again "
-            "from them."
+            "The releases: the fit kept none (vips-fast fit --transcript), so nobody can make the model again from "
+            "them."
         )
     if audit is None:
         found.append("An audit: none was given (vips-fast audit --json, then vips-fast report --audit).")
     if every[-1].ledger_.budget is None:
-        found.append("A budget: none paid for the fit, so that other fits to the same records are not counted here.")
+        found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
     elif budget is None:
         found.append("What is left of the budget: its file was not given (vips-fast report --budget).")
     if any(one.diagnostics_ is not None for one in every):

@@ -83,7 +83,7 @@ def environment() -> Any:
 
 def _question(privacy: Privacy) -> str:
     """Word the question of an attacker who knows everything else."""
-    whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
+    whose = f"records of one {'person' if privacy.unit == 'record' else privacy.unit}"
     if privacy.relation == Relation.REPLACE_ONE:
         return f"which of two possible values the {whose} have"
     return f"whether the {whose} are among the data"

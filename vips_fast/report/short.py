@@ -31,7 +31,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
             "",
             paragraph(
                 "An attacker who knows all else, and thought both cases equally likely, is right at most this often "
-                "(50 % is chance), and finds at most this many owners if "
+                "(50 % is chance), and finds at most this many persons if "
                 f"{percent(FALSE_POSITIVES)} of others are accused wrongly:",
                 width,
             ),
@@ -40,7 +40,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
             (f"  {g.size} {dossier.unit}{'s' * (g.size > 1)}", percent(g.guesses), percent(g.hits, 2))
             for g in dossier.gains
         ]
-        lines.append(table(rows, ("  owner of", "right", "found")))
+        lines.append(table(rows, ("  person with", "right", "found")))
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]
     return "\n".join(lines)

@@ -121,15 +121,15 @@ def topics_table(
     words = top_words(components, vocabulary, n_words)
     digits = len(str(len(words)))
     if other is None:
-        room = max(20, width - digits - 2)
-        return "\n".join(f"{k:>{digits}}  {_fit(w, room)}" for k, w in enumerate(words, 1))
+        space = max(20, width - digits - 2)
+        return "\n".join(f"{k:>{digits}}  {_fit(w, space)}" for k, w in enumerate(words, 1))
     beside = top_words(other, vocabulary, n_words)
     pairs = match_topics(components, other)
-    room = max(20, (width - digits - 5) // 2)
-    lines = [f"{'':{digits}}  {titles[0]:<{room}} | {titles[1]}".rstrip()]
+    space = max(20, (width - digits - 5) // 2)
+    lines = [f"{'':{digits}}  {titles[0]:<{space}} | {titles[1]}".rstrip()]
     for k, (row, column) in enumerate(zip(words, pairs, strict=True), 1):
-        right = "" if column is None else _fit(beside[column], room)
-        lines.append(f"{k:>{digits}}  {_fit(row, room):<{room}} | {right}".rstrip())
+        right = "" if column is None else _fit(beside[column], space)
+        lines.append(f"{k:>{digits}}  {_fit(row, space):<{space}} | {right}".rstrip())
     return "\n".join(lines)
 
 
@@ -228,11 +228,11 @@ def _counts(X: Any, name: str, n_features: int | None = None) -> sparse.csr_arra
     return check_counts(getattr(X, "counts", X), n_features, name=name, allow_float=True)
 
 
-def _fit(words: Sequence[str], room: int) -> str:
+def _fit(words: Sequence[str], space: int) -> str:
     """Join the first words that fit the width, at least one."""
     line = words[0]
     for word in words[1:]:
-        if len(line) + 1 + len(word) > room:
+        if len(line) + 1 + len(word) > space:
             break
         line += " " + word
     return line

@@ -26,7 +26,7 @@ from ..checks import machine_memory
 _SMALL, _RATIO = 1 << 28, 100
 
 _MAX_HEADER = 10_000
-#: Bytes of the largest directory of an archive: room for 300,000 arrays at 50 bytes a member.
+#: Bytes of the largest directory of an archive: enough for 300,000 arrays at 50 bytes a member.
 _MAX_DIRECTORY = 1 << 24
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")

@@ -3,7 +3,7 @@
     python compare.py KIND FOLDER        KIND: extension, cython_extension, numba_function, program
 
 FOLDER holds input.npz and the built consumer. Runs in a process of its own, which
-imports vips_fast from where it was installed.
+imports the installed vips_fast.
 """
 
 import importlib

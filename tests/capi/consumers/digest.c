@@ -1,8 +1,8 @@
-/* Digests of what must have the same bits on every machine, compiler and optimization
+/* Digests of results that must have the same bits on every machine, compiler and optimization
  * level: for each instruction set, first the noise and the integer sums, which are also the
- * same on every set, and then, after a line with the word "esteps", what E-steps, clipping and
+ * same on every set, and then, after a line with the word "esteps", the results of E-steps, clipping and
  * shrinkage compute in floating point, in the set's own order. One line for each kernel; they
- * are compared with those of other builds.
+ * are compared with other builds.
  *
  * SHA-256 of the lines of noise and integer sums:
  * b7b8391005243e4c2dbd7fa7fefa7aae91b149bb51ad7ed7fba615fd94764116 */

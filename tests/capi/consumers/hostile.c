@@ -75,7 +75,7 @@ static void lda(const vf_api *api) {
             expect(api, "lda_estep_f32, spacing", VF_ERR_PARAMETER,
                    ESTEP(f32, table32, p, plain, words, counts, alpha));
         }
-    /* From the least spacing to the largest, counts of every size: what is added stays within the clip norm. */
+    /* From the least spacing to the largest, counts of every size: the contribution stays within the clip norm. */
     for (int e = -60; e <= 60; e += 4)
         for (int units = 0; units < 31; units += 6)
             for (int size = -40; size <= 20; size += 3) {

@@ -312,14 +312,14 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
     1 + (exp(mu^2) - 1) / t; else each is one. If they do not even hold one epoch's, the bounds are the trivial ones:
     the minibatch of the unit is known, or nothing is.
     """
-    mu, room = math.sqrt(square), 690.0 + 2.0 * math.log(tail)
+    mu, highest = math.sqrt(square), 690.0 + 2.0 * math.log(tail)
     if n_batches == 1 or mu * tail_quantile(tail) + 0.5 * square > 690.0:
         known = upper or n_batches == 1
         both: Pair = GaussianPair(mu * math.sqrt(n_epochs)) if known else DiscretePair([0.0], [1.0], [1.0])
         return both, both, 1
     repeats = 1
     # log(1 + (exp(mu^2) - 1) / t), where exp(mu^2) may be beyond doubles.
-    if n_epochs * np.logaddexp(math.log1p(-1.0 / n_batches), square - math.log(n_batches)) > room:
+    if n_epochs * np.logaddexp(math.log1p(-1.0 / n_batches), square - math.log(n_batches)) > highest:
         n_epochs, repeats = 1, n_epochs
     law = allocation_law(n_batches, mu, n_epochs, tail, upper)
     sign = 1.0 if upper else -1.0

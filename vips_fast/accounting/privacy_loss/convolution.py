@@ -230,10 +230,10 @@ class Convolution:
             return math.inf
         # For x[k-1] <= eps <= x[k], delta = scale_k (D_k + (1 - exp(eps - x_k)) B_k).
         answer = float(x[k])
-        room = delta - float(extra[k - 1])
+        rest = delta - float(extra[k - 1])
         b = float(a[k] - d[k])
-        if room > 0.0 and b > 0.0:
-            part = (room * math.exp(-float(log_scale[k])) - float(d[k])) / b
+        if rest > 0.0 and b > 0.0:
+            part = (rest * math.exp(-float(log_scale[k])) - float(d[k])) / b
             if part < 1.0:
                 answer = min(answer, max(float(x[k - 1]), answer + math.log1p(-part)))
             else:

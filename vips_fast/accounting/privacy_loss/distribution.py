@@ -478,7 +478,7 @@ class PldAccountant(Accountant):
     title = "privacy-loss distribution"
     source = (
         "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
-        "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretisation)"
+        "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretization)"
     )
 
     def check(self, event: PrivacyEvent) -> None:

@@ -96,7 +96,7 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     print()
     _paragraph(
         f"Epsilon = {rounded_up(args.epsilon)} is for one docstring. A {_UNIT} holds several, {middle} in the middle "
-        f"and {most} or more in one of ten: of all in a file of so many the same topics promise epsilon {for_middle} "
+        f"and {most} or more in one of ten: of all in a file of so many the same topics guarantee epsilon {for_middle} "
         f"and {for_most}. With {_UNIT}s as units epsilon = {rounded_up(args.epsilon)} is for all in one, at the "
         "perplexity above:"
     )

@@ -53,9 +53,9 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
         said = _said(outcome)
     if model.private:
         warn_of_taints(model)
-        promise = model.privacy_
-        counted = promise.unit if promise.rows_per_unit is None else "record"
-        warn_of_delta(promise.delta, promise.n_records, counted)
+        privacy = model.privacy_
+        counted = privacy.unit if privacy.rows_per_unit is None else "record"
+        warn_of_delta(privacy.delta, privacy.n_records, counted)
     if report(said):
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")

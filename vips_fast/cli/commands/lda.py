@@ -221,7 +221,7 @@ def compare(args: Namespace) -> int:
     print(
         paragraph(
             "Overlap: the sum over words of the smaller of the two probabilities. "
-            "The pairing maximises the likeness of all pairs together.",
+            "The pairing maximizes the likeness of all pairs together.",
             width(),
         )
     )

@@ -171,7 +171,7 @@ def finish(args: Namespace) -> int:
     out = folder.with_suffix("") if args.out is None else Path(args.out)
     with lock_folder(folder):
         if not belongs(folder / MODEL, folder):
-            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, to go on")
+            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; resume it with fit --resume")
         model = kind_in(folder / MODEL).load(folder / MODEL)
         try:
             put(folder, out, args.force)

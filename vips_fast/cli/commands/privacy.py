@@ -86,9 +86,9 @@ def _of_run(args: Namespace) -> int:
     k = args.rows_per_person
     if k is not None:
         target = spent if args.epsilon is None else args.epsilon
-        owner = accounting.epsilon(accounting.group_event(event(noise), k), args.delta)
+        group = accounting.epsilon(accounting.group_event(event(noise), k), args.delta)
         enough = _noise(args, lambda z: accounting.group_event(event(z), k), target)
-        rows.append((f"epsilon of {k} records", rounded_up(owner, 6)))
+        rows.append((f"epsilon of {k} records", rounded_up(group, 6)))
         aim = rounded_up(args.attack_success or target, 6)
         rows.append((f"noise multiplier, {k} records at {aim}", rounded_up(enough, 6)))
     print(table(rows))

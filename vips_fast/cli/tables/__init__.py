@@ -29,7 +29,7 @@ VERSION = Option("--version", "print the version", const=True)
 #: The program itself, with all commands inside.
 PROGRAM = command(
     "",
-    "Differentially private variational Bayes (VIPS).",
+    "Fit models to private records under differential privacy, by variational Bayes.",
     VERSION,
     switch("--debug", "show the traceback of an error"),
     examples=(

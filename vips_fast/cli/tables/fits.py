@@ -56,17 +56,17 @@ _PRIVACY = (
     OneOf(
         setting("--epsilon", "privacy loss of one person (or record), such as 1 or 2", POSITIVE, dest="epsilon"),
         setting("--attack-success", ATTACK, SUCCESS, dest="target_attack_success", metavar="SHARE"),
-        setting("--noise-multiplier", "instead of epsilon: noise over the most that one unit changes", POSITIVE),
+        setting("--noise-multiplier", "instead of epsilon: standard deviation of the noise / sensitivity", POSITIVE),
         setting("--non-private", "no noise, no guarantee", dest="private", const=False),
     ),
     setting("--delta", DELTA, PROBABILITY, dest="delta"),
-    file("--budget", "the data set's privacy budget, which pays; a fit without a target takes all that is left"),
+    file("--budget", "privacy budget of the data set to spend from; a fit without a target takes all that is left"),
     *sampling(),
     setting("--records", "public number of records", WHOLE, dest="n_records"),
     source("--groups", f"{LABELS}; protects persons with all their records"),
     Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
-    Option("--unit", "the name of such a person (the privacy unit) in the statement, default person", metavar="NAME"),
-    setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
+    Option("--unit", "name of the privacy unit in the statement, default person", metavar="NAME"),
+    setting("--rows-per-group", "most records of a person that one step uses, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
 _UNMEASURED = setting(
@@ -83,11 +83,11 @@ _RUN = (
             metavar="ADDRESS",
             searched=False,
         ),
-        Option("--workers", "the same on as many processes of this machine", WHOLE, metavar="N", searched=False),
+        Option("--workers", "the same from this many processes of this machine", WHOLE, metavar="N", searched=False),
     ),
     setting("--seed", "seed of public choices, not of the noise", SEED, dest="random_state"),
     QUIET,
-    file("--config", "job file (TOML); arguments beside it come first"),
+    file("--config", "job file (TOML); options on the command line override it"),
     switch("--json", "print the result as one JSON object, and nothing else"),
     file("--log-file", "add a line for each event of the run to this file"),
     Option(
@@ -152,7 +152,7 @@ LDA = _fit(
         ),
         TOPIC_WORDS,
     ),
-    privacy=(setting("--clip", "L2 bound, as a share of the length", POSITIVE),),
+    privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),
     more=(
         DOC_LENGTH,
         DISTINCT_WORDS,
@@ -199,7 +199,7 @@ BLR = _fit(
             choices=("full", "spherical"),
         ),
         setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
-        setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
+        setting("--no-intercept", "fit no intercept", dest="fit_intercept", const=False),
         ANYWAY,
         _UNMEASURED,
     ),
@@ -219,11 +219,11 @@ COUNTS = _fit(
     NAMES,
     privacy=(
         ROW_NORM,
-        setting("--largest", "larger counts are set to it, public; default: the schema's high, or 20", POSITIVE),
+        setting("--largest", "public limit; cuts larger counts; default: the schema's high, or 20", POSITIVE),
     ),
     more=(
         setting("--dispersion", "expected (variance - mean) / mean^2 of a count, public, default 1", POSITIVE),
-        setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
+        setting("--no-intercept", "fit no intercept", dest="fit_intercept", const=False),
         ANYWAY,
     ),
     examples=(
@@ -271,7 +271,7 @@ MIXTURE = _fit(
     privacy=(
         setting("--center", "bernoulli: origin of answers, public, default 0.5; 0 with a column a choice", _FRACTION),
         setting("--radius", _RADIUS, POSITIVE),
-        setting("--max-words", "vectors: words before a document weighs less, public, default 50", WHOLE, metavar="N"),
+        setting("--max-words", "vectors: a document of more words weighs less, public, default 50", WHOLE, metavar="N"),
     ),
     more=(ANYWAY,),
     vocab_size=None,  # which only a word list with a name has; mixtures take none
@@ -337,7 +337,7 @@ _SEARCH = Group(
     "search",
     Option(
         "--try",
-        "setting and values; given again: all combinations",
+        "a setting and its values; repeat the option for all combinations",
         dest="tried",
         metavar="NAME=V,V",
         repeated=True,

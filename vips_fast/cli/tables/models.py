@@ -69,7 +69,7 @@ TRANSFORM = command(
 )
 
 _AGAIN: dict[str, Any] = {"repeated": True, "default": ()}
-_TABLES = "tables of the model, which page and statement are then about too; again for later ones"
+_TABLES = "tables of the model, which page and statement then cover too; repeat for later ones"
 
 REPORT = command(
     "report",
@@ -78,7 +78,7 @@ REPORT = command(
     file("-o --out", "an .html file", ending(".html"), required=True),
     folder("--tables", _TABLES, metavar="TABLES", **_AGAIN),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
-    file("--budget", "the privacy budget that paid, to show its rest"),
+    file("--budget", "the privacy budget that the fit spent from, to show its rest"),
     Option("--dataset", "the data set's name, for the page; default: the budget's", metavar="NAME"),
     Option("--date", "the records' date, for the page, such as 'July 2026'", metavar="TEXT"),
     folder("--transcript", "the fit's transcript: the report says whether the model follows from it"),
@@ -122,7 +122,7 @@ VERIFY = command(
     "verify",
     "make a model again from its releases, without the data, and compare every file; or check a publication",
     *model("fit or by publish"),
-    folder("--transcript", "folder written by fit --transcript; again for each part of a publication", **_AGAIN),
+    folder("--transcript", "folder written by fit --transcript; repeat for each part of a publication", **_AGAIN),
     CLASS,
     JSON,
     run="models:verify",
@@ -154,7 +154,7 @@ PUBLISH = command(
 
 FINISH = command(
     "finish",
-    "write the model of a fit that is done but could not write it; needs no data and spends nothing",
+    "write the model of a fit that ended but could not write it; needs no data and spends nothing",
     folder("folder", "folder of the run", metavar="OUT.run"),
     folder("--out", "folder to write; default: OUT"),
     FORCE,
@@ -164,7 +164,7 @@ FINISH = command(
 
 CLEAN = command(
     "clean",
-    "remove the rest of killed processes beside or in a folder: parts of files, and the run of a model",
+    "remove the files that killed processes left in or beside a folder, and a model's run folder",
     folder("folder", "OUT, OUT.run, or a folder, such as a budget's"),
     switch("--force", "also remove a finished fit whose model is not written"),
     run="models:clean",

@@ -117,7 +117,7 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
         source("input", formats, "INPUT", words=("docstrings", "-")),
         source("--vocab", words, words=("private", "public:") * learns),
         Option("--format", "csv, jsonl, parquet, xlsx, folder, npz, docword or ldac; default: detected"),
-        Option("--features", "number of words, if no file says it", WHOLE),
+        Option("--features", "number of words, if no file gives it", WHOLE),
         Option("--text", columns, metavar="COLUMN", nargs="+"),
         Option("--encoding", "of text files, default utf-8", default="utf-8"),
         Option("--lemmas", "a public function from a word to its base form", metavar="MODULE:FUNCTION"),

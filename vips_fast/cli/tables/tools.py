@@ -42,7 +42,7 @@ _SHOWN = (
 
 DEMO = command(
     "demo",
-    "a model with and without privacy, on data of this installation",
+    "show a model with and without privacy, on data of this installation",
     Option("shown", _SHOWN, metavar="MODEL", nargs="?", choices=("lda", "blr", "sbn"), default="lda"),
     Option("--epsilon", "default 2", POSITIVE, default=2.0),
     Option("--delta", "default 1e-5", PROBABILITY, default=1e-5),
@@ -58,21 +58,21 @@ DEMO = command(
 
 START = command(
     "start",
-    "a first run with questions: from a table to a page about its topics",
+    "ask a few questions, then make a page of topics from a table",
     source("input", "CSV, Excel, JSON Lines or Parquet", "FILE"),
     Option("--text", "column of the texts", metavar="COLUMN"),
     Option("--person", "column that identifies the person, or none", metavar="COLUMN"),
-    Option("--unit", "the name of such a person", metavar="NAME"),
+    Option("--unit", "name of the privacy unit, such as patient", metavar="NAME"),
     Option("--encoding", "of the file, if it is not UTF-8"),
     OneOf(
         Option("--epsilon", "the privacy loss of one person; default 2", POSITIVE),
         Option("--attack-success", ATTACK, SUCCESS, metavar="SHARE"),
     ),
-    Option("--note-length", "words of a usual text; 0: not known", INTEGER),
+    Option("--note-length", "words of a usual text; 0 if unknown", INTEGER),
     Option("--language", "of the texts, default en"),
-    Option("--words", "public or private", choices=("public", "private")),
-    Option("--topics", "number of topics, without public ones", WHOLE),
-    Option("--go", "whether to spend it, after the forecast; default yes", choices=("yes", "no")),
+    Option("--words", "vocabulary: public, or private (purchased)", choices=("public", "private")),
+    Option("--topics", "number of topics, if none are public", WHOLE),
+    Option("--go", "whether to fit after the forecast; default yes", choices=("yes", "no")),
     folder("--out", "folder to write, default topics", default="topics"),
     file("--job", "job file to write, default OUT.toml"),
     switch("--yes", "ask nothing: take the default of every missing option"),
@@ -84,7 +84,7 @@ START = command(
 
 PLAN = command(
     "plan",
-    "settings of a private topic model from public numbers",
+    "compute the settings of a private topic model from public numbers",
     Option("--records", "number of documents", WHOLE, required=True),
     Option("--words", "size of a public vocabulary; default: purchased", WHOLE),
     Option("--topics", "default with a public vocabulary: the worthwhile number", WHOLE),
@@ -124,7 +124,7 @@ CONFIG = command(
 
 SCHEMA = command(
     "schema",
-    "the public description of a table's columns, for fit blr --schema",
+    "describe a table's columns publicly, for fit blr --schema",
     inner=(
         command(
             "schema draft",
@@ -188,7 +188,7 @@ _DOCUMENTS = (
 )
 PRIOR = command(
     "prior",
-    "topics and word frequencies from PUBLIC sources, for fit lda --public-prior",
+    "make or show topics and word frequencies of PUBLIC sources, for fit lda --public-prior",
     inner=(
         command(
             "prior build",
@@ -223,7 +223,7 @@ PRIOR = command(
 
 PRIVACY = command(
     "privacy",
-    "the guarantee of a saved model; or epsilon of a run, or the noise for a target",
+    "print the guarantee of a saved model; or epsilon of a run, or the noise for a target",
     folder("model", "folder written by fit; without it the options describe a run", nargs="?"),
     VERIFY_KEY,
     Option(
@@ -238,7 +238,7 @@ PRIVACY = command(
     OneOf(
         Option("--noise-multiplier", "to compute epsilon", POSITIVE),
         Option("--epsilon", "to compute the noise multiplier", POSITIVE),
-        Option("--attack-success", "the same, by the best attacker's share of right guesses", SUCCESS, metavar="SHARE"),
+        Option("--attack-success", "to compute it for the best attacker's right guesses", SUCCESS, metavar="SHARE"),
     ),
     *sampling("poisson"),
     Option("--rows-per-person", "also for a person with K records", WHOLE, metavar="K"),
@@ -265,7 +265,7 @@ _RUNS = (
 
 BUDGET = command(
     "budget",
-    "the privacy budget of a data set: make, show, check, repair, declare runs ahead",
+    "make, show, check or repair the privacy budget of a data set, or reserve runs",
     inner=(
         command(
             "budget create",
@@ -289,10 +289,10 @@ BUDGET = command(
         ),
         command(
             "budget check",
-            "check that the file is whole, and that a head belongs to it",
+            "check that the file is whole, and that it has a model's head",
             _FILE,
             Option("--head", "the head that a model recorded; exit code 3 if it is not there", metavar="HASH"),
-            Option("--give-back", "close the reservation of an ended process on another host", metavar="RUN"),
+            Option("--give-back", "close the reservation of a process that ended on another host", metavar="RUN"),
             examples=("notes.budget",),
         ),
         command(
@@ -304,7 +304,7 @@ BUDGET = command(
         ),
         command(
             "budget reserve",
-            "declare runs ahead, which are then composed as one",
+            "reserve future runs, which are then composed as one",
             _FILE,
             file("--plan", _RUNS, metavar="JSON", required=True),
             Option("--name", "purpose of the runs", default=""),
@@ -355,4 +355,4 @@ COMPLETION = command(
     ),
 )
 
-INFO = command("info", "version, instruction sets, threads", run="program:info", examples=("",))
+INFO = command("info", "print version, instruction sets and threads", run="program:info", examples=("",))

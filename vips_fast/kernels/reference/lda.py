@@ -201,7 +201,7 @@ def _document(
         if change < tol * len(alpha) or n_iter == max_iter:
             break
         if change > LEAST_CHANGE * total:
-            # Shorter near the stop: a document that rounding stops a round late then goes on little farther.
+            # Shorter near the stop: a document that rounding stops a round late then moves little farther.
             longest = LONGEST_STEP * min(change / (tol * len(alpha)) - 1.0, 1.0) if tol > 0 else ENDLESS_STEP
             most = FARTHEST * change
             g, middle = extrapolated(start, middle, g, prior, longest), g

@@ -34,7 +34,7 @@ _LENGTH = 0.4
 _KEPT, _APART = 0.02, 1e-3
 #: Standard errors of chance that the votes' deviations from the public shares have to exceed.
 _CHANCE = 3.0
-#: Room for the rounding of norms, so that no contribution is above the clip.
+#: Margin for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
 

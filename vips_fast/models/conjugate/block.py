@@ -10,7 +10,7 @@ the interpreter's lock.
 Notes
 -----
 *Purity.* A record's row of ``out`` has to be a function of its row of ``records`` and of ``parameters``, bit for bit.
-The function promises it; the form of the call makes the promise easy to keep:
+The function has to guarantee it; the form of the call helps:
 
 - Every call of a run has arrays of the same shape, strides and alignment, so nothing depends on how many records are
   left for the last block. Rows that no record fills are copies of one that does.
@@ -18,7 +18,7 @@ The function promises it; the form of the call makes the promise easy to keep:
 - If a call raises, its records are taken one by one. The record that raises contributes zero, and its neighbors do not
   notice.
 
-Matrix products and sums over records break the promise: BLAS rounds a row by its place in the block from about 200
+Matrix products and sums over records break this: BLAS rounds a row by its place in the block from about 200
 columns on. A model tries its function on public records in other places and other company, and compares every bit
 (`ConjugateModel.faults`); layer B of the audit looks at the integers that are added, at length.
 
@@ -43,8 +43,8 @@ from ...kernels.memory import zeros_on_line
 #: that no vector loop has a rest, which might round otherwise.
 _ROWS, _FEW_ROWS, _MANY = 128, 64, 1 << 10
 
-#: Room of one thread: records, statistics, chains of squares, factors, slots, and sums of a unit that is not complete.
-Room = tuple[np.ndarray, ...]
+#: Arrays of one thread: records, statistics, chains of squares, factors, slots, and sums of an incomplete unit.
+Workspace = tuple[np.ndarray, ...]
 
 
 def exp(x: float) -> float:
@@ -117,7 +117,7 @@ def softmax(logs: np.ndarray, n_components: int) -> None:
             logs[i, k] /= total[i]
 
 
-def room(n_columns: int, n_statistics: int) -> Room:
+def workspace(n_columns: int, n_statistics: int) -> Workspace:
     """Make the arrays that one thread works in."""
     n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
     return (
@@ -134,7 +134,7 @@ def loop_of(kind: type) -> Callable[..., None]:
     """Return the compiled loop around a class's ``statistics``.
 
     It is compiled once for each function and types of parameters. ``loop(records, rows, starts, parameters, bounds,
-    room, counts, values, sums)`` adds to ``sums``, int64, the contributions of units; unit u has
+    workspace, counts, values, sums)`` adds to ``sums``, int64, the contributions of units; unit u has
     ``records[rows[starts[u]:starts[u + 1]]]``. ``bounds`` are: whether statistics are at least 0, the clip, the bound
     that a row's statistics keep, lattice units per 1, and floor(clip / spacing). It adds to ``counts``, int64 (2,), how
     many units were scaled down and how many rows broke a guarantee. If ``values`` has a row for each row, it writes
@@ -182,12 +182,12 @@ def _loop(function: Callable[..., None]) -> Any:
         starts: Any,
         parameters: Any,
         bounds: Any,
-        room: Any,
+        workspace: Any,
         counts: Any,
         values: Any,
         sums: Any,
     ) -> Any:
-        block, out, carry = room[0], room[1], room[-1]
+        block, out, carry = workspace[0], workspace[1], workspace[-1]
         first: Any = np.int64(0)
         single, unit = first, first
         while first < len(rows):
@@ -209,7 +209,7 @@ def _loop(function: Callable[..., None]) -> Any:
                     for j in range(out.shape[1]):
                         values[i, j] = out[i - first, j]
             else:
-                unit = add(first, last, starts, unit, bounds, room, counts, sums)
+                unit = add(first, last, starts, unit, bounds, workspace, counts, sums)
             first = last
         for j in range(len(carry)):
             carry[j] = 0.0
@@ -308,7 +308,7 @@ def _shared() -> tuple[Any, Any]:
     def join(values: Any, first: Any, last: Any, starts: Any, unit: Any, slots: Any, carry: Any) -> Any:
         """Add up the rows of each unit, in place.
 
-        Returns the unit of the last row, and how many units are complete. A unit that goes on in the next block is
+        Returns the unit of the last row, and how many units are complete. A unit that continues in the next block is
         carried there.
         """
         slot, single = 0, True
@@ -332,9 +332,9 @@ def _shared() -> tuple[Any, Any]:
         return unit, slot + complete, single and complete
 
     @compiled
-    def add(first: Any, last: Any, starts: Any, unit: Any, bounds: Any, room: Any, counts: Any, sums: Any) -> Any:
+    def add(first: Any, last: Any, starts: Any, unit: Any, bounds: Any, workspace: Any, counts: Any, sums: Any) -> Any:
         nonnegative, clip, bound, per_one, limit = bounds
-        _, values, chains, factors, slots, carry = room
+        _, values, chains, factors, slots, carry = workspace
         measure(values, last - first, nonnegative, chains)
         for i in range(last - first):
             counts[1] += chains[0, i] < 0.0 or math.sqrt(chains[0, i]) > bound * (1.0 + 1e-9)

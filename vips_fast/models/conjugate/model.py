@@ -15,7 +15,7 @@ from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
-from .block import Room, loop_of, room
+from .block import Workspace, loop_of, workspace
 from .score import ColumnPrediction
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class ConjugateModel(Model):
     def _loop(self) -> Callable[..., None]:
         return loop_of(type(self.functions))
 
-    def _room(self) -> Room:
-        return room(self._n_columns, self.shape[0])
+    def _workspace(self) -> Workspace:
+        return workspace(self._n_columns, self.shape[0])
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add contributions; see `Model.contribute`.
@@ -160,13 +160,13 @@ class ConjugateModel(Model):
         The random words choose the rows of units that have too many, and nothing else.
         """
         (records, rows), _, starts = unpack_block(block, words)
-        if "room" not in scratch:
-            scratch["room"] = self._room()
+        if "workspace" not in scratch:
+            scratch["workspace"] = self._workspace()
         counts, limit = np.zeros(2, dtype=np.int64), math.floor(self.clip / self._spacing)
         starts = np.arange(len(rows) + 1) if starts is None else starts
         bounds = (self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing, limit)
         values = np.zeros((0, *self.shape))
-        self._loop(records, rows, starts, self.parameters, bounds, scratch["room"], counts, values, out)
+        self._loop(records, rows, starts, self.parameters, bounds, scratch["workspace"], counts, values, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:
@@ -180,7 +180,7 @@ class ConjugateModel(Model):
         counts, sums = np.zeros(2, dtype=np.int64), np.zeros(self.shape, dtype=np.int64)
         bounds = (self._nonnegative, 1.0, 1.0, 1.0, 1)
         try:
-            loop(records, rows[:-1], rows, self.parameters, bounds, self._room(), counts, values, sums)
+            loop(records, rows[:-1], rows, self.parameters, bounds, self._workspace(), counts, values, sums)
         except Exception as error:
             # Types are at fault here: the loop catches the function's errors.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error

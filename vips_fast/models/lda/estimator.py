@@ -524,7 +524,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""
-        corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
+        corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
         tol = self._options.resolved().mean_change_tol
         options = self._options.resolved(self._fitted_plain())

@@ -1,6 +1,6 @@
 """Expect the worth of a private topic model, from public numbers only.
 
-A document is clipped to an L2 norm of a N. One with m distinct words used alike has a norm of N / sqrt(m) before, so
+A document is clipped to an L2 norm of a N. One with m equally frequent words has a norm of N / sqrt(m) before, so
 the clip leaves min(1, a sqrt(m)) N of its N words (1.0 to 1.2 times that on five corpora, 0.8 on articles of 290
 distinct words). The average of the released sums has noise of sd s a N in each entry. Here s is the noise multiplier
 over the sampling rate times the noise of the running average. The *signal* of n documents over V words is their sum
@@ -96,7 +96,7 @@ def forecast(
 
     ``n_records``, ``n_features`` and ``n_components`` are n, V and K, ``distinct_words`` m, ``clip`` is a, ``noise``
     the standard deviation of an entry of the averaged sum in units of the clip, s. ``word_neighbors`` says whether the
-    fit knows which words are used alike.
+    fit knows word neighbors.
     """
     kept = min(math.sqrt(min(distinct_words, n_features)), 1 / clip)
     signal = n_records * kept / (n_features * noise) if noise > 0 else math.inf

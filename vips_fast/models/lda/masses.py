@@ -43,7 +43,7 @@ _BANDS = np.arange(-6, 8)
 _CHUNK = 1024
 #: Standard deviations above the noise that no release reaches, even with the least noise that there is.
 _MOST_CLEAR = 1e30
-#: Room for the rounding of norms, so that no contribution is above the clip.
+#: Margin for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
 

@@ -44,7 +44,7 @@ class LdaModel(Model):
     ``eta`` is the topics' Dirichlet prior; a run starts from topics that ``seed`` draws. Documents are brought to
     ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; if it does not
     ``clips`` (without privacy), it bounds the data as they are. In the first ``start_steps`` steps a quarter of the
-    topics take part (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are words that are used alike, which
+    topics take part (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are word neighbors, which
     the read-out of noised statistics goes by (`vips_fast.models.lda.neighbors`). ``n_threads`` serve the M-step, and
     change no bit.
 
@@ -76,7 +76,7 @@ class LdaModel(Model):
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
 
-    *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
+    *Word neighbors.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
     function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
     above assumed only that these are public.
 

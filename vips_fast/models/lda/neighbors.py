@@ -25,7 +25,7 @@ ORDINARY = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e9], dtyp
 _LEAST = 0.1
 #: Units of vectors of length 1; the products are whole numbers below 2^24, exact in float32.
 _UNITS = 2048.0
-#: A given vector's largest entry, and its length before it is centred, as whole numbers.
+#: A given vector's largest entry, and its length before it is centered, as whole numbers.
 _ENTRY, _LENGTH = 2.0**16, 2.0**20
 _BLOCK = 256
 
@@ -44,7 +44,7 @@ def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
     Returns
     -------
     int32 array of shape (V, k)
-        Columns of the words with the largest cosines of the centred vectors, in ascending order; -1 if there are
+        Columns of the words with the largest cosines of the centered vectors, in ascending order; -1 if there are
         fewer. Of two words with the same cosine, the smaller column comes first. A word without a vector has no
         neighbors and is nobody's neighbor.
 
@@ -98,7 +98,7 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
     """
     from scipy.sparse.linalg import svds  # takes a while to import
 
-    counts = documents(X_public, name="X_public", owner="word_vectors")
+    counts = documents(X_public, name="X_public", expected_by="word_vectors")
     check_number("n_features", n_features, 1, min(counts.shape) - 1, integer=True)
     values = np.log1p(counts.data.astype(np.float64))
     logs = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)

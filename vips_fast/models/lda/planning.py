@@ -7,7 +7,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   steps grows little while q = S/n >= 1/4 (for 1/4 in place of 1, by 2 % at epsilon = 0.3, by 15 % at 2), and the
   work falls with q: S = n/4, but at least 100,000 documents (few records: all of them in each step). Where the
   statistics do not stand clear of the noise, half of the documents in each of 30 steps are 1 % better, at three times
-  the work (400,000 documents at epsilon = 0.3, 1,617 and 1,599; with neighbours of words 1,560 and 1,541).
+  the work (400,000 documents at epsilon = 0.3, 1,617 and 1,599; with neighbors of words 1,560 and 1,541).
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. Where the statistics
   stand well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps
   (400,000 documents at q = 1/4, perplexity with 20 and 60 steps: 1,493 and 1,469 at epsilon = 1, and 1,437 and 1,435
@@ -15,7 +15,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   1,785 and 1,770 with 20 and 40); else 20 are enough. How far they stand above it depends on a document's distinct
   words, not on its length: 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2, gain 19 % with
   the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
-- *Clip.* A document of m distinct words used alike, all of one topic, has a
+- *Clip.* A document of m distinct words, all equally often and all of one topic, has a
   contribution of norm N/sqrt(m). Clipping at 0.48 of that for an m of N^0.85 loses little signal, because no word may
   take more than 0.3 of the clip, and takes half off the noise.
 - *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
@@ -26,7 +26,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better. With x the signal of `vips_fast.models.lda.forecast`,
   sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
-  with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbours of words are known, of the x
+  with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbors of words are known, of the x
   that this is worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
 - *Words.* A vocabulary that is purchased takes the number of words that is worth most to all tokens;
@@ -117,7 +117,7 @@ class Plan:
     vocabulary : VocabularyPlan or None
         How the vocabulary is purchased, if it is.
     word_neighbors : bool
-        Whether this is for a fit that knows which words are used alike.
+        Whether this is for a fit that knows word neighbors.
 
     Examples
     --------
@@ -500,7 +500,7 @@ def plan(
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
         usual text of doc_length words.
     word_neighbors : bool
-        Whether the fit will know of most words which are used alike (`nearest_words`): more is then expected of the
+        Whether the fit will know neighbors of most words (`nearest_words`): more is then expected of the
         same settings, and a few more topics are worth while.
 
     planner : Planner or None

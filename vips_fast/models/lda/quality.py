@@ -190,7 +190,7 @@ class TopicQuality(Transformer):
         names = [f"#{v}" for v in range(components.shape[1])] if vocabulary is None else list(vocabulary)
         if len(names) != components.shape[1]:
             raise ValueError(f"vocabulary has {len(names)} words; expected {components.shape[1]}")
-        counts = documents(X_public, self.n_features_in_, name="X_public", owner=type(self).__name__)
+        counts = documents(X_public, self.n_features_in_, name="X_public", expected_by=type(self).__name__)
         lengths = np.asarray(counts.sum(axis=1)).reshape(-1)
         if not lengths.any():
             raise ValueError("X_public has no words")
@@ -204,4 +204,4 @@ class TopicQuality(Transformer):
 
     @by_pieces(sum)
     def _n_words(self, X: Any) -> int:
-        return int(documents(X, owner=type(self).__name__).data.sum(dtype=np.int64))
+        return int(documents(X, expected_by=type(self).__name__).data.sum(dtype=np.int64))

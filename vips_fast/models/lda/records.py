@@ -27,14 +27,14 @@ class Documents:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, X: Any, invalid: str, owner: str):
+    def __init__(self, X: Any, invalid: str, expected_by: str):
         self._shards = X if isinstance(X, ShardedCorpus) else None
         if self._shards is not None:
             if self._shards.kind != "counts":
                 raise ValueError(f"X: shards of {self._shards.kind}: expected counts")
             self.n_rows, self.n_features = self._shards.shape
             return
-        matrix = documents(X, invalid=invalid, owner=owner, least_rows=0)
+        matrix = documents(X, invalid=invalid, expected_by=expected_by, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
         self._parts: Parts = matrix.data, matrix.indices, matrix.indptr
         self._native = matrix.data.dtype == matrix.indices.dtype == np.int32

@@ -24,8 +24,8 @@ So a word that is too rare to tell topics apart falls back to the corpus's share
 
 p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics predict
 (`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands belong to the entries. Where
-public neighbours of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare
-word falls back to its neighbours.
+public neighbors of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare
+word falls back to its neighbors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -329,7 +329,7 @@ class ProductShrinkage:
         """Predict ratios from neighbors.
 
         What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is predicted from itself, so
-        false neighbours are found out, and do no harm.
+        false neighbors are found out, and do no harm.
         """
         n_words = len(average)
         own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))

@@ -73,7 +73,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
     (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
     m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release. Everything
-    after that is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
+    after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class LogisticModel(LogisticStatistics):
     The gradients s1 and the points that they were taken at are averaged at the schedule's rate, the
     matrices s2 with the precision that each has. At read-out the known law of the noise says which
     eigenvalues of S, the average of s2, it can hide; q(m) is the posterior given the averages,
-    which say gradient + S (at - m) with noise, and the prior. The next centre is one Newton step.
+    which say gradient + S (at - m) with noise, and the prior. The next center is one Newton step.
     """
 
     kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at", "base": "_base"}

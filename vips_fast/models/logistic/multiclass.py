@@ -78,7 +78,7 @@ class OneVsRestModel(PerClassModel):
 
     K gradients and one curvature are clipped and released together.
 
-    Class k has the model of `LogisticModel` for y_k = [y = k], around its own released centre m_k. A record's
+    Class k has the model of `LogisticModel` for y_k = [y = k], around its own released center m_k. A record's
     contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2) with s1_k = (y_k - 1/2 - <xi_k> x . m_k) x and **one**
     s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is, and the classes share
     it: it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe), its noise is
@@ -98,7 +98,7 @@ class OneVsRestModel(PerClassModel):
     2^10, the products w_k x_j and f x_j with 2^-53, and truncation toward zero makes no entry larger: so the integers
     have a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by
     at most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as
-    in `LogisticStatistics`, whose proof goes on from here: L = clip - sqrt(D) g, and only the D entries of the one
+    in `LogisticStatistics`, whose proof continues from here: L = clip - sqrt(D) g, and only the D entries of the one
     triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their

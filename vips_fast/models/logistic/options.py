@@ -19,7 +19,7 @@ class LogisticSettings:
 
 
 #: Share of the squared contribution bound that goes to the linear statistic, in
-#: the first step and in the others, where both are released around a centre.
+#: the first step and in the others, where both are released around a center.
 LINEAR_SHARE = (0.3, 0.95)
 
 

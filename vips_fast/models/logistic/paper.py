@@ -23,8 +23,8 @@ from .options import LINEAR_SHARE, LogisticOptions
 from .spectrum import inverse
 from .statistics import LogisticStatistics
 
-#: The linear statistic's share without a centre: the same in every step.
-LINEAR_SHARE_UNCENTRED = 0.5
+#: The linear statistic's share without a center: the same in every step.
+LINEAR_SHARE_UNCENTERED = 0.5
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class PaperOptions(LogisticOptions):
     ----------
     update : {"paper", "average"}
         "paper" is Algorithm 5: negative eigenvalues of each noised s2 go to 0 and the
-        natural parameters move by rho_t; it has no centre. "average" is the package's own.
+        natural parameters move by rho_t; it has no center. "average" is the package's own.
     center : bool
-        Whether the statistics are taken around a released centre.
+        Whether the statistics are taken around a released center.
     form : {"analyze_gauss", "orthonormal"}
         Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that, which the Frobenius sensitivity
         needs.
@@ -45,7 +45,7 @@ class PaperOptions(LogisticOptions):
         "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and b R^2 / 2 for s2, as if they were one
         block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
     linear_share : float, pair of float, or None
-        None is 0.5 without a centre.
+        None is 0.5 without a center.
     """
 
     update: str = "paper"
@@ -62,12 +62,12 @@ class PaperOptions(LogisticOptions):
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_flag("center", self.center)
         if self.update == "paper" and self.center:
-            raise ValueError("center=True: expected False with update='paper', which has no centre")
+            raise ValueError("center=True: expected False with update='paper', which has no center")
         if self.sensitivity == "paper" and self.update != "paper":
             raise ValueError("sensitivity='paper': expected 'proven' with update='average', which the paper has not")
 
     def _default_share(self) -> float | Sequence[float]:
-        return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTRED
+        return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTERED
 
 
 class PaperLogisticRegression(BayesianLogisticRegression):
@@ -106,11 +106,11 @@ class _PaperForm(LogisticStatistics):
         self.off_diagonal = math.sqrt(2.0) if self.options.form == "orthonormal" else 1.0
 
 
-class _CentredModel(_PaperForm, LogisticModel):
+class _CenteredModel(_PaperForm, LogisticModel):
     """The package's own model."""
 
 
-class _Uncentred(_PaperForm):
+class _Uncentered(_PaperForm):
     """s1 = (y - b/2) x.
 
     Notes
@@ -159,16 +159,16 @@ class _Uncentred(_PaperForm):
 def replace_one_bound(a: float, c: float) -> float:
     """Bound the distance of two records' statistics.
 
-    Their parts are at most a and c; see `_Uncentred`.
+    Their parts are at most a and c; see `_Uncentered`.
     """
     both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
     return math.sqrt(max(both, 4 * a * a + c * c))
 
 
-class _UncentredModel(_Uncentred, LogisticModel):
-    """The package's averages and read-out without a centre."""
+class _UncenteredModel(_Uncentered, LogisticModel):
+    """The package's averages and read-out without a center."""
 
-    # s1 without a centre is no gradient: it estimates S times m.
+    # s1 without a center is no gradient: it estimates S times m.
     _reads_by_law = False
 
     def _curvature(self, moment: float) -> float:
@@ -178,7 +178,7 @@ class _UncentredModel(_Uncentred, LogisticModel):
         return mean
 
 
-class _AlgorithmFive(_Uncentred):
+class _AlgorithmFive(_Uncentered):
     """Running averages of projected statistics, ignoring noise.
 
     They are Eqs. 51-55.
@@ -206,6 +206,6 @@ class _AlgorithmFive(_Uncentred):
 
 _MODELS: dict[tuple[str, bool], type[LogisticStatistics]] = {
     ("paper", False): _AlgorithmFive,
-    ("average", False): _UncentredModel,
-    ("average", True): _CentredModel,
+    ("average", False): _UncenteredModel,
+    ("average", True): _CenteredModel,
 }

@@ -70,8 +70,8 @@ class LogisticRecords:
         if own.indptr is None:
             sums = square.reshape(own.n_rows, own.n_features).sum(axis=1)
         else:
-            owner = np.repeat(np.arange(own.n_rows), np.diff(own.indptr))
-            sums = np.bincount(owner, weights=square, minlength=own.n_rows)
+            row_of = np.repeat(np.arange(own.n_rows), np.diff(own.indptr))
+            sums = np.bincount(row_of, weights=square, minlength=own.n_rows)
         sums = sums if self.usable is None else sums[self.usable]
         return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
 

@@ -120,10 +120,10 @@ class SphericalModel(Model):
         n, rows = block.n_rows, _starts_of(block, self._d)
         columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
         values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
-        owner = np.repeat(np.arange(n), np.diff(rows))
-        norm = np.sqrt(np.bincount(owner, values * values, n))
+        row_of = np.repeat(np.arange(n), np.diff(rows))
+        norm = np.sqrt(np.bincount(row_of, values * values, n))
         shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(n)
-        logit = np.bincount(owner, values * self._point[columns], n) * shrink
+        logit = np.bincount(row_of, values * self._point[columns], n) * shrink
         xi = pg_mean(np.sqrt(logit * logit + self._variance * (shrink * norm) ** 2))
         trials = np.full(n, self._b) if block.trials is None else block.trials
         # Without overflow E[xi] |logit| <= 1/2.
@@ -133,20 +133,20 @@ class SphericalModel(Model):
         weight = np.minimum(1.0, self._residual * self._b / most)
         factor = weight * residual * shrink / (self._residual * self._b * self._bound) * (ROW_MARGIN / self._spacing)
         good = np.isfinite(norm) & np.isfinite(factor)
-        entries = np.where(good[owner], values, 0.0) * np.where(good, factor, 0.0)[owner]
+        entries = np.where(good[row_of], values, 0.0) * np.where(good, factor, 0.0)[row_of]
         return columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
 
     def _joined(self, columns: np.ndarray, units: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Join the rows of each unit, clipped once."""
-        owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        places, inverse = np.unique(owner * self._d + columns, return_inverse=True)
+        unit_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        places, inverse = np.unique(unit_of * self._d + columns, return_inverse=True)
         sums = np.zeros(len(places), dtype=np.int64)
         np.add.at(sums, inverse.reshape(-1), units)
-        owner, entries = places // self._d, sums.astype(np.float64)
-        norms = np.sqrt(np.bincount(owner, entries * entries, len(starts) - 1))
+        unit_of, entries = places // self._d, sums.astype(np.float64)
+        norms = np.sqrt(np.bincount(unit_of, entries * entries, len(starts) - 1))
         target = UNIT_MARGIN * self.clip / self._spacing
         scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
-        return places % self._d, np.trunc(entries * scale[owner]).astype(np.int64)
+        return places % self._d, np.trunc(entries * scale[unit_of]).astype(np.int64)
 
     def update(self, release: Release) -> None:
         unit = self._n * self._residual * self._b * self._bound

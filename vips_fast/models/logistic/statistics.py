@@ -86,7 +86,7 @@ class LogisticStatistics(Model):
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
-        #: <m m^T> of q(m) around the centre, (d, d); None before the first step, when <xi> = b/4.
+        #: <m m^T> of q(m) around the center, (d, d); None before the first step, when <xi> = b/4.
         self.moment: np.ndarray | None = None
 
     def _averaging(self, offset: float, decay: float | None) -> Schedule:

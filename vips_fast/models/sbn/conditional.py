@@ -1,4 +1,4 @@
-"""Belief networks of labelled records, one for each class: parameters and read-outs."""
+"""Belief networks of labeled records, one for each class: parameters and read-outs."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class NetworkEstimator(PrivateEstimator):
     def _records(
         self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        owner = type(self).__name__
-        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
+        expected_by = type(self).__name__
+        return binary_records(Y, n_features, name="Y", invalid=invalid, expected_by=expected_by, least_rows=least_rows)
 
     def _rows(self, Y: Any) -> tuple[Any, np.ndarray | None]:
         """Read rows of an array or of shards, and which can contribute."""

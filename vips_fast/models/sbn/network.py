@@ -101,8 +101,8 @@ class NetworkModel(Model):
     -----
     *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
     factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
-    spacing g. Let D be the distance that neighbours could reach without that factor: `sensitivity`, at least ``clip``.
-    Sums of neighbours are then at most retained D apart, whatever the records, since the factor shrinks every
+    spacing g. Let D be the distance that neighbors could reach without that factor: `sensitivity`, at least ``clip``.
+    Sums of neighbors are then at most retained D apart, whatever the records, since the factor shrinks every
     contribution and not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate
     the distance grows by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack
     + sqrt(d) g <= D apart. Slack passes sqrt(d) g by a thousandth, which (g is at least 2^-31 of the clip) is far more
@@ -233,7 +233,7 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
     return 1.0 - slack / model.clip
 
 
-def room(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
+def reuse(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
     """Get a buffer of the calling thread, made at its first use."""
     if name not in scratch:
         scratch[name] = make()

@@ -14,7 +14,7 @@ from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
-from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, reuse, row_weights
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: the number that their kernel sums before it goes to main memory.
@@ -147,8 +147,8 @@ class PolyaGammaModel(NetworkModel):
         J, K, sums = self.n_visible, self.n_hidden, self._views(out)
         rows, _, starts = unpack_block(block, words)
         weights = row_weights(starts)
-        area = room(scratch, "moments", lambda: workspaces("moments", J, K, 1)[0])
-        z, x = room(scratch, "factors", lambda: (np.empty((MOMENTS_BLOCK, K)), np.empty((MOMENTS_BLOCK, J))))
+        area = reuse(scratch, "moments", lambda: workspaces("moments", J, K, 1)[0])
+        z, x = reuse(scratch, "factors", lambda: (np.empty((MOMENTS_BLOCK, K)), np.empty((MOMENTS_BLOCK, J))))
         for first, last in record_blocks(len(rows), MOMENTS_BLOCK):
             y = rows[first:last]
             for i, e in record_blocks(len(y), BLOCK):
@@ -167,8 +167,8 @@ class PolyaGammaModel(NetworkModel):
         """
         J, K, n = self.n_visible, self.n_hidden, len(y)
         kind = "pg_f32" if self.options.dtype == "float32" else "pg_f64"
-        area = room(scratch, "pg", lambda: workspaces(kind, J, K, 1)[0])
-        own = room(scratch, "own", lambda: (np.empty((BLOCK, J)), *np.ones((2, BLOCK, K + 1))))
+        area = reuse(scratch, "pg", lambda: workspaces(kind, J, K, 1)[0])
+        own = reuse(scratch, "own", lambda: (np.empty((BLOCK, J)), *np.ones((2, BLOCK, K + 1))))
         xi, ones, v = (a[:n] for a in own)
         native.sbn_pg(y, *self._terms, area, z, xi)
         np.clip(z, 0.0, 1.0, out=z)
@@ -210,14 +210,14 @@ class PolyaGammaModel(NetworkModel):
             )
         law = Release(release.step, release.units, release.scale, release.noise_sd / self.retained)
         self._average.add_values(fresh, law, self._schedule.rate(self.step))
-        self._maximise()
+        self._maximize()
         self.step += 1
         self._derive()
 
     def _block(self, name: str) -> np.ndarray:
         return self._average.values[self.blocks[name]] * self.largest[name]
 
-    def _maximise(self) -> None:
+    def _maximize(self) -> None:
         J, K, n, sd = self.n_visible, self.n_hidden, self.n_records, self._average.noise_sd
         z, y = self._block("s1"), self._block("s3")
         xi = np.clip(self._block("s4"), 1e-3, 0.25)

@@ -14,11 +14,11 @@ from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, room, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, reuse, row_weights
 from .priors import hidden_bias
 from .score import PixelPrediction
 
-#: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
+#: The center of the visible units is a multiple of 2^-12, so that sums about it are integers.
 _CENTER_BITS = 12
 
 #: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
@@ -55,7 +55,7 @@ class QuadraticModel(NetworkModel):
     *Fine integers.* A record contributes 2 y_n - 1 in the first steps; afterwards, with
     v_n the clipped and truncated z_n - zeta as integers, v_n, y_n x v_n and the upper
     off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
-    same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
+    same. The center of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
     *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`. Afterwards
@@ -255,9 +255,9 @@ class QuadraticModel(NetworkModel):
     def _clipped(self, y: np.ndarray, scratch: Scratch) -> np.ndarray:
         """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
-        area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
-        z, v = (a[:n] for a in room(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
-        norms, lengths = (a[:n] for a in room(scratch, "norms", lambda: np.empty((2, BLOCK))))
+        area = reuse(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
+        z, v = (a[:n] for a in reuse(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
+        norms, lengths = (a[:n] for a in reuse(scratch, "norms", lambda: np.empty((2, BLOCK))))
         native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, int(self.options.n_sweeps), area, z)
         factor: np.ndarray | None = None
         clip = 0.0
@@ -273,7 +273,7 @@ class QuadraticModel(NetworkModel):
         J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
-        native.sbn_gram(roots, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
+        native.sbn_gram(roots, reuse(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
 
     def update(self, release: Release) -> None:
         """Update the mean image, or the network from the averaged statistics."""
@@ -350,7 +350,7 @@ class QuadraticModel(NetworkModel):
     def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray | None) -> None:
         """Solve for q(W), without c.
 
-        With the centre of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
+        With the center of z at its mean, c drops out of the equations of W. ``shorten`` is None or the factor of each
         unit's weights.
         """
         n, curvature = self.n_records, self.curvature

@@ -15,7 +15,7 @@ from ...kernels.lattice import checked_spacing
 from ...mechanisms import GaussianMechanism
 from .records import GRID, GroupBlock
 
-#: Room for the rounding of norms, so that no contribution is above the clip.
+#: Margin for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
 

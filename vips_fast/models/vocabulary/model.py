@@ -122,25 +122,25 @@ class VocabularyModel(Model):
         )
 
     def contribute(self, block: TokenBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        owners, n, limit = block.owners, len(block.ends) - 1, self._units**2
+        row_of, n, limit = block.row_of, len(block.ends) - 1, self._units**2
         if self._round == 0:
             each = self._first[np.diff(block.ends) + 1]
-            ids, weights = block.ids, each[owners]
+            ids, weights = block.ids, each[row_of]
             out[0] += each.sum()
         else:
             # Stable: equals stand in the order of the person's own first sight; tokens' numbers decide nothing.
             wanted = self._wanted[block.ids]
             served = np.flatnonzero(wanted)
-            served = served[np.argsort((owners[served] << 32) | wanted[served], kind="stable")]
-            owners, ids, weights = owners[served], block.ids[served], np.minimum(wanted[served], self._largest)
-            begin = np.searchsorted(owners, np.arange(n + 1))
+            served = served[np.argsort((row_of[served] << 32) | wanted[served], kind="stable")]
+            row_of, ids, weights = row_of[served], block.ids[served], np.minimum(wanted[served], self._largest)
+            begin = np.searchsorted(row_of, np.arange(n + 1))
             # Differences of sums modulo 2^64 are exact, as one person's are below 2^63.
             total = np.concatenate(([0], np.cumsum(weights * weights)))
-            reach = total[1:] - total[begin[owners]]
-            fits = (np.arange(len(owners)) - begin[owners] < _MOST_LATER) & (reach <= limit)
-            owners, ids, weights = owners[fits], ids[fits], weights[fits]
-            used = np.bincount(owners, weights=weights * weights, minlength=n)  # exact: at most 2^44
-            twice = 4 * used[owners] <= limit
+            reach = total[1:] - total[begin[row_of]]
+            fits = (np.arange(len(row_of)) - begin[row_of] < _MOST_LATER) & (reach <= limit)
+            row_of, ids, weights = row_of[fits], ids[fits], weights[fits]
+            used = np.bincount(row_of, weights=weights * weights, minlength=n)  # exact: at most 2^44
+            twice = 4 * used[row_of] <= limit
             weights = np.where(twice, np.minimum(2 * weights, self._largest), weights)
         # Exact: a block's sums of integers are below 2^53.
         out += np.bincount(ids, weights=weights, minlength=len(out)).astype(np.int64)

@@ -101,13 +101,14 @@ def check_purchase(
     Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with
     its ledger's.
     """
-    text, earlier = model.inputs_.get(PURCHASE), [plan["prior"] for plan in model.ledger_.plans if "prior" in plan]
+    text = model.inputs_.get(PURCHASE)
+    earlier = [plan["purchase"] for plan in model.ledger_.plans if "purchase" in plan]
     # An earlier fit that chose no columns has files of its own.
-    priors = [prior for prior in earlier if not prior.get("fit")]
-    if text is None and not priors:
+    purchases = [one for one in earlier if not one.get("fit")]
+    if text is None and not purchases:
         return []
-    if text is None or len(priors) != 1:
-        return [(PURCHASE, False, f"{len(priors)} purchases in the ledger, {int(text is not None)} published")]
+    if text is None or len(purchases) != 1:
+        return [(PURCHASE, False, f"{len(purchases)} purchases in the ledger, {int(text is not None)} published")]
     try:
         words = read_purchase(text)
     except ValueError as error:
@@ -119,7 +120,7 @@ def check_purchase(
         ("epsilon of the vocabulary", stated.ok, stated.detail),
         (
             "vocabulary in the ledger",
-            words.purchase() == priors[0],
+            words.purchase() == purchases[0],
             f"epsilon = {rounded_up(said.epsilon, 6)} of the model's",
         ),
         ("words of the columns", columns is None or columns == names, ""),

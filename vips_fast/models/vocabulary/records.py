@@ -92,7 +92,7 @@ class TokenBlock:
     ends: np.ndarray
 
     @property
-    def owners(self) -> np.ndarray:
+    def row_of(self) -> np.ndarray:
         """The row of each token, int64."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
 
@@ -246,20 +246,20 @@ class TokenRows:
         for first, last in zip(edges, edges[1:], strict=False):
             rows = order[texts[first] : texts[last]]
             table = _block(self._ids, ends, rows)
-            owner = np.repeat(codes[rows] - first, np.diff(table.ends))
+            person_of = np.repeat(codes[rows] - first, np.diff(table.ends))
             if len(rows) > last - first:
-                once = _first_seen(owner, table.ids)
-                lengths = np.bincount(owner[once], minlength=last - first)
+                once = _first_seen(person_of, table.ids)
+                lengths = np.bincount(person_of[once], minlength=last - first)
                 table = TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
             yield first, table
 
 
-def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def _first_seen(person_of: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Find the first of each person's equal ids; persons stand together."""
     bits = len(ids).bit_length()
     keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
     places = keys & ((1 << bits) - 1)
-    whose, which = owners[places], keys >> bits
+    whose, which = person_of[places], keys >> bits
     new = np.append(True, (whose[1:] != whose[:-1]) | (which[1:] != which[:-1]))
     return np.sort(places[new[: len(places)]])
 
@@ -270,12 +270,12 @@ def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBloc
     many = np.flatnonzero(lengths > max_tokens)
     if not len(many):
         return table
-    owners = np.repeat(many, lengths[many])
+    row_of = np.repeat(many, lengths[many])
     begin = np.concatenate(([0], np.cumsum(lengths[many])[:-1]))
-    place = np.arange(len(owners)) - np.repeat(begin, lengths[many])
-    key = mixed(words[owners] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
-    order = np.lexsort((key, owners))[place >= max_tokens]
+    place = np.arange(len(row_of)) - np.repeat(begin, lengths[many])
+    key = mixed(words[row_of] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    order = np.lexsort((key, row_of))[place >= max_tokens]
     stays = np.ones(len(table.ids), dtype=bool)
-    stays[table.ends[owners[order]] + place[order]] = False
+    stays[table.ends[row_of[order]] + place[order]] = False
     ends = np.concatenate(([0], np.cumsum(np.minimum(lengths, max_tokens))))
     return TokenBlock(table.ids[stays], ends)

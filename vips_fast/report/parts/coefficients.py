@@ -50,10 +50,10 @@ class Coefficients(Part):
             table += [_row(title, one) for one in found if id(one) in kept]
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
-            "A number's is from one of its public bounds to the other. The point is the posterior mean and the line "
-            f"the 90 % interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: their "
-            f"sign is not known. The table has effects in the columns' own units, and their {self.measure} ratios. "
-            f"Shown are the {shown} largest of {n}; of all, {clear} have an interval without 0.",
+            "For a number, that is a change from one public bound to the other. The point is the posterior mean and "
+            f"the line the 90 % interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: "
+            f"their sign is not known. The table has effects in the columns' own units, and {self.measure} ratios. "
+            f"The {shown} largest of {n} are shown; in all, {clear} have an interval without 0.",
             groups=tuple(groups),
             columns=(
                 "effect",

@@ -35,7 +35,7 @@ class Network(Part):
             for k, row in enumerate(weights[:shown], 1):
                 source = figures.gray_png(row.reshape(side, side), top, -top)
                 pictures.append(Picture(source, f"Weights of hidden unit {k}", f"unit {k}"))
-            note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
+            note = f"{shown} of {n_units} hidden units are shown." if n_units > shown else ""
             return Learned(
                 "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of "
                 "each pixel: grey is 0, black is more, white is less.",
@@ -54,5 +54,5 @@ class Network(Part):
             "What each hidden unit adds to the log odds of the columns that it matters most for; the points are "
             "posterior means.",
             groups=tuple(groups),
-            note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
+            note=f"{len(groups)} of {n_units} hidden units are shown." * (n_units > len(groups)),
         )

@@ -42,7 +42,7 @@ class Tables(Part):
                 said = [str(group) for (group,) in table.groups]
                 rows = figures.shares(said, values, low, high, table.readable[:, k])
                 groups.append(Group(f"{_title(names[k])} by {column}", rows, trends[k][1] if trends else ""))
-        most = f" Shown are the {_CHARTS} of {total} topics whose groups differ most; tables.csv has all."
+        most = f" The {_CHARTS} of {total} topics whose groups differ most are shown; tables.csv has all."
         return Learned(
             "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists."
             f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"

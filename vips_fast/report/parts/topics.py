@@ -56,7 +56,7 @@ class Topics(Part):
                 "they show may be noise."
             )
         if len(topics) < len(components):
-            note += f" Shown are the {len(topics)} largest of {len(components)} topics."
+            note += f" The {len(topics)} largest of {len(components)} topics are shown."
         return Learned(
             "A topic is a distribution over words; a document mixes several. "
             + (
