@@ -34,7 +34,8 @@ twice. A folder that is older than the model is refused.
 import hashlib
 import json
 import secrets
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -95,7 +96,7 @@ class NightsFolder:
         except BaseException:
             self.close()
             raise
-        self._night, self._before = "", Ledger()
+        self._night, self._before, self._ledger = "", Ledger(), Ledger()
         self._visitors = np.zeros((0, 16), np.uint8)
         #: Whether the night of this run is recorded here already.
         self.begun = False
@@ -240,6 +241,12 @@ class NightsFolder:
         return ledger, range(1), settings
 
     @property
+    def drawn(self) -> bool:
+        """Whether this object has, or took over, a night's release."""
+        taken = self.begun and self.names[-1] == self._night
+        return taken or len(self._ledger) > len(self._before)
+
+    @property
     def known(self) -> Release | None:
         """The release of this night if it is recorded here."""
         if not self.begun:
@@ -278,6 +285,16 @@ class NightsFolder:
 
     def keep(self, *, whole: bool = False) -> None:
         """Do nothing: a night that ended early is added again."""
+
+
+@contextmanager
+def open_nights(state: str | Path | NightsFolder) -> Iterator[NightsFolder]:
+    """Open a folder of nights while a night runs; one that is open stays open."""
+    if isinstance(state, NightsFolder):
+        yield state
+    else:
+        with NightsFolder(state) as folder:
+            yield folder
 
 
 def _digest(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:

@@ -173,11 +173,20 @@ FAMILIES = (
     Family(
         name="tables",
         title="Tables of topics",
-        classes=("models.tables:TopicTables", "models.tables:NightlyTables"),
+        classes=("models.tables:TopicTables",),
         text="tables.csv",
         inputs=(COLUMNS,),
         part="report.parts.tables:Tables",
         adapter="audit.adapters:TablesAdapter",
+    ),
+    Family(
+        name="nights",
+        title="Running tables of topics",
+        classes=("models.tables:NightlyTables",),
+        text="tables.csv",
+        inputs=(COLUMNS,),
+        part="report.parts.tables:Tables",
+        adapter="audit.nights:NightsAdapter",
     ),
     Family(
         name="words",

@@ -307,6 +307,8 @@ class Night(TypedDict, total=False):
         As in `Rows`. The budget pays for all nights on the first one.
     n_records : int or None
         Public number of records of this night. None takes the estimator's, or the number of rows as public.
+    on_forecast : callable(RunForecast) or None
+        As in `Bookkeeping`, on the first night.
     """
 
     groups: Column | None
@@ -315,6 +317,7 @@ class Night(TypedDict, total=False):
     after: Purchased | None
     inputs: Mapping[str, str] | None
     n_records: int | None
+    on_forecast: Callable[[RunForecast], None] | None
 
 
 class Reading(TypedDict, total=False):

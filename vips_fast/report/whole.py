@@ -35,7 +35,7 @@ def chained(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tupl
     """
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
-        if family_of(after).name != "tables":
+        if family_of(after).name not in ("tables", "nights"):
             raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables")
         heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := purchase_of(plan))}
         if before.ledger_.head not in heads:

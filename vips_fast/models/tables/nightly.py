@@ -15,8 +15,8 @@ from ...checks import check_flag, check_number
 from ...data.groups import unit_labels
 from ...data.types import Column, Data
 from ...engine.model import Model, Release, array_of
-from ...engine.nights import NightsFolder, most_units
-from ...engine.request import RunForecast, RunSchedule, Terms
+from ...engine.nights import NightsFolder, most_units, open_nights
+from ...engine.request import Request, RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...engine.sampling import NightsSampler, Sampler
 from ...engine.transcript import TranscriptWriter
@@ -74,8 +74,10 @@ class NightlyTableModel(TableModel):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         values, (noise_sd,) = array_of(state, "night_values"), array_of(state, "night_law", (1,)).tolist()
-        if values.shape[1:] != self.shape or not 0 < len(values) <= self._n_nights or noise_sd < 0:
-            raise ValueError(f"state: 'night_values' has shape {values.shape}; expected 1 to {self._n_nights} nights")
+        if values.shape[1:] != self.shape or not 0 <= len(values) <= self._n_nights or noise_sd < 0:
+            raise ValueError(
+                f"state: 'night_values' has shape {values.shape}; expected at most {self._n_nights} nights"
+            )
         self._values, self._noise_sd = values, noise_sd
 
 
@@ -151,7 +153,7 @@ class NightlyTables(TopicTables):
         X: Data,
         y: Column | None = None,
         *,
-        state: str | Path,
+        state: str | Path | NightsFolder,
         transcript: str | Path | None = None,
         **call: Unpack[Night],
     ) -> Self:
@@ -163,7 +165,7 @@ class NightlyTables(TopicTables):
             Name of the night, public. A name that is counted already is refused.
         X, y : array-like
             The documents of this night only, as in `TopicTables.fit`.
-        state : path
+        state : path or NightsFolder
             The private folder of these nights, new for the first night.
         transcript : path or None
             As in `vips_fast.models.parameters.Rows`.
@@ -174,13 +176,13 @@ class NightlyTables(TopicTables):
         read. Raises ValueError if the night is counted already, all declared nights are, a parameter or the data are
         unusable, or ``state`` is not the newest folder of this model. Nothing has been spent then.
         """
-        first = self._result is None
-        with self._alone(), NightsFolder(state) as folder:
+        first, on_forecast = self._result is None, call.pop("on_forecast", None)
+        with self._alone(), open_nights(state) as folder:
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=True)
             stage = self.prepare(X, y, folder=folder, night=night, **call)
             with stage.payment:
                 if stage.forecast is not None and not folder.begun:
-                    tell(stage.forecast, None, 3)
+                    tell(stage.forecast, on_forecast, 3)
                 self.run(stage, writer, folder)
         return self
 
@@ -199,6 +201,10 @@ class NightlyTables(TopicTables):
             assert isinstance(stage.records, UnitRecords)
             stage.records.leave_out(absent)
         return stage
+
+    def request(self, public: Public, **how: Any) -> Request:
+        """See `PrivateEstimator.request`; every night is a call of its own."""
+        return super().request(public, **{**how, "partial": True})
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
         number, name = (0, "") if public.night is None else public.night
