@@ -200,7 +200,7 @@ def test_what_is_about_records_alone_is_refused():
     ],
     ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"],
 )
-def test_neighbours_by_a_person_stay_within_the_declared_distance(model, n_rows):
+def test_neighbors_by_a_person_stay_within_the_declared_distance(model, n_rows):
     """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
     estimator = adapter.estimator()

@@ -180,7 +180,7 @@ def test_what_is_predicted_is_the_mean_of_the_neighbours():
         np.testing.assert_allclose(got, [np.maximum(row, 0.1) * np.ones(5) for row in want], rtol=1e-5)
 
 
-def test_neighbours_help_and_others_do_no_harm():
+def test_neighbors_help_and_others_do_no_harm():
     truth, noised, neighbors = alike()
     others = np.random.default_rng(5).permutation(V)
     wrong = np.empty_like(neighbors)

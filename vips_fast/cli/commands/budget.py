@@ -45,7 +45,7 @@ def show(args: Namespace) -> int:
     rows = [
         ("data set", said["dataset"]),
         ("limit", f"epsilon = {rounded_up(said['epsilon'])} at delta = {said['delta']:g}"),
-        ("neighbours", f"{said['relation']}, unit: {said['unit']}"),
+        ("neighbors", f"{said['relation']}, unit: {said['unit']}"),
         ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"),
         ("left", rounded_down(said["left"])),
         ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),

@@ -76,7 +76,7 @@ class LdaModel(Model):
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
 
-    *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
+    *Word neighbors.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
     function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
     above assumed only that these are public.
 
