@@ -16,6 +16,9 @@ from vips_fast.cli.parser import parse
 ROOT = Path(__file__).resolve().parent.parent
 #: tests/capi/test_embedding.py runs the one that is missing here.
 NAMES = (
+    "accounting",
+    "allocation",
+    "budgets",
     "checkpoints",
     "cluster",
     "forecast",
@@ -65,6 +68,22 @@ def test_pictures_are_small_and_shown():
 def test_the_blocks_run(name, tmp_path):
     environment = dict(os.environ, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     run_page(ROOT / "docs" / name, tmp_path, sys.executable, environment)
+
+
+@pytest.mark.parametrize("name", ["accounting", "allocation"])
+def test_a_number_beside_a_line_is_its_value(name):
+    """As far as its digits go; such figures are rounded outward."""
+    names, compared = {}, 0
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{name}.md").read_text(), re.S):
+        for statement in ast.parse(code).body:
+            number = re.search(r"#\s*(\d+\.(\d+))", code.splitlines()[statement.end_lineno - 1])
+            if isinstance(statement, ast.Expr) and number:
+                value = eval(compile(ast.Expression(statement.value), name, "eval"), names)
+                assert abs(value - float(number[1])) < 10.0 ** -len(number[2]), (ast.unparse(statement), value)
+                compared += 1
+            else:
+                exec(compile(ast.Module([statement], []), name, "exec"), names)
+    assert compared >= 3
 
 
 def test_the_notebook_of_texts_takes_twelve_lines():

@@ -1,4 +1,4 @@
-"""Private clusters beside diffprivlib's k-means and fits without privacy: the tables of docs/mixtures.md.
+"""Private clusters beside diffprivlib's k-means and fits without privacy: the tables of docs/mixtures_measured.md.
 
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
     python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all
@@ -45,6 +45,14 @@ QUESTIONS = (1, 3, 5, 6, 7, 8, 9)
 FEW, FEW_DIRECTIONS = "diffprivlib, 16", 16
 #: Methods whose vectors have other dimensions, so that squared distances are of another measure.
 ELSEWHERE = (FEW, "k-means, all")
+#: Test scores: heading, name in a result, digits.
+SCORES = (
+    ("log-probability", "score", 2),
+    ("NMI", "nmi", 3),
+    ("ARI", "ari", 3),
+    ("purity", "purity", 3),
+    ("squared distance", "distance", 3),
+)
 #: Data: (components, methods).
 TASKS = {
     "adult": (8, ("ours", "ours, center 0", "diffprivlib")),
@@ -249,18 +257,19 @@ def stored():
 
 
 def tables():
+    """Write a table for each task: a row for each score of a method, a column for each epsilon."""
     done, parts = stored(), []
     for task, (_, methods) in TASKS.items():
         rows = []
-        for method, epsilon in [(m, e) for m in methods for e in EPSILONS] + [(m, None) for m in publicly(task)]:
-            results = [r for c, r in done.items() if c[:3] == (task, method, epsilon)]
-            if results:
-                shown = [
-                    spread((r[n] for r in results), digits) if n in results[0] else None
-                    for n, digits in (("score", 2), ("nmi", 3), ("ari", 3), ("purity", 3), ("distance", 3))
+        for score, name, digits in SCORES:
+            for method in dict.fromkeys((*methods, *publicly(task))):
+                cells = [
+                    [result[name] for key, result in done.items() if key[:3] == (task, method, e) and name in result]
+                    for e in (*EPSILONS, None)
                 ]
-                rows.append((method, "none" if epsilon is None else epsilon, *shown))
-        columns = ("method", "ε", "log-probability", "NMI", "ARI", "purity", "squared distance")
+                if any(cells):
+                    rows.append((score, method, *(spread(values, digits) if values else "" for values in cells)))
+        columns = ("score", "method", *(f"ε = {epsilon}" for epsilon in EPSILONS), "no privacy")
         parts.append(f"{task}\n\n{markdown(columns, rows)}\n")
     return "\n".join(parts)
 
