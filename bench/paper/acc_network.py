@@ -53,7 +53,7 @@ def accuracy(net, parameters, X, y):
 
 
 class Images:
-    """The engine's records: images and labels, in blocks that stay in the cache."""
+    """The engine's records: images and labels, in blocks that fit the cache."""
 
     usable = None
 
@@ -74,7 +74,9 @@ class Images:
 
 
 class NetworkModel(Model):
-    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``, the most that an image moves the sum.
+    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``.
+
+    That is the most that an image moves the sum.
 
     A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
     the squares of its entries add up to at most (clip / spacing)^2 < 2^53.
@@ -107,7 +109,10 @@ class NetworkModel(Model):
         return {name: part.reshape(shape) for (name, shape), part in zip(self.names.items(), parts)}
 
     def clipped(self, block):
-        """Gradients of a block, an array (n, size) a parameter, and the factors (n, 1) that clip them."""
+        """Compute a block's gradients and the factors that clip them.
+
+        An array (n, size) a parameter, and factors (n, 1).
+        """
         X, y = block
         parts = [part.reshape(len(y), -1) for part in self._gradients(self.parameters(), X, y).values()]
         norm = sum((part * part).sum(1, keepdim=True) for part in parts).sqrt()
@@ -132,7 +137,7 @@ class NetworkModel(Model):
         return sum((a - b).square_().sum(1) for a, b in pairs).sqrt().double().numpy()
 
     def update(self, release):
-        """One step down the mean gradient."""
+        """Take one step down the mean gradient."""
         self.theta -= self.rate * torch.from_numpy(release.values)
 
     def state(self):

@@ -34,7 +34,9 @@ def _nearest(rows: Matrix, points: Matrix) -> np.ndarray:
 def lsh_clusters(
     rows: Matrix, weights: Vector, n_clusters: int, epsilon: float, delta: float, rng: np.random.Generator
 ) -> Matrix:
-    """Find centers, (K, d), by a tree of hashes and a private coreset (Chang, Ghazi, Kumar & Manurangsi 2021).
+    """Find centers, (K, d), by a tree of hashes and a private coreset.
+
+    Chang, Ghazi, Kumar & Manurangsi 2021.
 
     A level divides each node whose noised count is large, by the side of a random hyperplane. The mean of a leaf, with
     noise, is a point of the coreset, of which k-means without privacy finds the centers. A vector's norm is at most 1.
