@@ -1,8 +1,8 @@
 """A convolutional network on MNIST by DP-SGD in the package's own loop: its sampling, lattice, noise and ledger.
 
 Gradients of single images are PyTorch's (`torch.func`), clipped, truncated and added as integers. PyTorch does not
-guarantee that an image's gradient has the same bits in any company, so the runs are tainted: what their ledger
-states is the mechanism's epsilon on exact gradients.
+guarantee that an image's gradient has the same bits in any company, so the runs are tainted. Their own ledger
+states just the mechanism's epsilon on exact gradients.
 """
 
 import math
@@ -78,8 +78,8 @@ class NetworkModel(Model):
 
     That is the most that an image moves the sum.
 
-    A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
-    the squares of its entries add up to at most (clip / spacing)^2 < 2^53.
+    A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly.
+    The squares of its entries add up to at most (clip / spacing)^2 < 2^53.
     """
 
     def __init__(self, net, clip, learning_rate):

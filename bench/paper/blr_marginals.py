@@ -3,7 +3,7 @@
 
 AIM (McKenna, Mullins, Sheldon & Miklau 2022), as the package dpmm has it, measures one- and two-way marginals of the
 table and fits a graphical model to them. From the model's two-way marginals follow sum x x^T and sum x y, which are all
-that the quadratic approximation of the logistic loss needs; or a regression is fitted to records that the model draws.
+that the quadratic approximation of the logistic loss needs. Or a regression is fitted to records that the model draws.
 Both see the labels and the columns as we do, but for numbers, which are rounded to 21 levels of their public ranges.
 
 dpmm pins its numpy, so it runs in an environment of its own, whose interpreter VIPS_FAST_DPMM names:

@@ -15,8 +15,8 @@ are the bounds of binary columns, or three standard deviations of a coordinate o
 
 Test scores: mean log-probability (binary models), mutual information, adjusted Rand index and purity (the share of rows
 that have their cluster's commonest label), and the mean squared distance to the nearest center, as a share of that to
-the test mean. "k-means, all" is scikit-learn's on vectors that are not projected; "diffprivlib, 16" has the first 16
-directions alone, within one and a half standard deviations: of 16, 32 and 64 directions with 1.5 and 3 the best at
+the test mean. "k-means, all" is scikit-learn's on vectors that are not projected; "diffprivlib, 16" has only the 16
+first directions, within one and a half standard deviations: of 16, 32 and 64 directions with 1.5 and 3 the best at
 epsilon up to 1. Without diffprivlib its cells are left out, without the sentence model its tasks. Writes
 bench/results/clustering.jsonl.
 """

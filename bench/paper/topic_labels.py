@@ -2,9 +2,9 @@
 
 Supervised topic models from the existing sums.
 
-A document's label counts as a word of it, of a column of its own; the topics that use the column show the subject of
+A document's label counts as a word of it, of a column of its own. The topics that use the column show the subject of
 the label, and predict the label of a document without one. Nothing else is released: the label is as private as the
-words. Beside it, both steps private at half of epsilon and delta: topics of only the words, then a logistic regression
+words. Beside it, both steps private at half of epsilon and delta. Topics of only the words, then a logistic regression
 of the labels on the documents' proportions of topics (composed by adding).
 
 Posts of newsgroups, whose 20 groups are the labels, and the words of `persons`; a post is a record. Accuracy of

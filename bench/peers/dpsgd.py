@@ -207,7 +207,7 @@ def pure_statement(result: FitResult) -> Privacy:
 class GradientModel(Model):
     """Clipped, truncated gradients of the logistic loss.
 
-    A record's integers depend only on that record and theta, bit for bit: sums over its stored entries run one after
+    A record's integers depend only on that record and theta, bit for bit. Sums over its stored entries run one after
     the other (`numpy.bincount`), and all else is elementwise. Neither the batch nor the block has an influence.
     """
 

@@ -87,7 +87,7 @@ class DPVILogisticRegression(ScoreClassifier):
 
     Jälkö, Dikmen & Honkela 2017.
 
-    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last; the gradient
+    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last. The gradient
     of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
     step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
     steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard
