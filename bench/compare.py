@@ -1,4 +1,4 @@
-"""Hold a bench run's ratios to the in-process peers against a stored baseline.
+"""Compare a bench run's ratios to in-process peers with a stored baseline.
 
     python bench/compare.py learn bench/baseline.json RUN.json …    # several runs of one commit on an idle machine
     python bench/compare.py record bench/results/latest.json        # a line of bench/history.jsonl
@@ -53,7 +53,7 @@ def machine(results: dict) -> str:
 
 
 def learned(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Median of each ratio that all runs have, and the standard deviation of its logarithm.
+    """Compute each common ratio's median and the deviation of its logarithm.
 
     A standard deviation of few runs is itself uncertain: each is drawn towards the typical one.
     """
@@ -123,7 +123,10 @@ def ratios_of(bench: dict) -> list[str]:
 
 
 def check(baseline: dict, results: dict, again=measured_again, only: str = "") -> int:
-    """Print every ratio beside the baseline's; 1 if one is missing or fell."""
+    """Print every ratio beside the baseline's.
+
+    Returns 1 if one is missing or fell.
+    """
     named = ({name: r for name, r in found.items() if only in name} for found in (baseline["ratios"], ratios(results)))
     known, latest = named
     runs = baseline.get("runs", 1)
@@ -177,7 +180,10 @@ def record(results: dict, history: Path = HISTORY) -> None:
 
 
 def report(history: Path, out: Path) -> int:
-    """Draw how the ratios went, a small panel for each bench; returns how many runs there are."""
+    """Draw how the ratios went, a small panel for each bench.
+
+    Returns how many runs there are.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""Shared by the benches: paired timing in one process, and the real data."""
+"""Shared by the benches: paired timing in one process, real data."""
 
 import statistics
 import sys
@@ -18,7 +18,7 @@ def data_dir():
 
 @pytest.fixture
 def paired(benchmark):
-    """Time ``ours`` and its peers in turn, and record the ratios peer / ours.
+    """Time ``ours`` and its peers in turn; record the ratios peer / ours.
 
     ``paired(ours, peers, work, rounds)``: ``peers`` maps a name to a callable, ``work`` describes each call in words,
     and ``rounds`` is the least number of them (`timing.paired_times`). The ratios go to ``extra_info["ratios"]``, which
@@ -26,7 +26,7 @@ def paired(benchmark):
     """
 
     def run(ours, peers, work, rounds=5, scale=None):
-        """scale: {peer: how many times ours' work the peer's call does}, 1 if absent."""
+        """scale: {peer: multiple of our work in the peer's call}, 1 if absent."""
         times = paired_times(ours, peers, rounds=rounds, scale=scale)
         benchmark.pedantic(ours, rounds=max(3, rounds), warmup_rounds=0)
         ratios = median_ratios(times)

@@ -4,8 +4,8 @@ The parts are measured on one thread, and the efficiency on many cores follows f
 
     python bench/efficiency.py
 
-Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each read by one pass per thread;
-the rest (sampling, bookkeeping) is serial. With T threads a step then takes
+Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each read by one pass per thread.
+The rest (sampling, bookkeeping) is serial. With T threads a step then takes
 
     E/T + N/T + U · ceil(b/T)/b + merge + rest
 

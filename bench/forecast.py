@@ -74,7 +74,10 @@ ODD = ("docstrings in two languages",)
 
 
 class Documents(NamedTuple):
-    """Counts of training and test documents, (D, V), units of the former or None, and the V words."""
+    """Load counts of training and test documents, units, and words.
+
+    Counts are (D, V), units of the former or None; the words are V.
+    """
 
     train: sp.csr_array
     units: np.ndarray | None
@@ -112,7 +115,7 @@ def posts() -> Documents:
 
 @lru_cache(1)
 def docstrings() -> Documents:
-    """Read docstrings of at least four words; 1 of 30 files is for tests."""
+    """Read docstrings of at least four words; a 30th for tests."""
     found = docstrings_corpus(4)
     counts = sp.csr_array(found.counts)
     tested = np.random.default_rng(0).random(int(found.groups.max()) + 1)[found.groups] < 1 / 30

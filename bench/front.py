@@ -6,7 +6,7 @@ The seconds are the processor's, and the perplexity is of held-out words. Other 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
 
 The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. Each tool has its own defaults but for
-the number of topics, one thread, and the schedules below; the table shows the processor time of its fit. All topics are
+the number of topics, one thread, and the schedules below. The table shows the processor time of its fit. All topics are
 judged alike: the words of 800 test articles are halved by chance, a document's topic proportions come from one half
 (`fold_in`), and the other half gives the perplexity. gensim, scikit-learn and tomotopy are left out if they are not
 installed. Writes bench/results/front.{csv,md,png}; a tool ends at the perplexity 1,650 or after --seconds.

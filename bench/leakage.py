@@ -5,7 +5,7 @@
     python bench/leakage.py report                              # the table, and the curves as an image
 
 Reads VIPS_FAST_DATA, and writes to bench/results/leakage. Each batch of models is fitted for all settings before the
-next one begins, so the settings of a corpus always have as many models, whenever the run is ended.
+next one begins. So the settings of a corpus always have as many models, whenever the run is ended.
 """
 
 import argparse

@@ -4,7 +4,7 @@ The figure is the processor time that is not the E-step.
 
     python bench/short.py ../other/.venv/bin/python
 
-Both interpreters fit in turn, A B A B …, each in a process of its own, so that neither the machine's drift nor other
+Both interpreters fit in turn, A B A B …, each in a process of its own. So neither the machine's drift nor other
 work tells them apart. The figure is the median of the ratios ours / other: of the first fit with the imports, and of
 later fits.
 """

@@ -3,7 +3,7 @@
 The workers are processes; the bytes of a step are measured too.
 
 W1 with S = 100,000 documents of 500 words, simulated, K = 50. Sums over the whole set, in the second step of a run.
-The workers compute with one thread each; the bench times all of `DaskBackend.sum`: sending the table, drawing, the
+The workers compute with one thread each. The bench times all of `DaskBackend.sum`: sending the table, drawing, the
 E-step, the tree, and taking the total in.
 """
 

@@ -201,8 +201,11 @@ def test_w1_accuracy(work):
 
 
 def test_fit_of_few_short_documents(paired):
-    """All that is not the E-step: the plan, the noise's calibration, the M-step, the ledger. Nothing stays between
-    fits, whose epsilons differ a little. bench/short.py holds the same fit beside another checkout's."""
+    """All but the E-step: plan, calibration, M-step, ledger.
+
+    Nothing stays between fits, whose epsilons differ a little. bench/short.py compares the same fit with another
+    checkout's.
+    """
     from sklearn import decomposition
 
     counts = short.documents()

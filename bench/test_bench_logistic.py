@@ -3,7 +3,7 @@
 There are 10^7 doubles, and Adult's one-hot rows.
 
 With Adult (VIPS_FAST_DATA) the rows are its 40,000 first, of 13 entries in 109 columns
-with the constant; without it, one-hot rows simulated in the same shape.
+with the constant. Without it, one-hot rows simulated in the same shape.
 """
 
 import numpy as np

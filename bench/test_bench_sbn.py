@@ -2,8 +2,8 @@
 
 J = 784, K = 100, S = 3,200.
 
-With MNIST (VIPS_FAST_DATA) the records are images binarized above 0 and the
-with the parameters of a fit of a few steps; without it, records from a random network.
+With MNIST (VIPS_FAST_DATA) the records are images binarized above 0, and the parameters are a short fit's. Without it,
+the records come from a random network.
 """
 
 import numpy as np

@@ -33,7 +33,7 @@ class Function(NamedTuple):
     text: str
 
     def wrapped(self, head: str, tail: str, indent: int) -> str:
-        """A declaration, its arguments aligned to the parenthesis before them."""
+        """Write a declaration, its arguments aligned to the parenthesis before them."""
         start = " " * indent + join(self.returns, head) + "("
         # No line ends inside an argument.
         text = ", ".join(join(kind, name).replace(" ", "\0") for kind, name in self.arguments) + ")"
@@ -53,7 +53,10 @@ def suffixes(entry: dict[str, Any]) -> list[str]:
 
 
 def parse(arguments: str, suffix: str) -> list[tuple[str, str]]:
-    """(type, name) of the arguments of a kernel of one precision; "_real" is both, for Cython."""
+    """List (type, name) of a kernel's arguments in one precision.
+
+    "_real" is both precisions, for Cython.
+    """
     found = re.findall(r"(\S.*?) ?(\w+)(?:, |$)", arguments)
     return [(precise(kind, suffix), name) for kind, name in found]
 
@@ -65,7 +68,7 @@ def precise(kind: str, suffix: str) -> str:
 
 
 def load(text: str | None = None) -> dict[str, Any]:
-    """The declarations: abi_version, status, constants, structures, functions."""
+    """Load the declarations: abi_version, status, constants, structures, functions."""
     raw = tomllib.loads((CSRC / "kernels.toml").read_text(encoding="utf-8") if text is None else text)
     if [code for code, _ in raw["status"].values()] != list(range(len(raw["status"]))):
         raise ValueError("kernels.toml: status codes are 0, 1, 2, ... in this order")
@@ -202,7 +205,10 @@ class Item(NamedTuple):
 
 
 def items(text: str) -> list[Item]:
-    """The arguments that the `python` of a kernel lists; the head of kernels.toml has the grammar."""
+    """Parse the arguments that the `python` of a kernel lists.
+
+    The head of kernels.toml has the grammar.
+    """
     found = re.findall(r"(\w+)(\?\w*)?(?:\[((?:[^][]|\[[^]]*\])*)\])?(?: = (\w+))?(?:, |$)", text)
     return [
         Item(

@@ -1,4 +1,6 @@
-"""What the figures of the accountants' paper (Triastcyn & Faltings 2019, version 1) share: its accountants as printed.
+"""The accountants of Triastcyn & Faltings (2019, version 1), as printed.
+
+The figures of the accountants' paper share them.
 
 The text that we have of the article has lost its numbers. `acc_table1` finds the numbers of the MNIST run from the
 printed epsilons: batches of 64 of 60,000, a noise multiplier of 1, 100 epochs, delta = 10^-5, orders lambda up to 32.
@@ -25,12 +27,15 @@ Q = BATCH / N
 
 
 def steps_of(epochs):
-    """Count the steps of some epochs, the last batch of each being full."""
+    """Count the steps of some epochs; each epoch's last batch is full."""
     return round(epochs * N / BATCH)
 
 
 def moments(q, z, steps, delta, orders=ORDERS):
-    """Epsilon of the moments accountant of Abadi et al. 2016 with their lambda = 1, ..., 32 (add/remove; a bound)."""
+    """Compute epsilon of the moments accountant of Abadi et al. 2016.
+
+    Their lambda = 1, ..., 32; for adding or removing a record; a bound.
+    """
     return moments_accountant_epsilon(q, z, steps, delta, orders)
 
 
@@ -41,12 +46,18 @@ def moments_delta(q, z, steps, eps, orders=ORDERS):
 
 
 def generic(q, z, steps, delta):
-    """Epsilon of the article's generic accountant as printed, "sampling reduces the bound by q^2": NOT a bound."""
+    """Compute epsilon of the article's generic accountant as printed.
+
+    "Sampling reduces the bound by q^2": NOT a bound.
+    """
     return generic_epsilon_v1(q, z, steps, delta, heuristic="v1")
 
 
 def generic_delta(q, z, steps, eps):
-    """Delta of the same: the least over real lambda of exp(a lambda (lambda + 1) - lambda epsilon)."""
+    """Compute delta of the same accountant.
+
+    It is the least over real lambda of exp(a lambda (lambda + 1) - lambda epsilon).
+    """
     a = steps * q * q / (2 * z * z)
     return math.exp(-((eps - a) ** 2) / (4 * a)) if eps > a else 1.0
 
@@ -63,7 +74,9 @@ def exact(q, z, steps, delta):
 
 
 def bayesian_v1(squared, delta):
-    """Epsilon of the article's Bayesian accountant as printed: NOT differential privacy, and not a bound either.
+    """Compute epsilon of the article's Bayesian accountant as printed.
+
+    NOT differential privacy, and not a bound either.
 
     ``squared`` is the sum over the steps of q^2 (mean squared distance of two random contributions) / (2 sd^2). The
     printed cost of a step is the ln of the pairs' mean of exp(lambda (lambda + 1) q^2 d^2 / (2 sd^2)), exponents far
@@ -79,7 +92,9 @@ def mean_sd(values):
 
 
 class PairsBackend(Threads):
-    """One thread; in each step ``see`` gets the distances between the contributions of some random pairs of records.
+    """One thread that shows distances between contributions.
+
+    In each step ``see`` gets the distances of some random pairs of records.
 
     ``distances`` makes them of a model and a block, the first half of whose records are paired with the second. The
     last ``left_out`` records are in no pair.

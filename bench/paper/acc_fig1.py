@@ -1,4 +1,4 @@
-"""Accountants' paper, Figure 1: epsilon over the epochs of training a convolutional network on MNIST by DP-SGD."""
+"""Accountants' paper, Figure 1: epsilon over epochs of DP-SGD on MNIST."""
 
 import time
 
@@ -20,7 +20,10 @@ CLIP, RATE = 4.0, 0.05
 
 
 def cells(scale):
-    """Ours, with the accountants, and Opacus's: 30 of the 100 epochs, at scale 10 ten."""
+    """List ours, with the accountants, and Opacus's.
+
+    30 of the 100 epochs, at scale 10 ten.
+    """
     return [dict(method=method, epochs=max(1, min(EPOCHS // scale, RUN))) for method in ("vips_fast", "opacus")]
 
 

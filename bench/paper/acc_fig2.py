@@ -1,4 +1,4 @@
-"""Accountants' paper, Figure 2: the moments accountant against the generic one over the epochs."""
+"""Accountants' paper, Figure 2: moments accountant against generic one, over epochs."""
 
 import numpy as np
 from acc_common import DELTA, EPOCHS, ORDERS, Q, event, exact, generic, generic_delta, moments, moments_delta, steps_of
@@ -11,12 +11,18 @@ NEEDS = ()
 
 
 def cells(scale):
-    """An epsilon, or a noise multiplier, each; they are cheap, and the same at every scale."""
+    """List an epsilon, or a noise multiplier, each.
+
+    They are cheap, and the same at every scale.
+    """
     return [dict(epsilon=eps, sigma=1.0) for eps in (1.0, 2.0)] + [dict(epsilon=None, sigma=z) for z in (0.8, 1.0, 2.0)]
 
 
 def run(cell):
-    """Curves over the epochs: delta at an epsilon, or epsilon at delta = 1e-5."""
+    """Compute curves over the epochs: delta at an epsilon, or epsilon.
+
+    The latter is for delta = 1e-5.
+    """
     eps, z = cell["epsilon"], cell["sigma"]
     epochs = [1, 2, 5, *range(10, EPOCHS + 1, 10)]
     steps = [steps_of(e) for e in epochs]
@@ -29,7 +35,7 @@ def run(cell):
 
 
 def orders(rows):
-    """Check the printed order at each point, and whether the printed accountant is a bound."""
+    """Check the printed order at each point, and the printed bound."""
     points = {}
     for row in rows:
         name = f"ε = {row['epsilon']:g}" if row["epsilon"] is not None else f"σ = {row['sigma']:g}"

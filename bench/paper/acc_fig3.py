@@ -1,4 +1,7 @@
-"""Accountants' paper, Figure 3: epsilon and delta against the order lambda, for several numbers of steps."""
+"""Accountants' paper, Figure 3: epsilon and delta against the order lambda.
+
+For several numbers of steps.
+"""
 
 import math
 
@@ -14,7 +17,10 @@ EPSILON = 2.0
 
 
 def cells(scale):
-    """A number of epochs each; cheap, and the same at every scale."""
+    """List a number of epochs each.
+
+    They are cheap, and the same at every scale.
+    """
     return [dict(epochs=epochs) for epochs in (1, 10, 100)]
 
 
@@ -32,7 +38,10 @@ def run(cell):
 
 
 def orders(rows):
-    """Check the best order against T, and whether the printed formula is a bound."""
+    """Check the best order against T, and the printed formula.
+
+    The formula has to be a bound.
+    """
     best = [row["orders"][int(np.argmin(row["generic_epsilon"]))] for row in rows]
     steps = [f"T = {row['steps']:,}" for row in rows]
     falls = {f"{a} to {b}": x > y for a, b, x, y in zip(steps, steps[1:], best, best[1:])}

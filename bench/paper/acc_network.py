@@ -1,8 +1,8 @@
 """A convolutional network on MNIST by DP-SGD in the package's own loop: its sampling, lattice, noise and ledger.
 
 Gradients of single images are PyTorch's (`torch.func`), clipped, truncated and added as integers. PyTorch does not
-guarantee that an image's gradient has the same bits in any company, so the runs are tainted: what their ledger
-states is the mechanism's epsilon on exact gradients.
+guarantee that an image's gradient has the same bits in any company, so the runs are tainted. Their own ledger
+states just the mechanism's epsilon on exact gradients.
 """
 
 import math
@@ -53,7 +53,7 @@ def accuracy(net, parameters, X, y):
 
 
 class Images:
-    """The engine's records: images and labels, in blocks that stay in the cache."""
+    """The engine's records: images and labels, in blocks that fit the cache."""
 
     usable = None
 
@@ -74,10 +74,12 @@ class Images:
 
 
 class NetworkModel(Model):
-    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``, the most that an image moves the sum.
+    """Compute gradients of the cross-entropy, clipped to an L2 norm of ``clip``.
 
-    A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
-    the squares of its entries add up to at most (clip / spacing)^2 < 2^53.
+    That is the most that an image moves the sum.
+
+    A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly.
+    The squares of its entries add up to at most (clip / spacing)^2 < 2^53.
     """
 
     def __init__(self, net, clip, learning_rate):
@@ -107,7 +109,10 @@ class NetworkModel(Model):
         return {name: part.reshape(shape) for (name, shape), part in zip(self.names.items(), parts)}
 
     def clipped(self, block):
-        """Gradients of a block, an array (n, size) a parameter, and the factors (n, 1) that clip them."""
+        """Compute a block's gradients and the factors that clip them.
+
+        An array (n, size) a parameter, and factors (n, 1).
+        """
         X, y = block
         parts = [part.reshape(len(y), -1) for part in self._gradients(self.parameters(), X, y).values()]
         norm = sum((part * part).sum(1, keepdim=True) for part in parts).sqrt()
@@ -132,7 +137,7 @@ class NetworkModel(Model):
         return sum((a - b).square_().sum(1) for a, b in pairs).sqrt().double().numpy()
 
     def update(self, release):
-        """One step down the mean gradient."""
+        """Take one step down the mean gradient."""
         self.theta -= self.rate * torch.from_numpy(release.values)
 
     def state(self):

@@ -1,4 +1,7 @@
-"""Accountants' paper, Table 1: epsilon by the moments, generic and Bayesian accountant; and whom the last one fails."""
+"""Accountants' paper, Table 1: epsilon by three accountants.
+
+The moments, the generic and the Bayesian accountant; and the persons whom the last one fails.
+"""
 
 import math
 
@@ -38,7 +41,10 @@ CLIP, NOISE_SD, USUAL, HERS, PAST = 500.0, 20.0, 500.0, 150.0, 10.0
 
 
 def cells(scale):
-    """The search for each setting, and runs with one constructed record: 20, or 5 at scale 10."""
+    """List the search for each setting, and runs with one constructed record.
+
+    20 runs, or 5 at scale 10.
+    """
     found = [dict(what="setting", data=data) for data in PRINTED]
     return [*found, dict(what="record", data="adult", runs=max(5, 20 // scale))]
 
@@ -88,7 +94,9 @@ def search(data):
 
 
 def constructed(runs):
-    """Compute privacy losses of the only person with an attribute, from the system's own releases.
+    """Compute privacy losses of the only person with an attribute.
+
+    From the system's own releases.
 
     The data are Adult's training rows and hers: a usual row that speaks against an income over 50,000, made longer, one
     more column, which is 0 for all others, and the label that says she has one. Given the releases so far, every
@@ -149,7 +157,10 @@ def other_rows(name):
 
 
 def bayesian():
-    """Our runs: data set -> (Bayesian accountant as printed, least exact epsilon of a sound run as good, in words)."""
+    """Map data sets to our runs: Bayesian accountant as printed, exact epsilon, words.
+
+    The epsilon is the least of a sound run that is as good.
+    """
     out = {}
     for row in other_rows("acc_fig1"):
         if row["method"] == "vips_fast":

@@ -1,4 +1,7 @@
-"""What Figures 4 and 5 of the accountants' paper share: private logistic regressions, accuracy against epsilon."""
+"""Private logistic regressions, accuracy against epsilon.
+
+Figures 4 and 5 of the accountants' paper share them.
+"""
 
 import math
 from statistics import mean
@@ -39,7 +42,10 @@ TRIALS = 10
 
 
 def load(data):
-    """Load training rows and labels, the first 80 %, and the rest as the test, as DPVI does."""
+    """Load training rows and labels, and the test's.
+
+    As in DPVI: the first 80 %, and the rest.
+    """
     if data == "abalone":
         with np.load(DATA / "abalone" / "dpvi_aba.npz") as file:
             X, y = file["x"], file["y"]
@@ -51,7 +57,10 @@ def load(data):
 
 
 def cells(data, scale):
-    """A method and a noise multiplier each; at scale 10 a fifth of the trials and every third noise multiplier."""
+    """List a method and a noise multiplier each.
+
+    At scale 10 a fifth of the trials and every third noise multiplier.
+    """
     sigmas = [round(float(s), 4) for s in SETTINGS[data]["sigmas"]]
     few = scale > 1
     return [
@@ -68,7 +77,9 @@ def distances(model, block):
 
 
 def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, watch=None):
-    """Fit variational inference by samples; return the coefficients, and the Bayesian accountants' epsilons.
+    """Fit variational inference by samples.
+
+    Returns the coefficients, and the Bayesian accountants' epsilons.
 
     ``watch(model, records, release)`` is called before the model sees a release.
     """
@@ -121,7 +132,10 @@ def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
 
 
 def langevin_printed(q, z, steps, delta):
-    """Epsilon of DP-SGLD by Wang, Fienberg & Smola 2015: their noise 128 T L^2 ... / epsilon^2, solved for epsilon."""
+    """Compute epsilon of DP-SGLD by Wang, Fienberg & Smola 2015.
+
+    Their noise 128 T L^2 ... / epsilon^2, solved for epsilon.
+    """
     return q * math.sqrt(128 * steps * math.log(2.5 * steps / delta) * math.log(2 / delta)) / z
 
 
@@ -167,7 +181,7 @@ def run(cell):
 
 
 def orders(rows):
-    """Check the printed orders, by the printed accountants and by a sound one."""
+    """Check the printed orders, by the printed accountants and a sound one."""
 
     name = {"abalone": "acc_fig4_full", "adult": "acc_fig5_full"}[rows[0]["data"]]
     names = "method", "sigma", "accuracy", "printed", "exact"

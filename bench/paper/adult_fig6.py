@@ -33,13 +33,19 @@ METHODS = (*VIPS, *DPVI, *OURS)
 
 @functools.cache
 def exact(setting) -> float:
-    """The exact epsilon of Algorithm 5's noise multiplier, sampling and steps, replacing a record."""
+    """Compute the exact epsilon of Algorithm 5, replacing a record.
+
+    From its noise multiplier, sampling and steps.
+    """
     return epsilon(setting.event(setting.noise_multiplier), DELTA)
 
 
 @functools.cache
 def printed_accountant(setting) -> float:
-    """Theorem 27 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion: the article's accountant."""
+    """Compute epsilon by the article's accountant.
+
+    Theorem 27 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion.
+    """
     orders = tuple(range(2, setting.max_order + 1))
     return epsilon(setting.event(setting.noise_multiplier), DELTA, "wang", bound=setting.bound, orders=orders)
 
@@ -74,7 +80,7 @@ def _estimator(method, sigma, n):
 
 
 def run(cell: dict) -> dict:
-    """AUC of a random fifth of the records after training on the others."""
+    """Compute the AUC of a random fifth, after training on the others."""
     from sklearn.metrics import roc_auc_score
 
     X, y = _adult()

@@ -11,7 +11,10 @@ from dpmm.models.aim import AIM
 
 
 def main(given, made):
-    """From codes and their sizes, in the file ``given``, to the model's marginals and records, in ``made``."""
+    """Make the model's marginals and records from codes and their sizes.
+
+    Files: from ``given`` to ``made``.
+    """
     said = np.load(given)
     codes, sizes = said["codes"], said["sizes"].tolist()
     frame = pd.DataFrame(codes, columns=[str(i) for i in range(len(sizes))])

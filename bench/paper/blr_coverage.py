@@ -112,7 +112,10 @@ def fitted(method, epsilon, X, y, rng):
 
 
 def nearer(mean, covariance, truth, rng, draws=1000):
-    """The share of the posterior that is nearer to a random point than the truth."""
+    """Compute the posterior's share that is nearer to a point than the truth.
+
+    The point is random.
+    """
     sd = np.sqrt(np.diag(covariance))
     point = (mean + 2 * sd * rng.normal(size=len(mean))) / sd
     # The point may depend on the release in any way, but not on the truth.
@@ -155,7 +158,7 @@ def run(cell: dict) -> dict:
 
 
 def gathered(rows):
-    """(design, n, d, epsilon, method) -> the lists of all of its runs."""
+    """Map (design, n, d, epsilon, method) to the lists of all runs."""
     found: dict = {}
     for row in rows:
         lists = found.setdefault(

@@ -3,7 +3,7 @@
 
 AIM (McKenna, Mullins, Sheldon & Miklau 2022), as the package dpmm has it, measures one- and two-way marginals of the
 table and fits a graphical model to them. From the model's two-way marginals follow sum x x^T and sum x y, which are all
-that the quadratic approximation of the logistic loss needs; or a regression is fitted to records that the model draws.
+that the quadratic approximation of the logistic loss needs. Or a regression is fitted to records that the model draws.
 Both see the labels and the columns as we do, but for numbers, which are rounded to 21 levels of their public ranges.
 
 dpmm pins its numpy, so it runs in an environment of its own, whose interpreter VIPS_FAST_DPMM names:
@@ -33,7 +33,10 @@ RANGE = 4.0
 
 
 class Attributes:
-    """The attributes of one-hot columns and numbers: from rows to codes, and from codes to the same columns."""
+    """The attributes of one-hot columns and numbers.
+
+    From rows to codes, and from codes to the same columns.
+    """
 
     def __init__(self, names, low):
         groups: dict = {}
@@ -43,7 +46,10 @@ class Attributes:
         self.low, self.n_columns = low, len(names)
 
     def codes(self, X):
-        """(n, attributes) codes; no category at all has a code of its own, and a number is its nearest level."""
+        """Code the rows, (n, attributes).
+
+        No category at all has a code of its own, and a number is its nearest level.
+        """
         found = []
         for columns in self.columns:
             part = X[:, columns]
@@ -55,7 +61,7 @@ class Attributes:
         return np.stack(found, axis=1).astype(np.int64)
 
     def embeddings(self):
-        """What each code of each attribute says in the columns: arrays of (codes, d)."""
+        """Compute each code's columns: arrays of (codes, d)."""
         out = []
         for columns in self.columns:
             if len(columns) == 1:
@@ -69,14 +75,20 @@ class Attributes:
 
 
 def quadratic_loss():
-    """(a, b) with log(1 + exp(-s)) nearly const + a s + b s^2 for |s| <= RANGE: Chebyshev's interpolation."""
+    """Compute (a, b) of a quadratic that approximates the logistic loss.
+
+    log(1 + exp(-s)) is nearly const + a s + b s^2 for |s| <= RANGE, by Chebyshev's interpolation.
+    """
     series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda s: np.logaddexp(0, -s), 2, domain=[-RANGE, RANGE])
     _, a, b = series.convert(kind=np.polynomial.Polynomial).coef
     return a, b
 
 
 def from_statistics(attributes, made, penalty=1.0):
-    """(coefficients, intercept) from sums over the two-way marginals of ``made``, with a ridge of ``penalty`` / 2."""
+    """Compute (coefficients, intercept) from sums over two-way marginals.
+
+    The marginals are of ``made``; the ridge is ``penalty`` / 2.
+    """
     tables = [np.hstack([table, np.zeros((len(table), 1))]) for table in attributes.embeddings()]
     d, last, signs = attributes.n_columns + 1, len(tables), np.array([-1.0, 1.0])
     S, c = np.zeros((d, d)), np.zeros(d)
@@ -110,7 +122,10 @@ def from_records(attributes, made):
 
 
 def measured(attributes, X, labels, epsilon, delta):
-    """What the other interpreter makes of rows and labels, private for adding or removing one: sums and records."""
+    """Run the other interpreter on rows and labels.
+
+    It returns sums and records, private for adding or removing one.
+    """
     sizes = [len(table) for table in attributes.embeddings()] + [2]
     with tempfile.TemporaryDirectory() as folder:
         given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"

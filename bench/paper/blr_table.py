@@ -117,7 +117,10 @@ def load(name):
 
 
 def tune(method, data, epsilons=(0.2,), runs=2):
-    """The grid of a baseline, printed, on splits that the table does not use: where its settings come from."""
+    """Print the grid of a baseline, for its settings.
+
+    On splits that the table does not use.
+    """
     X, y = load(data)
     for epsilon, values in itertools.product(epsilons, itertools.product(*GRIDS[method].values())):
         settings = {**SETTINGS[method], **dict(zip(GRIDS[method], values, strict=True))}

@@ -15,8 +15,8 @@ are the bounds of binary columns, or three standard deviations of a coordinate o
 
 Test scores: mean log-probability (binary models), mutual information, adjusted Rand index and purity (the share of rows
 that have their cluster's commonest label), and the mean squared distance to the nearest center, as a share of that to
-the test mean. "k-means, all" is scikit-learn's on vectors that are not projected; "diffprivlib, 16" has the first 16
-directions alone, within one and a half standard deviations: of 16, 32 and 64 directions with 1.5 and 3 the best at
+the test mean. "k-means, all" is scikit-learn's on vectors that are not projected; "diffprivlib, 16" has only the 16
+first directions, within one and a half standard deviations: of 16, 32 and 64 directions with 1.5 and 3 the best at
 epsilon up to 1. Without diffprivlib its cells are left out, without the sentence model its tasks. Writes
 bench/results/clustering.jsonl.
 """
@@ -91,7 +91,9 @@ def _posts(split):
 
 
 def _embedded(name, texts):
-    """Unit vectors of texts by the sentence model, (n, 384) float32; made once, on one core in about .04 s a text.
+    """Compute unit vectors of texts by the sentence model, (n, 384) float32.
+
+    Made once, on one core in about .04 s a text.
 
     One text at a time, on one thread: in a batch, a text's vector has other last bits in other company.
     """
@@ -116,7 +118,10 @@ def _embedded(name, texts):
 
 
 def _articles():
-    """The 40 words of each of 3,000 public articles that weigh most there: their texts are not in the data."""
+    """List the 40 weightiest words of each of 3,000 public articles.
+
+    Their texts are not in the data.
+    """
     counts = sp.load_npz(DATA / "wiki" / "train.npz").tocsr()[:3000].astype(np.float64)
     words = np.array((DATA / "wiki" / "vocab.txt").read_text().split())
     weights, texts = np.log(3000 / (1.0 + np.diff(counts.tocsc().indptr))), []
@@ -175,7 +180,10 @@ def data(task):
 
 @cache
 def projection(task, n_directions=DIRECTIONS):
-    """A number, for a random matrix, or public directions, scaled so that public texts have a mean square of 1."""
+    """Compute public directions, or give a number for a random matrix.
+
+    The directions are scaled so that public texts have a mean square of 1.
+    """
     if "directions" not in task:
         return DIMENSIONS
     rows = _embedded("articles", _articles()).astype(np.float64)
@@ -188,7 +196,10 @@ def projected(task, rows, *n_directions):
 
 
 def fitted(task, method, epsilon, run):
-    """Test rows as the model sees them, centers, the component of each row or None, and the log-probability or None."""
+    """Read test rows as the model sees them, with centers and components.
+
+    Each row has its component or None, and its log-probability or None.
+    """
     k, (train, test, _) = TASKS[task][0], data(task)
     vectors = "binary" not in task and task != "adult"
     if not method.startswith("ours"):
@@ -275,7 +286,10 @@ def tables():
 
 
 def keywords():
-    """Clusters of the posts, their words, and the group that most of their test posts are of; words take 1.5 of 4."""
+    """Find clusters of the posts, their words, and their most frequent group.
+
+    Of the test posts; words take 1.5 of 4.
+    """
     task = "posts, sentences, directions"
     train, test, labels = data(task)
     texts, _ = _posts("train")

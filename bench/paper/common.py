@@ -1,4 +1,7 @@
-"""Shared by the papers' figures: the data's place, Markdown tables, and pictures that gray leaves readable."""
+"""Shared by the papers' figures: the data's place, tables, and pictures.
+
+Tables are Markdown, and gray leaves the pictures readable.
+"""
 
 import gzip
 import json
@@ -28,7 +31,7 @@ HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 
 
 def newsgroup_posts(part) -> list[dict]:
-    """The posts of "train" or "test", each with its text, person and label."""
+    """Load the posts of "train" or "test": text, person and label."""
     with gzip.open(DATA / "people" / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
@@ -98,7 +101,10 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
 
 
 class Order(NamedTuple):
-    """A printed order of two methods, with the settings that keep it and those that break it."""
+    """A printed order of two methods, and the settings that keep it.
+
+    Others break it.
+    """
 
     statement: str
     holds: list[str]
@@ -121,7 +127,10 @@ class Order(NamedTuple):
 
 
 def order(statement, cases) -> Order:
-    """Sort the settings of ``cases``, which maps each to whether the order holds, or to None without a run."""
+    """Sort the settings of ``cases``.
+
+    They map each to whether the order holds, or to None without a run.
+    """
     held = {name: holds for name, holds in cases.items() if holds is not None}
     return Order(statement, [n for n, holds in held.items() if holds], [n for n, holds in held.items() if not holds])
 
@@ -147,7 +156,9 @@ def subplots(*shape, **options):
 
 
 def boxes(axes, series, groups):
-    """Box plots side by side: ``series`` maps a method to the values of each group, which may be empty.
+    """Draw box plots side by side.
+
+    ``series`` maps a method to the values of each group, which may be empty.
 
     A box is the quartiles, its line the median, the filled mark the mean; a single value is a line with its mark.
     Returns the handles of a legend by their names.
@@ -179,7 +190,10 @@ def boxes(axes, series, groups):
 
 
 def save(figure, folder, name) -> list[Path]:
-    """Write a matplotlib figure as a PNG of 32 colors, the same bytes for the same figure; returns its path."""
+    """Write a matplotlib figure as a PNG of 32 colors.
+
+    The same figure gives the same bytes. Returns its path.
+    """
     import matplotlib.pyplot as plt
     from PIL import Image
 

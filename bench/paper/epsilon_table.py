@@ -65,7 +65,9 @@ class Setting:
 
 
 def blr_joint_sensitivity(c1: float, c2: float) -> float:
-    """N times the replace-one L2 sensitivity of (s1 / c1, s2 / c2), in the regression.
+    """Compute N times the replace-one L2 sensitivity, in the regression.
+
+    Of (s1 / c1, s2 / c2).
 
     s1 is the mean of (y - 1/2) x and s2 the mean of <xi> x x^T with |x| <= 1 and 0 <= <xi> <= 1/4. The distance is
     largest either for orthogonal or for equal x with opposite y:
@@ -142,13 +144,13 @@ def run(cell: dict) -> dict:
 
 
 def cut(value: float, like: float) -> str:
-    """The value with the digits of a printed one, the rest cut off."""
+    """Cut the value to the digits of a printed one."""
     digits = len(f"{like:g}".partition(".")[2])
     return f"{math.floor(value * 10**digits) / 10**digits:g}"
 
 
 def orders(rows: list[dict]) -> list:
-    """Check the printed digits, and the printed ε under the sensitivities that hold."""
+    """Check the printed digits, and the printed ε under sound sensitivities."""
     return [
         order(
             "the article's accountant gives the printed digits",

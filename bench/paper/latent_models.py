@@ -1,4 +1,7 @@
-"""The rest of the family: models with hidden states on real data, beside others without privacy."""
+"""Models with hidden states on real data, beside others without privacy.
+
+The rest of the family.
+"""
 
 import gzip
 import json
@@ -28,7 +31,10 @@ def cells(scale):
 
 
 def _abalone():
-    """Seven measures of 4,177 shellfish in units of public scales, centered on public values; every fifth row tests."""
+    """Load seven measures of 4,177 shellfish; every fifth row tests.
+
+    In units of public scales, centered on public values.
+    """
     rows = [line.strip().split(",")[1:8] for line in (DATA / "abalone" / "abalone.data").read_text().splitlines()]
     X = np.array(rows, float) - [0.5, 0.4, 0.14, 0.8, 0.35, 0.2, 0.25]
     X /= [0.12, 0.1, 0.04, 0.5, 0.22, 0.11, 0.14]
@@ -36,7 +42,10 @@ def _abalone():
 
 
 def _letters(which):
-    """The first letters of posts as symbols, 0 for anything between words, and their authors."""
+    """Load the first letters of posts as symbols, and their authors.
+
+    0 stands for anything between words.
+    """
     rows, persons = [], []
     with gzip.open(DATA / "people" / f"{which}.jsonl.gz", "rt") as file:
         for line in file:
@@ -55,7 +64,10 @@ def _likelihood(covariance, X):
 
 
 def _strokes():
-    """Digits as sequences of what their rows hold, from top to bottom, around a public center."""
+    """Load digits as sequences of their rows, from top to bottom.
+
+    Around a public center.
+    """
     train, test, _, _ = load_mnist(DATA / "mnist", 1)
     return tuple(
         images.reshape(len(images), TIMES, 2, OUTPUTS, 7).mean(axis=(2, 4)).reshape(len(images), -1) - 0.2

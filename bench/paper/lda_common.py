@@ -22,7 +22,10 @@ LENGTH, K = 500, 50
 
 
 def without_noise(learning_decay=None):
-    """Parameters of a fit that differs from a private one only in the clip and the noise."""
+    """Give parameters of a fit without only the clip and the noise.
+
+    It differs from a private one in nothing else.
+    """
     options = LdaOptions(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
     return dict(private=False, sampling="poisson", doc_length=LENGTH, options=options)
 
@@ -105,7 +108,10 @@ def npmi(top, documents):
 
 
 def matched(components, reference):
-    """For each reference topic, the topic closest in cosine, one to one."""
+    """Find the closest topic of each reference topic, one to one.
+
+    By cosine.
+    """
     from scipy.optimize import linear_sum_assignment
 
     a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (reference, components))
@@ -113,13 +119,16 @@ def matched(components, reference):
 
 
 def overlap(components, reference, n=10):
-    """Mean share of the top n words that a topic has in common with its match."""
+    """Compute the mean share of top n words common to matched topics."""
     ours, theirs = top_words(components[matched(components, reference)], n), top_words(reference, n)
     return float(np.mean([len(set(a) & set(b)) / n for a, b in zip(ours, theirs, strict=False)]))
 
 
 class Table:
-    """Rows that go to the screen at once and to a CSV file at the end of each."""
+    """Rows that go to the screen, and to a CSV file at the end.
+
+    The screen gets each at once.
+    """
 
     def __init__(self, name, columns):
         RESULTS.mkdir(parents=True, exist_ok=True)

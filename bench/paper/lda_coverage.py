@@ -1,7 +1,7 @@
 """Coverage of the topics' 90 % intervals (`components_interval`): simulated documents, one step with and without noise.
 
 Documents of 60 words from 10 topics over 1,000 words, topics Dirichlet with Zipf's means. A fit of one step, from the
-true topics, has the same expected statistics with noise and without, so that the intervals of one are about the entries
+true topics, has the same expected statistics with noise and without. So the intervals of one are about the entries
 of the other. Shares are of all entries, of the ten and of the hundred first words of each topic as the private fit
 ranks them, and of the words whose interval leaves out 0.
 """

@@ -42,12 +42,15 @@ def event(size, z):
 
 
 def printed_options(**changes):
-    """Make Algorithm 3's options: step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
+    """Make Algorithm 3's options.
+
+    Step t = 1, 2, ... has the rate (1024 + t)^-0.7.
+    """
     return LdaOptions(**(dict(learning_decay=0.7, learning_offset=1025.0, length_method="resample") | changes))
 
 
 def noise(method, size, z) -> float:
-    """Calibrate a method of the paper to the epsilon of the moments accountant."""
+    """Calibrate a method of the paper to the moments accountant's epsilon."""
     if method not in STRONG:
         return z
     step, each = (CLASSICAL, AUTHORS_STEP_DELTA) if method == AUTHORS else (method, None)
@@ -56,7 +59,10 @@ def noise(method, size, z) -> float:
 
 
 def paper_options(method, size, z, scale):
-    """Parameters of `LatentDirichletAllocation.paper` for 1/scale of the documents with the same noise a document."""
+    """Give parameters of `LatentDirichletAllocation.paper` for 1/scale of the documents.
+
+    The noise a document is the same.
+    """
     options = dict(n_components=K, n_jobs=1, random_state=0, batch_size=size // scale, n_steps=N // size)
     options["options"] = printed_options()
     if method == "non-private":
@@ -66,7 +72,10 @@ def paper_options(method, size, z, scale):
 
 
 def planned_options(n_features, target, scale):
-    """Parameters of the planned fit, replacing a document, for 1/scale of them with the same noise a document."""
+    """Give parameters of the planned fit, for 1/scale of the documents.
+
+    Replacing a document; the noise a document is the same.
+    """
     ours = plan(N, n_features, K, epsilon=target, delta=DELTA)
     size = round(ours.batch_size)
 

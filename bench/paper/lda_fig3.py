@@ -1,4 +1,7 @@
-"""VIPS article, Figure 3: perplexity after each iteration, S = 20,000, sigma = 1.24; methods as in lda_fig2."""
+"""VIPS article, Figure 3: perplexity after each iteration.
+
+S = 20,000, sigma = 1.24; methods as in lda_fig2.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -35,7 +38,7 @@ class Watched:
         return read_out.perplexity(Y)
 
     def clipped_so_far(self, Y):
-        """Count the share of documents whose statistics exceed a tenth of their words."""
+        """Compute the share of documents whose statistics exceed a tenth of their words."""
         topics = self.running.result()["components"]
         beta = np.exp(digamma(topics) - digamma(topics.sum(axis=1, keepdims=True)))
         alpha = np.full(len(topics), 1.0 / len(topics))

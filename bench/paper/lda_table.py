@@ -1,4 +1,6 @@
-"""Private topics beside non-private ones: perplexity, coherence and overlap (the tables of docs/topics_measured.md).
+"""Private topics beside non-private ones: perplexity, coherence and overlap.
+
+The tables of docs/topics_measured.md.
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4. Parts: *simulated*, 400,000
 documents as in Figure 2; *sections*, the real 97,750 sections of articles; *kos* and *reuters*, few real
@@ -83,7 +85,10 @@ def small(name):
 
 
 def run_small(cell: dict) -> dict:
-    """A cell of a small corpus: as many topics as the plan asks for, without privacy 20, and none to compare with."""
+    """Run a cell of a small corpus.
+
+    As many topics as the plan asks for; without privacy 20, and none to compare with.
+    """
     setting, epsilon, seed = cell["setting"], cell["epsilon"], cell["seed"]
     X, Y = small(cell["part"])
     if setting == "words' own frequencies":
@@ -106,7 +111,10 @@ def run_small(cell: dict) -> dict:
 
 @lru_cache(1)
 def reference(scale):
-    """Fit the simulated documents' topics without privacy, on a quarter of them a step."""
+    """Fit the simulated documents' topics without privacy.
+
+    A quarter of them a step.
+    """
     plain = dict(batch_size=N // scale // 4, n_steps=20, **without_noise(0.5))
     return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **plain).fit(load(N // scale)[0]).components_
 
@@ -119,7 +127,10 @@ def sections_reference():
 
 
 def options_of(epsilon, n_features, scale, fixed):
-    """Parameters of the planned fit with some settings fixed, for the whole corpus or 1/scale of it."""
+    """Give parameters of the planned fit with some settings fixed.
+
+    For the whole corpus or 1/scale of it.
+    """
     fixed = dict(fixed)
     decay = fixed.pop("learning_decay", None)
     if scale == 1:
@@ -187,10 +198,9 @@ def report(rows: list[dict]) -> str:
     columns = ("part", "setting", "ε, sound", "perplexity", "NPMI", "overlap", "seconds a run", "runs")
     return f"""{markdown(columns, shown)}
 
-The article prints no such table (its Table 1 is notation); these are the figures of
-`topics_measured.md`. All private rows are proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant;
-*paper's update* is Algorithm 3 with its S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the
-plan over the best of the grid: {ratios}.
+The article prints no such table (its Table 1 is notation); these are the figures of `topics.md`. All private rows are
+proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant; *paper's update* is Algorithm 3 with its
+S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the plan over the best of the grid: {ratios}.
 The quick form has a tenth of the simulated documents, one run and ε = 1 for the sections and the grid."""
 
 

@@ -1,4 +1,7 @@
-"""VIPS article, Table 3: top words of matched topics, private beside non-private; runs as in lda_fig3."""
+"""VIPS article, Table 3: top words of matched topics.
+
+Private beside non-private; runs as in lda_fig3.
+"""
 
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +23,10 @@ PRINTED = {"non-private": 0.293, MA: 0.0568, **dict.fromkeys(STRONG, 0.0134), NO
 
 @lru_cache(1)
 def reference(scale):
-    """Topics of the article's schedule without privacy, which the others are matched to."""
+    """Fit the reference topics: the article's schedule without privacy.
+
+    The others are matched to them.
+    """
     options = paper_options("non-private", SIZE, 0.0, scale)
     return LatentDirichletAllocation.paper(**options).fit(load(N // scale)[0]).components_
 

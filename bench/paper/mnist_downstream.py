@@ -1,7 +1,7 @@
 """Classifiers trained on private samples of MNIST and tested on its real images, beside published generative models.
 
-A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels; 2,000 records
-of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized
+A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels. Then
+2,000 records of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized
 likewise. Everything after the fit is post-processing. The settings were chosen on 10,000 of the training images.
 """
 
@@ -49,7 +49,10 @@ PUBLISHED = (
 
 
 def cells(scale: int) -> list[dict]:
-    """List one part for each classifier, so that an unfinished one leaves only a gap in the table."""
+    """List one part for each classifier.
+
+    An unfinished one then leaves only a gap in the table.
+    """
     samples = [
         [dict(classifier=name, trained_on="samples", epsilon=e, run=run) for e in EPSILONS for name in CLASSIFIERS]
         for run in range(3 if scale == 1 else 1)
@@ -92,7 +95,10 @@ def run(cell: dict) -> dict:
 
 
 def _accuracy(name, Y, y, test, digits, seed) -> float:
-    """The linear classifier sees 200,000 images, the others 100,000, each of Y as often."""
+    """Draw 200,000 images for the linear classifier, 100,000 for the others.
+
+    Each of Y as often.
+    """
     epochs = 100 * DRAWN / len(Y)
     if name == "logistic":
         from sklearn.linear_model import SGDClassifier
@@ -109,7 +115,10 @@ def _accuracy(name, Y, y, test, digits, seed) -> float:
 
 
 def _trained(name, Y, y, epochs, seed):
-    """784-256-10, or two convolutions of stride 2 with 16 and 32 channels and a layer of 128; Adam."""
+    """Make 784-256-10, or two convolutions and a layer of 128; Adam.
+
+    Convolutions of stride 2 with 16 and 32 channels.
+    """
     import torch
     from torch import nn
 

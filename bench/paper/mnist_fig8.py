@@ -60,7 +60,10 @@ PICTURED = dict(components=50, batch=3_200, run=0)
 
 
 def cells(scale: int) -> list[dict]:
-    """List three runs of all pairs, or one of K = 50 with smaller baselines."""
+    """List three runs of all pairs, or one of K = 50.
+
+    The latter has smaller baselines.
+    """
     found = []
     for run in range(3 if scale == 1 else 1):
         for K in COMPONENTS if scale == 1 else COMPONENTS[:1]:
@@ -138,7 +141,10 @@ def baseline(cell: dict, train, test, drawn) -> dict:
 
 
 def run(cell: dict) -> dict:
-    """Accuracy on 100 random test images and on all, and the lower bound of log p(y) in nats an image."""
+    """Compute accuracy on 100 random test images and on all.
+
+    And the lower bound of log p(y) in nats an image.
+    """
     train, test = _images()
     drawn = np.random.default_rng(cell["run"]).choice(len(test), DRAWN, replace=False)
     if cell["method"] == MEAN_IMAGE:
@@ -229,7 +235,10 @@ def _tables(rows):
 
 @functools.cache
 def _printed_accountant(S) -> float:
-    """Theorem 9 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion: the article's accountant."""
+    """Compute epsilon by the article's accountant.
+
+    Theorem 9 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion.
+    """
     s = SETTING[S]
     orders = tuple(range(2, s.max_order + 1))
     return epsilon(s.event(s.noise_multiplier), DELTA, "wang", bound=s.bound, orders=orders)

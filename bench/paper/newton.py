@@ -1,4 +1,7 @@
-"""Double-noise Newton (Ganesh, Haghifam, Steinke & Thakurta 2023, algorithm 3), a row of `blr_table`."""
+"""Double-noise Newton, a row of `blr_table`.
+
+Ganesh, Haghifam, Steinke & Thakurta 2023, algorithm 3.
+"""
 
 import math
 from types import SimpleNamespace
@@ -11,7 +14,9 @@ from vips_fast.accounting import gaussian_noise_multiplier
 
 
 def direction_sensitivity(length, s, least):
-    """How far a direction (H + least I)^-1 g, |g| = length, moves if H >= 0 becomes H + v v^T, |v|^2 <= s.
+    """Bound how far a direction moves when the Hessian gains a term.
+
+    The direction (H + least I)^-1 g, |g| = length, if H >= 0 becomes H + v v^T, |v|^2 <= s.
 
     With A = H + l I, by the Sherman-Morrison formula A^-1 g - A'^-1 g = A^-1 v (v^T A^-1 g) / (1 + v^T A^-1 v) = A^-1/2
     u (u^T A^-1/2 g) / (1 + |u|^2), u = A^-1/2 v. As A^-1 <= I/l, |u|^2 <= s/l and the norm is at most |g|/l |u|^2 / (1
@@ -21,7 +26,9 @@ def direction_sensitivity(length, s, least):
 
 
 class DoubleNoiseNewton:
-    """Newton steps from a noised gradient, whose direction is noised again; for adding or removing a record.
+    """Take Newton steps from a noised gradient, and noise their direction.
+
+    For adding or removing a record.
 
     Rows, with the constant 1, are scaled down to the norm hypot(row_norm, 1) = R. With the mean loss over the public n
     and H its Hessian, a step spends rho/T of zCDP: ``gradient_share`` on the gradient (sensitivity R/n), and of the

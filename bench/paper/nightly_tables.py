@@ -31,7 +31,10 @@ def cells(scale: int) -> list[dict]:
 
 @lru_cache(2)
 def material(nights: int):
-    """Documents and hierarchies of each night, and persons; the values of the column; nights of each period."""
+    """Simulate documents and hierarchies of each night, and persons.
+
+    Also the values of the column, and the nights of each period.
+    """
     from topic_tables import GROWTH, TOPICS
     from topic_tables import material as posts
 
@@ -51,7 +54,7 @@ def material(nights: int):
 
 
 def sums(night, values, **how):
-    """Sums of a night released by itself, and the standard deviation of their noise."""
+    """Release sums of a night by itself, with their noise's deviation."""
     model = TopicTables({"hierarchy": values}, n_records=100, **how).fit(*night[:2], groups=night[2])
     arrays = model._fitted().arrays
     return 100 * arrays["sums"], 100 * float(arrays["noise_sd"][0])

@@ -1,4 +1,6 @@
-"""Persons as the unit of privacy, beside the ways around it, at the same person-level epsilon.
+"""Persons as the privacy unit, beside the ways around it.
+
+At the same person-level epsilon.
 
     python bench/paper/persons.py people       # topics of 15,351 posts of 6,652 authors
     python bench/paper/persons.py sections     # topics of 97,750 sections of 12,201 articles
@@ -40,7 +42,7 @@ N_STEPS = 20
 
 @lru_cache(1)
 def posts():
-    """Persons and the words of their posts, of the training and of the test posts."""
+    """Load persons and the words of their training and test posts."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     def read(name):
@@ -52,7 +54,10 @@ def posts():
 
 
 def people_words(n_words=3000):
-    """The words that the most test posts have, which are taken as public."""
+    """List the words that the most test posts have.
+
+    They are taken as public.
+    """
     documents = collections.Counter(word for _, counts in posts()[1] for word in counts)
     return sorted(documents, key=lambda w: (-documents[w], w))[:n_words]
 
@@ -79,7 +84,10 @@ def sections():
 
 
 def simulated(n_records=400_000, n_persons=100_000, seed=0):
-    """The paper's corpus, whose documents are shared out: a geometric number, cut off at 10, of mean 4."""
+    """Load the paper's corpus, with its documents shared out to persons.
+
+    A geometric number each, cut off at 10, of mean 4.
+    """
     X, Y, _ = load(n_records, seed=seed)
     generator = np.random.default_rng(seed)
     sizes = np.zeros(0, dtype=int)
@@ -152,7 +160,10 @@ def topics(arguments, corpus):
 
 
 def ways(compared, kind, settings, data, score, most, n_rows):
-    """The rows of the table for a model whose rows are all drawn, unless they are drawn one by one."""
+    """Make the rows of the table for a model.
+
+    Its rows are all drawn, unless they are drawn one by one.
+    """
 
     def row(name, epsilon, grouped=False, **options):
         compared.row(

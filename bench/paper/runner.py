@@ -91,12 +91,15 @@ def store(name, scale) -> Path:
 
 
 def whole_lines(path) -> list[str]:
-    """The lines of a file but for a last one that was cut off."""
+    """Read the lines of a file, without an unfinished last one."""
     return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
 
 def rows_of(name, scale) -> list[dict]:
-    """The finished cells of a figure, in the order of its cells: cell | result | seconds."""
+    """Read the finished cells of a figure, in its cells' order.
+
+    cell | result | seconds.
+    """
     done = {key(line["cell"]): line for line in map(json.loads, whole_lines(store(name, scale)))}
     cells = map(key, importlib.import_module(name).cells(scale))
     return [done[k]["cell"] | done[k]["result"] | {"seconds": done[k]["seconds"]} for k in cells if k in done]
@@ -119,7 +122,10 @@ def tell_failure(what, error) -> None:
 
 
 def run(names, scale, jobs=2) -> list[str]:
-    """Run the cells that are not done, `jobs` at once, each in a process; the figures of those that failed."""
+    """Run the cells that are not done, `jobs` at once.
+
+    Each in a process. Returns the figures of those that failed.
+    """
     todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
     (RESULTS / str(scale)).mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -165,20 +171,23 @@ def run(names, scale, jobs=2) -> list[str]:
 
 
 def fullest(name, scale) -> int:
-    """Find the fullest scale with all cells of a figure done, else return this one."""
+    """Find the fullest scale with all cells, else return this one."""
     module = importlib.import_module(name)
     scales = sorted({scale, *(int(folder.name) for folder in RESULTS.glob("*") if folder.is_dir())})
     return next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
 
 
 def pictures(name) -> list[str]:
-    """List the file names of the pictures that the page has of a figure."""
+    """List the file names of a figure's pictures on the page."""
     folder = PAGE.parent / "papers"
     return sorted(path.name for path in folder.glob(f"{name}*.png") if re.fullmatch(rf"{name}(_\w+)?", path.stem))
 
 
 def section(name, scale) -> str | None:
-    """Write the Markdown of a figure from its rows and its pictures; None without a row."""
+    """Write the Markdown of a figure from its rows and pictures.
+
+    None without a row.
+    """
     module = importlib.import_module(name)
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
@@ -196,7 +205,10 @@ def section(name, scale) -> str | None:
 
 
 def render(name, scale) -> None:
-    """Write a figure's CSV and pictures, if its rows suffice and matplotlib is there."""
+    """Write a figure's CSV and pictures.
+
+    If its rows suffice and matplotlib is there.
+    """
     rows, folder = rows_of(name, scale), OUT / str(scale)
     if not rows:
         return
@@ -245,7 +257,9 @@ def equations() -> str:
 
 
 def page(scale, names) -> tuple[str, list[str]]:
-    """Make docs/papers.md anew; also return the figures whose part could not be made.
+    """Make docs/papers.md anew.
+
+    Returns the figures whose part could not be made.
 
     Figures that are not in ``names`` keep their part, whatever this machine lacks.
     """

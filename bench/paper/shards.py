@@ -1,4 +1,6 @@
-"""Fits from shards on disk beside fits in memory: resident memory, seconds a step, bits.
+"""Fits from shards on disk beside fits in memory.
+
+Resident memory, seconds a step, bits.
 
     python bench/paper/shards.py write FOLDER --records 2000000   # simulated documents of 500 words
     python bench/paper/shards.py memory FOLDER                    # memory of a fit from disk, in its own process
@@ -44,21 +46,27 @@ class Binned(LatentDirichletAllocation):
 
 
 def simulated(n, seed=0, chunk=20_000):
-    """Batches of documents of 500 words, resampled from the articles, each as often."""
+    """Yield batches of documents of 500 words, resampled from the articles.
+
+    Each as often.
+    """
     generator, train = np.random.default_rng(seed), sp.csr_array(sp.load_npz(DATA / "train.npz"))
     for first in range(0, n, chunk):
         yield Batch(resampled(train, generator.integers(0, train.shape[0], min(chunk, n - first)), generator))
 
 
 def resident():
-    """Resident, anonymous and file-mapped MiB of this process now, and the most it ever had."""
+    """Read resident, anonymous and file-mapped MiB, and the peak.
+
+    Of this process.
+    """
     rows = dict(line.split(":")[:2] for line in open("/proc/self/smaps_rollup").read().splitlines()[1:])
     rss, anonymous = (int(rows[name].split()[0]) / 1024 for name in ("Rss", "Anonymous"))
     return rss, anonymous, rss - anonymous, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def model(corpus, bins, n_steps, batch, jobs, **options):
-    """An unfitted model, which goes through the bins where ``bins`` says so."""
+    """Make an unfitted model, through the bins if ``bins`` says so."""
     Stretches.edges = corpus.bins
     kind = Binned if bins else LatentDirichletAllocation
     settings = {

@@ -1,4 +1,7 @@
-"""The slides' three scenarios of private gradient descent, on Adult: the formula printed and the one that holds."""
+"""The slides' three scenarios of private gradient descent, on Adult.
+
+The formula printed and the one that holds.
+"""
 
 import math
 from functools import lru_cache
@@ -65,7 +68,10 @@ def noise(scenario, formula, n):
 
 
 def own(scenario, n, z):
-    """Epsilon as the slides account for it: with delta = 0, by zCDP and by Renyi divergences."""
+    """Compute epsilon as the slides account for it.
+
+    With delta = 0, by zCDP and by Renyi divergences.
+    """
     if scenario == "laplace":
         return pure_epsilon(event(scenario, n, z))
     if scenario == "zcdp":

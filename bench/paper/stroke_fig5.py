@@ -43,7 +43,10 @@ METHODS = (*FREE, *REPLACE, ERM, GAUSSIAN_ERM, OURS_ADDED)
 
 
 def cells(scale: int) -> list[dict]:
-    """Plan one run: an hour of a core in full, or a tenth of the codes at the same noise over signal."""
+    """Plan one run: an hour of a core in full.
+
+    Or a tenth of the codes at the same noise over signal.
+    """
     codes, train = 4_146 // scale, round(10_069 / math.sqrt(scale))
     return [dict(method=method, train=train, codes=codes, steps=STEPS, run=0) for method in METHODS]
 
@@ -68,12 +71,18 @@ def simulate(seed, n, d, codes=28, cases=0.14):
 
 
 def moments_noise(target, steps):
-    """Noise multiplier of whole-batch steps: Renyi bounds of the Gaussian, classical conversion at the best order."""
+    """Compute the noise multiplier of whole-batch steps.
+
+    Renyi bounds of the Gaussian, classical conversion at the best order.
+    """
     return math.sqrt(steps / (2 * zcdp_rho_for_target(target, DELTA)))
 
 
 def _validated(X, y, settings):
-    """The penalty of the best AUC in five-fold cross-validation, which the article accounts for in neither form."""
+    """Find the penalty of the best AUC in five-fold cross-validation.
+
+    The article accounts for it in neither form.
+    """
     from sklearn.metrics import roc_auc_score
 
     fold = np.arange(len(y)) % 5
@@ -133,7 +142,10 @@ def _scores(method, epsilon, cell, X, y, rows):
 
 
 def run(cell: dict) -> dict:
-    """AUC of the test patients for each epsilon, of one split and one method."""
+    """Compute AUC of the test patients for each epsilon.
+
+    Of one split and one method.
+    """
     import time
 
     from sklearn.metrics import roc_auc_score

@@ -1,4 +1,6 @@
-"""Private logistic regression of texts, one topic against the rest: the table of docs/logistic.md.
+"""Private logistic regression of texts: the table of docs/logistic.md.
+
+One topic against the rest.
 
 Reuters-21578: the 10,377 articles with a topic over 9,637 words, which are taken as public (they were chosen from the
 whole corpus); the five most frequent topics. Newsgroups: 15,351 posts, their words hashed to 2^16 columns, which needs
@@ -60,7 +62,10 @@ GRIDS = {
 
 @lru_cache(2)
 def load(name):
-    """(rows of log counts, one label a row for each task, names of the tasks)."""
+    """Load (rows of log counts, labels, names of the tasks).
+
+    Each task has one label a row.
+    """
     if name == "reuters":
         folder = DATA / "text" / "reuters"
         with gzip.open(folder / "docword.reuters.txt.gz", "rt") as file:
@@ -89,7 +94,9 @@ def scaled(X, order, length=1.0):
 
 
 def frank_wolfe(X, y, epsilon, *, radius, n_steps, rng):
-    """Weights of the L1 ball of this radius by Frank-Wolfe steps with the exponential mechanism; rows have |x| <= 1.
+    """Fit weights of the L1 ball of this radius by Frank-Wolfe steps.
+
+    With the exponential mechanism; rows have |x| <= 1.
 
     A step draws one of the 2 d vertices v = +-radius e_j with a probability in proportion to exp(e score / 2 D), score
     = -v . (mean gradient), which one text more or less moves by at most D = radius / n: a residual is below 1, an entry
@@ -117,7 +124,10 @@ def frank_wolfe(X, y, epsilon, *, radius, n_steps, rng):
 
 
 def logits(method, epsilon, run, data, task, settings=None):
-    """(labels, logits, epsilon stated or None) of the test part of one fit."""
+    """Predict the test part of one fit: labels, logits, stated epsilon.
+
+    The epsilon may be None.
+    """
     X, labels, _ = load(data)
     y = labels[:, task]
     order = np.random.default_rng([run, task]).permutation(len(y))
@@ -159,7 +169,10 @@ def scores(y, decision):
 
 
 def tune(data, method, epsilon, tasks=(0, 3), run=1000):
-    """The settings of a grid that have the highest test AUC on a split that the table does not use."""
+    """Find the settings of a grid with the highest test AUC.
+
+    On a split that the table does not use.
+    """
 
     def auc(settings):
         return np.mean([scores(*logits(method, epsilon, run, data, task, settings)[:2])[0] for task in tasks])

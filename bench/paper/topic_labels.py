@@ -1,8 +1,10 @@
-"""Topics that know the documents' labels: supervised topic models by the sums that there are (docs/topics_measured.md).
+"""Topics that know the documents' labels (docs/topics_measured.md).
 
-A document's label counts as a word of it, of a column of its own; the topics that use the column show the subject of
+Supervised topic models from the existing sums.
+
+A document's label counts as a word of it, of a column of its own. The topics that use the column show the subject of
 the label, and predict the label of a document without one. Nothing else is released: the label is as private as the
-words. Beside it, both steps private at half of epsilon and delta: topics of only the words, then a logistic regression
+words. Beside it, both steps private at half of epsilon and delta. Topics of only the words, then a logistic regression
 of the labels on the documents' proportions of topics (composed by adding).
 
 Posts of newsgroups, whose 20 groups are the labels, and the words of `persons`; a post is a record. Accuracy of
@@ -34,7 +36,10 @@ def cells(scale: int) -> list[dict]:
 
 @lru_cache(1)
 def posts():
-    """(training counts, their labels, test counts, their labels, settings of a private fit, number of labels)."""
+    """Load counts and labels of training and test, with settings.
+
+    Also the settings of a private fit, and the number of labels.
+    """
     train, _, test, settings, _ = persons.people()
     labels = [post["label"] for part in ("train", "test") for post in newsgroup_posts(part)]
     names, numbers = np.unique(labels, return_inverse=True)

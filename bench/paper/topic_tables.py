@@ -1,4 +1,6 @@
-"""Tables of topics by public groups: error, forecast and coverage (the table of docs/tabulate.md).
+"""Tables of topics by public groups: error, forecast and coverage.
+
+The table of docs/tabulate.md.
 
 Accounting: adding or removing one person, delta = 10^-6. Sixteen topics of newsgroup posts at epsilon = 4, tables of
 epsilon = .5 by themselves. Months are dealt at random; in each month a post is of the first topic with two points more.

@@ -37,7 +37,10 @@ PEOPLE = DATA.parent / "people"
 
 
 def articles(n=None, name="train"):
-    """Counts of n articles drawn with replacement, or of all; and the words of the columns."""
+    """Draw counts of n articles with replacement, or all; and words.
+
+    The words of the columns.
+    """
     matrix = sp.load_npz(DATA / f"{name}.npz").tocsr()
     if n is not None:
         matrix = matrix[np.random.default_rng(1).integers(0, matrix.shape[0], n)]
@@ -45,7 +48,10 @@ def articles(n=None, name="train"):
 
 
 def posts():
-    """Texts of the posts, who wrote each, the texts of the test posts, and the analyzer of the command line."""
+    """Load the posts' texts and persons, test texts, and analyzer.
+
+    The analyzer is the command line's.
+    """
     train = Records(PEOPLE / "train.jsonl.gz", ("text",), "person")
     texts, persons = zip(*((t, p) for batch in train.batches() for t, p in zip(*batch, strict=True)), strict=True)
     with gzip.open(PEOPLE / "test.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -54,7 +60,10 @@ def posts():
 
 
 def corpora():
-    """Name, token rows, whose they are, tokens of each word, persons, and the words that there can be."""
+    """Load a corpus: its name, token rows, persons, and possible words.
+
+    Also whose each row is, and the tokens of each word.
+    """
     texts, persons, _, analyzer = posts()
     rows = TokenRows(analyzer).extend(texts)
     names = list(rows._index.columns)
@@ -83,7 +92,7 @@ def share_of(tokens, words):
 
 
 def words(say, variants, persons):
-    """The table of words."""
+    """Make the table of words."""
     for n in persons:
         matrix, names = articles(None if n == 21_475 else n)
         rows = TokenRows.of_counts(matrix, names)
@@ -120,7 +129,10 @@ def forecast(say, only):
 
 
 def scores(say, models, test, universe, frequency):
-    """Perplexities of models over lists of words, name to (model, words); ``test`` counts the universe's."""
+    """Compute perplexities of models over lists of words.
+
+    Name to (model, words); ``test`` counts the universe's.
+    """
     at = {word: column for column, word in enumerate(universe)}
     seen = test.copy()
     seen.data = np.random.default_rng(7).binomial(test.data.astype(np.int64), 0.5)
@@ -164,8 +176,10 @@ def scores(say, models, test, universe, frequency):
 
 
 def people(say, repeats, share):
-    """Ten topics of posts at epsilon = 4 in all, over a vocabulary that is purchased, over the same as if it had been
-    public, and over as many words of a public list."""
+    """Fit ten topics of posts over three vocabularies, at epsilon = 4.
+
+    A purchased vocabulary, the same as if it were public, and as many words of a public list.
+    """
     import wordfreq
 
     texts, persons, test, analyzer = posts()
@@ -191,9 +205,11 @@ def people(say, repeats, share):
 
 
 def wiki(say, n, repeats, share, steps):
-    """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a purchased vocabulary, and
-    over all words; in each repeat of other samples of the articles. Both have the steps and the step sizes that the
-    plan gives the public list: fewer words may have more."""
+    """Fit fifty topics of n articles, at epsilon = 1 in all.
+
+    Resampled to 500 words, over a purchased vocabulary and over all words; in each repeat of other samples. Both have
+    the public list's planned steps and step sizes: fewer words may have more.
+    """
     settings = dict(doc_length=500, epsilon=1.0, delta=DELTA)
     made = plan(n, None, 50, vocab_share=share, **settings).vocabulary
     for seed in range(repeats):

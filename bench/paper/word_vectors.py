@@ -32,12 +32,15 @@ NAMES = (*FILES, "people", "posts", "docstrings")
 
 
 def posts_analyzer() -> Analyzer:
-    """What parts the posts into the words of `bench.forecast`."""
+    """Make the splitter of posts into the words of `bench.forecast`."""
     return Analyzer(numbers="mixed", stop_words=stop_words("public:en"))
 
 
 def vocabulary(name: str) -> list[str]:
-    """Load the public words of one of NAMES: "people" for `persons`, "posts" for `bench.forecast`."""
+    """Load the public words of one of NAMES.
+
+    "people" for `persons`, "posts" for `bench.forecast`.
+    """
     if name in FILES:
         return list(load_vocabulary(common.DATA / FILES[name]))
     if name == "people":
@@ -51,7 +54,10 @@ def vocabulary(name: str) -> list[str]:
 
 @lru_cache(2)
 def neighbors(name: str, mixed: bool = False) -> np.ndarray:
-    """The nearest words of a vocabulary; by another word's vectors if they are to be mixed."""
+    """Find the nearest words of a vocabulary.
+
+    By another word's vectors if they are to be mixed.
+    """
     vectors = load_word_vectors(VECTORS, vocabulary(name))
     return nearest_words(vectors[np.random.default_rng(9).permutation(len(vectors))] if mixed else vectors)
 

@@ -1,6 +1,6 @@
 """Private clusters of vectors by other methods, written from the descriptions of their papers.
 
-All release Gaussian sums of documents with a public weight, 1 over the number of the person's documents, so that adding
+All release Gaussian sums of documents with a public weight, 1 over the number of the person's documents. So adding
 or removing a person moves a histogram or a sum of vectors of norm at most 1 by at most 1. Their noise is for one
 (epsilon, delta) of all releases: the squares of mu = 1 / (noise multiplier) add up. Noise is numpy's, for comparisons.
 """
@@ -34,10 +34,12 @@ def _nearest(rows: Matrix, points: Matrix) -> np.ndarray:
 def lsh_clusters(
     rows: Matrix, weights: Vector, n_clusters: int, epsilon: float, delta: float, rng: np.random.Generator
 ) -> Matrix:
-    """Find centers, (K, d), by a tree of hashes and a private coreset (Chang, Ghazi, Kumar & Manurangsi 2021).
+    """Find centers, (K, d), by a tree of hashes and a private coreset.
+
+    Chang, Ghazi, Kumar & Manurangsi 2021.
 
     A level divides each node whose noised count is large, by the side of a random hyperplane. The mean of a leaf, with
-    noise, is a point of the coreset, of which k-means without privacy finds the centers. A vector's norm is at most 1.
+    noise, is a point of the coreset. K-means without privacy finds its centers. A vector's norm is at most 1.
     """
     noise = gaussian_noise_multiplier(epsilon, delta)
     counting, summing = noise * (_LEVELS / _COUNTS) ** 0.5, noise * (1.0 - _COUNTS) ** -0.5

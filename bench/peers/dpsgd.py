@@ -41,7 +41,9 @@ _SCENARIOS = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSGDLogisticRegression(LinearClassifier):
-    """Logistic regression by noisy clipped gradient steps (Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013).
+    """Logistic regression by noisy clipped gradient steps.
+
+    Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013.
 
     theta_{t+1} = theta_t - learning_rate (mean clipped gradient + noise +
     alpha theta_t), with the package's own sampling, lattice, noise and ledger.
@@ -195,7 +197,7 @@ class DPSGDLogisticRegression(LinearClassifier):
 
 
 def pure_statement(result: FitResult) -> Privacy:
-    """The statement with delta = 0 of a ledger whose events all have one."""
+    """State a ledger whose events all have delta = 0."""
     privacy, event = result.privacy, result.ledger.event()
     if not privacy.private or event is None:
         return replace(privacy, delta=0.0)
@@ -205,7 +207,7 @@ def pure_statement(result: FitResult) -> Privacy:
 class GradientModel(Model):
     """Clipped, truncated gradients of the logistic loss.
 
-    A record's integers depend only on that record and theta, bit for bit: sums over its stored entries run one after
+    A record's integers depend only on that record and theta, bit for bit. Sums over its stored entries run one after
     the other (`numpy.bincount`), and all else is elementwise. Neither the batch nor the block has an influence.
     """
 
@@ -227,7 +229,10 @@ class GradientModel(Model):
         np.add.at(out, *self.contributions(block))
 
     def contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Columns and int64 values of the stored entries of some records' integer gradients, record by record."""
+        """List columns and int64 values of some records' integer gradients.
+
+        Only stored entries, record by record.
+        """
         n = block.n_rows
         starts = np.arange(n + 1) * self.shape[0] if block.indptr is None else block.indptr
         columns = np.tile(np.arange(self.shape[0]), n) if block.indptr is None else block.indices

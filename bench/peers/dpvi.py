@@ -20,7 +20,10 @@ from .scores import ScoreClassifier, ScoreModel
 
 
 class DPVIModel(ScoreModel):
-    """theta = (mean, log sd); the gradient through m = mean + sd eta is (score, score eta sd)."""
+    """Compute the gradient in theta = (mean, log sd).
+
+    Through m = mean + sd eta it is (score, score eta sd).
+    """
 
     def __init__(self, public: Public, settings: Mapping[str, Any]):
         super().__init__(public, settings)
@@ -80,9 +83,11 @@ class DPVIModel(ScoreModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPVILogisticRegression(ScoreClassifier):
-    """Differentially private variational inference by clipped noisy gradients (Jälkö, Dikmen & Honkela 2017).
+    """Differentially private variational inference by clipped noisy gradients.
 
-    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last; the gradient
+    Jälkö, Dikmen & Honkela 2017.
+
+    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last. The gradient
     of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
     step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
     steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard

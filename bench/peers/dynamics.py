@@ -1,4 +1,7 @@
-"""EM for a linear dynamical system by whole normal distributions: no recursion, no clip, no privacy."""
+"""EM for a linear dynamical system by whole normal distributions.
+
+No recursion, no clip, no privacy.
+"""
 
 import numpy as np
 
@@ -18,7 +21,10 @@ def prior(transitions: Array, noise: Array, first: Array, length: int) -> Array:
 
 
 def log_density(Y: Array, transitions: Array, noise: Array, loadings: Array, variances: Array, first: Array) -> float:
-    """Mean log-density of an output vector, in nats; Y is (n, T, d)."""
+    """Compute the mean log-density of an output vector, in nats.
+
+    Y is (n, T, d).
+    """
     n, length, d = Y.shape
     C = np.kron(np.eye(length), loadings)
     spread = C @ prior(transitions, noise, first, length) @ C.T + np.diag(np.tile(variances, length))
@@ -30,7 +36,10 @@ def log_density(Y: Array, transitions: Array, noise: Array, loadings: Array, var
 def em(
     Y: Array, transitions: Array, noise: Array, loadings: Array, variances: Array, first: Array, n_steps: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """EM from a start; Y is (n, T, d). Returns A, Q, C, r and P."""
+    """Run EM from a start; return A, Q, C, r and P.
+
+    Y is (n, T, d).
+    """
     n, length, d = Y.shape
     k = len(first)
     for _ in range(n_steps):

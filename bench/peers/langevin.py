@@ -43,7 +43,7 @@ class DPSGLDLogisticRegression(ScoreClassifier):
     """Differentially private stochastic gradient Langevin dynamics (Wang, Fienberg & Smola 2015).
 
     theta moves by (step / 2) (gradient of the log posterior) + N(0, step); the gradient comes from a minibatch's
-    clipped scores. The noise that privacy needs is part of Langevin's own: the step is at most 4 / sd^2, where sd
+    clipped scores. The noise that privacy needs is part of Langevin's own. The step is at most 4 / sd^2, where sd
     measures the noise on the whole data's gradient, and the rest of the variance ``step`` is added. The second half of
     the iterates are the posterior's samples.
 

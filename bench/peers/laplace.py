@@ -18,7 +18,7 @@ from vips_fast.mechanisms.textbook import rounded_laplace
 class LaplaceMechanism:
     """Rounded Laplace noise for an integer sum of clipped contributions.
 
-    The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm: an integer plus a rounded Laplace variate is
+    The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm. An integer plus a rounded Laplace variate is
     post-processing of the Laplace mechanism, whose scale here is at least noise_multiplier * sensitivity in lattice
     units: epsilon = 1 / noise_multiplier. ``sensitivity`` is the sum's and ``clip_norm`` bounds one contribution, both
     in the L1 norm; a ``noise_multiplier`` of 0 adds nothing (not private).

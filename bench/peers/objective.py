@@ -33,13 +33,13 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
 
     theta minimizes sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
     b; theta is the only release. With ``delta=0`` the norm of b is a Gamma variable and the guarantee is pure
-    (the article's Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of the notes
+    (the article's Algorithm 2). Else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of the notes
     below, which are smaller than theirs.
 
     ``row_norm`` is a public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
     ``intercept_scaling`` is the constant that is appended to each row with ``fit_intercept``; it counts in the norm.
     ``delta`` None is min(1e-5, 1/(10 n_records)). ``curvature_share``, in (0, 1), is the share of epsilon that
-    the record's curvature takes: the ridge penalty is at least R^2 / (4 (exp(share * epsilon) - 1)), and at least
+    the record's curvature takes. The ridge penalty is at least R^2 / (4 (exp(share * epsilon) - 1)), and at least
     ``alpha`` on the sum of losses. ``private=False`` leaves b out. ``random_state`` is not used with privacy.
 
     Notes
@@ -47,7 +47,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Let D' be D with one more record x, |x| <= R, and b(theta; D) the b for which theta is
     the minimizer: b' = b - g with g = l'(theta) x, |l'| <= 1. The density of theta is that
     of b times det(sum of curvatures + ridge), whose ratio between D' and D lies in
-    [1, 1 + R^2 / (4 ridge)]; so with e = epsilon - ln(1 + R^2 / (4 ridge)) it is enough that the
+    [1, 1 + R^2 / (4 ridge)]. So with e = epsilon - ln(1 + R^2 / (4 ridge)) it is enough that the
     ratio of the densities of b is at most exp(e), up to probability delta.
     *Gamma*: density proportional to exp(-(e / R) |b|); |b| moves by at most R.
     *Gaussian*, standard deviation s: (|b' + g|^2 - |b'|^2) / (2 s^2) <= (2 R |u . b'| + R^2) / (2 s^2) with u the

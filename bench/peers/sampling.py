@@ -91,7 +91,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
 
     The source is Triastcyn & Faltings 2019. In each step q is a normal whose mean is one gradient step from the mean of
     the last step's samples, and ``n_samples`` samples of it are released. No noise is added to the gradient: the
-    samples' spread hides it, and their mean, which is all that is used of them, is the clipped gradient step plus
+    samples' spread hides it. And their mean, which is all that is used of them, is the clipped gradient step plus
     normal noise of the spread over sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the
     spread, in the last step, that the target needs.
 
@@ -102,7 +102,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     Its parameters are the base's and two more. A ``learning_rate``: a step is learning_rate / sqrt(t) on the mean
     gradient of a record. ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0 leaves it out.
     Its result, ``bayesian_``, the least over a fixed list of orders, is a data-dependent statement about a random
-    record, not differential privacy; it is itself private, and asking for it marks the model NOT PRIVATE.
+    record, not differential privacy. It is itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel

@@ -28,10 +28,10 @@
  *   vectors. All other rounds run there, in L1 or L2.
  * - Active set. Under (1) with a small alpha a topic that a document does not
  *   use has theta_k of e^(-1/alpha). Once theta_k < 1e-10 max theta, its share
- *   of every word that another topic explains is below float32's resolution;
- *   once gamma_k - alpha_k is also too small to delay the stop, it is dropped
+ *   of every word that another topic explains is below float32's resolution.
+ *   Once gamma_k - alpha_k is also too small to delay the stop, it is dropped
  *   from the loops and its gamma_k is alpha_k. A few rounds in,
- *   about 10 topics of 50 are left. (A topic that alone explains a word keeps
+ *   about 10 topics of 50 are left. (The only topic of a word keeps
  *   gamma_k >= alpha_k + c_i from the first round on and is never dropped.)
  *   A topic with little of the document that halves in a round or an extrapolation leaves at once (FEW_WORDS): by
  *   theta it would leave late or, with alpha of .1, never. Bounds stay, to 10^-4 a word and mostly 10^-5.
@@ -59,7 +59,7 @@
 #define ACTIVE_COUNT 0x1p-4
 
 /* The longest step of an extrapolation, in last rounds. With b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
- * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]; rounds
+ * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]. Rounds
  * without a stop continue where only rounding is left, and take no longer ones. With a stop longer ones save rounds:
  * the bound guards what they do to other errors. */
 #define LONGEST_STEP 12.0

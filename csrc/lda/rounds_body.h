@@ -89,8 +89,8 @@ VF_NOINLINE void LOCAL(lda_shares)(const LOCAL(document) * e, REAL *VF_RESTRICT 
     }
 }
 
-/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, for so
- * many words at a time that L1 still has their rows the second time. theta is finite up to the stride, where rows end
+/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics. They take
+ * few words at a time: L1 still has their rows the second time. Each theta is finite up to the stride, where rows end
  * with zeros. */
 VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, const REAL *VF_RESTRICT theta, REAL *VF_RESTRICT rho,
                                  REAL *VF_RESTRICT dot) {
@@ -254,8 +254,8 @@ static REAL LOCAL(lda_base)(int64_t n_active, const REAL *gamma) {
 }
 
 /* theta = exp(psi(gamma)) up to a common factor, (1). The factor is that which makes the largest exponent of the call
- * before 0, so that no sum over the lanes stands between a round and the next; where that could be too large by far,
- * the largest exponent of this call. */
+ * before 0, so that no sum over the lanes stands between a round and the next. If that could be too large by far,
+ * it is the largest exponent of this call. */
 static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta, REAL *base) {
     const VEC top = OP(set1)(*base > (REAL)BASE_MAX ? LOCAL(lda_base)(n_active, gamma) : *base);
     const VEC most = OP(set1)((REAL)BASE_MAX);
@@ -396,8 +396,8 @@ VF_INLINE REAL LOCAL(lda_few)(const LOCAL(document) * e) {
     return (REAL)(few < 0.0 ? 0.0 : few < share ? few : share);
 }
 
-/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
- * topics; a topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
+/* Rounds until the change of gamma in one of them is small, the first over whole rows. Its mean over topics ends below
+ * tol. A topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
  * so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more than FARTHEST times the last
  * change, the next cycle starts from the point before the extrapolation. Steps get shorter near the stop, so that a
  * document that rounding stops a round late moves little farther. Returns the number of rounds, one that was not taken

@@ -8,66 +8,67 @@
  *     s2 = xi x x^T
  *
  * center is a public vector. Around it the likelihood of m = center + delta is exp(s1^T delta - delta^T s2 delta / 2)
- * up to a constant: the same model and the same sufficient statistics, shifted by s2 center. Since c >= |x^T center|
- * when M contains center center^T, |y - b/2 - xi x^T center| <= b.
+ * up to a constant. That is the same model with the same sufficient statistics, shifted by s2 center. Since
+ * c >= |x^T center| when M contains center center^T, |y - b/2 - xi x^T center| <= b.
  *
  * Rows longer than the public bound R are scaled to norm R first.
  *
- * The factor that scales a long contribution down may depend on the record's own y (label_free = 0), or on the worst y
- * in [0, b] (label_free = 1). The second is a weight that depends only on x and on released numbers, so that sum_n
- * w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the true m; the first pulls every probability away from 1/2.
+ * A factor scales a long contribution down. It may depend on the record's own y (label_free = 0), or on the worst y in
+ * [0, b] (label_free = 1). The second is a weight that depends only on x and on released numbers. So
+ * sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the true m. The first pulls every probability away from 1/2.
  *
- * A contribution is the vector v = (s1/C1, s2/C2). s2 is taken in the orthonormal basis {E_ii, (E_ij +
- * E_ji)/sqrt(2)} of the symmetric matrices, i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its
- * Euclidean norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer. Gaussian noise of one
- * standard deviation z L on all coordinates of v, that is z L C2/sqrt(2) on an off-diagonal entry of s2, then has the
- * noise multiplier z. (The form with z L C2 on all entries i <= j of s2 has as its coordinates the entries themselves;
- * their norm is at most the Frobenius norm, so the same clip serves and is conservative.)
+ * A contribution is the vector v = (s1/C1, s2/C2). s2 is taken in the orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)}
+ * of the symmetric matrices. Its coordinates are s2_ii and sqrt(2) s2_ij (i < j). So its Euclidean norm is the
+ * Frobenius norm of s2. A longer v is scaled down to norm L. Then Gaussian noise of one standard deviation z L on all
+ * coordinates of v has the noise multiplier z. On an off-diagonal entry of s2 that is z L C2/sqrt(2). (The form with
+ * z L C2 on all entries i <= j of s2 has the entries themselves as its coordinates. Their norm is at most the Frobenius
+ * norm, so the same clip serves and is conservative.)
  *
- * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T with the factor f = sqrt(xi/C2) x; f is
- * truncated toward zero to a = integers in units of h, and the contribution is a a^T in units of h^2: its Frobenius
+ * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T with the factor f = sqrt(xi/C2) x.
+ * Truncating f toward zero gives a, integers in units of h. The contribution is a a^T in units of h^2. Its Frobenius
  * norm is sum a_i^2, exactly, and cannot exceed the norm of s2/C2. So the bound
  *
  *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
  *
- * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to a multiple of g), and a record that
- * fails is shrunk until it holds. Products of the a are below 2^42, so a block of 128 records is summed exactly in
- * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every order, block and thread gives the same
+ * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to a multiple of g). A record that fails
+ * is shrunk until the bound holds. Products of the a are below 2^42, so a block of 128 records is summed exactly. The sum
+ * is a tiled product in doubles (dense rows) or directly in int64 (CSR). Every order, block and thread gives the same
  * bits.
  *
  * At the end of a pass the caller turns the sum of a a^T into coordinates on the lattice g, in exact integers. Two
  * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate. The caller leaves a margin
  * for that in its bound.
  *
- * A record whose numbers are not finite, or whose row's norm is outside [1e-140, 1e150], is the zero contribution:
- * nothing below overflows then, and a factor times an entry is below 2^31 up to rounding.
+ * A record contributes zero if its numbers are not finite, or if its row's norm is outside [1e-140, 1e150]. Nothing
+ * below overflows then, and a factor times an entry is below 2^31 up to rounding.
  *
- * Units that own several rows (units_body.h). The rows are weighted as records, and then all of a unit's by one factor
- * u, its f by sqrt(u), so that (q, A), the sums of q_r and of a_r a_r^T, is no longer than L. Since
+ * Units of several rows (units_body.h). The rows are weighted as records. One factor u then scales all rows of a unit,
+ * its f by sqrt(u). With it (q, A), the sums of q_r and of a_r a_r^T, is no longer than L. Since
  *
  *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
  *
  * no d x d matrix is needed. A unit has one only if it has few columns and more rows: it is cheaper then. An inner
- * product of the a is at most 2^42, and so is every partial sum of it (Cauchy-Schwarz); an entry of sum_r a_r a_r^T is
+ * product of the a is at most 2^42, and so is every partial sum of it (Cauchy-Schwarz). An entry of sum_r a_r a_r^T is
  * at most the largest entry on its diagonal. That is below the same sum of the f before truncation, and so below the
- * norm, 2^42. Both are exact in doubles, in any order. The m^2 squares are added in rows, tiles and stripes: chains of
- * at most 2 m + 128 additions, an error below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one
- * of d squares of integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So
- * if
+ * norm, 2^42. Both are exact in doubles, in any order.
+ *
+ * The m^2 squares are added in rows, tiles and stripes, in chains of at most 2 m + 128 additions. Their relative error
+ * is below (2 m + 130) 2^-53 <= 2^-21 for m < 2^31 - 64 rows. The d squares of |q|^2 are integers that int64 holds. Its
+ * error is below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So if
  *
  *     (g^2 |q|^2 + h^4 |A|^2) (1 + 2^-20) <= floor(L/g)^2 g^2
  *
  * holds as computed, the unit keeps its bound; otherwise u shrinks, which ends, as
  * factors below 1 over the largest entry truncate to nothing.
  *
- * Where the clip must not depend on labels, u is chosen for the bound
- * |s1|^2 <= sum_{r,s} W_r W_s |x_r . x_s| over all labels, W_r |x_r| being the
- * linear part of row r's norm with its worst label. The check of the integers then
- * holds but for roundings.
+ * If the clip must not depend on labels, u is chosen for the bound |s1|^2 <= sum_{r,s} W_r W_s |x_r . x_s| over all
+ * labels. Here W_r |x_r| is the linear part of row r's norm with its worst label. The check of the integers then holds
+ * but for roundings.
  *
  * Several classes (classes_body.h), each against the rest. Class k has its own M_k and center_k. A record contributes
- * the stack of s1_k = r_k x with r_k = [y = k] - 1/2 - xi_k x^T center_k, and one s2 = max_k xi_k x x^T, which no label
- * enters. With q_k the residual of a record that is not of class k, the stack of the s1_k is at most
+ * the stack of s1_k = r_k x with r_k = [y = k] - 1/2 - xi_k x^T center_k. It also contributes one
+ * s2 = max_k xi_k x x^T, which no label enters. With q_k the residual of a record that is not of class k, the
+ * stack of the s1_k is at most
  *
  *     |x| (sum_k q_k^2 + 1 + 2 max_k q_k)^(1/2)
  *
@@ -75,14 +76,14 @@
  * at most L (1 - 2^-20). The margin covers the roundings: (d + 2 K + 16) 2^-53 relative. The rows of a unit are scaled
  * by one factor more, so that the sum of their bounds is at most the same.
  *
- * A record's contribution depends only on that record, M, center and the parameters: the order of the additions
- * in x^T M x depends on the row's own entries (CSR) or on d (dense), never on the block. */
+ * A record's contribution depends only on that record, M, center and the parameters. The order of the additions in
+ * x^T M x depends on the row's own entries (CSR) or on d (dense), never on the block. */
 
 #include "declarations.h"
 #include "simd/math.h"
 
-/* Records of one group: their c go through one call of the Polya-Gamma mean,
- * and 128 products below 2^42 stay below 2^49, exact in a double. */
+/* Records of one group. Their c go through one call of the Polya-Gamma mean. 128 products below 2^42 stay below 2^49,
+ * exact in a double. */
 #define GROUP 128
 /* Columns of one packed panel, a multiple of every vector width. */
 #define PANEL 16
@@ -99,7 +100,7 @@
 #define MIN_SQUARE 1e-280
 /* Rows of a unit that are multiplied with others at a time. */
 #define UNIT_TILE 64
-/* Columns up to which a unit with more rows than columns goes by the matrix of its moments, not by pairs of rows. */
+/* Most columns for the matrix of moments of a unit with more rows than columns; else pairs of rows serve. */
 #define MOMENT_COLUMNS 256
 /* The bound of a record of several classes, over L. */
 #define CLASS_MARGIN (1.0 - 0x1p-20)

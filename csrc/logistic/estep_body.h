@@ -95,9 +95,9 @@ VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTR
     }
 }
 
-/* form[r] = x_r^T M x_r for a group of dense rows, padded to d_pad columns: one strip of PANEL columns of the doubled
- * upper triangle at a time, four records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed tree
- * within a strip and strips in order. */
+/* form[r] = x_r^T M x_r for a group of dense rows, padded to d_pad columns. It takes one strip of PANEL columns of the
+ * doubled upper triangle at a time, and four records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed
+ * tree within a strip and strips in order. */
 static void LOCAL(dense_forms)(int64_t n, int64_t d, int64_t d_pad, const double *VF_RESTRICT rows,
                                const double *VF_RESTRICT M, double *VF_RESTRICT strip, double *VF_RESTRICT form) {
     for (int64_t r = 0; r < n; ++r) form[r] = 0.0;
@@ -175,8 +175,8 @@ static int32_t LOCAL(check_rows)(const LOCAL(vf_rows) * rows) {
         if (indptr[r + 1] < indptr[r]) return VF_ERR_INDPTR;
     if (begin == end) return VF_OK;
     if (!indices) return VF_ERR_NULL;
-    /* Indices that do not ascend must be those where a row begins: whole arrays are compared, with counters as wide as an
-     * index, then the first entries of rows. */
+    /* Indices may fall only at the beginning of a row. Whole arrays are compared, with counters as wide as an index,
+     * and then the first entries of rows. */
     uint32_t largest = (uint32_t)indices[begin];
     int64_t falls = 0, starts = 0;
     for (int64_t first = begin + 1; first < end; first += INT32_MAX) {
@@ -295,8 +295,8 @@ int32_t KERNEL(vf_logistic_weights)(const vf_logistic_params *params, const LOCA
     return VF_OK;
 }
 
-/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1, summed over a group of records in doubles (exact, see
- * the head of estep.c), then added to the int64 sums. a is the i-rows' panel, b the columns'. */
+/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1. It sums a group of records in doubles, exactly (see the
+ * head of estep.c), and adds that to the int64 sums. Panel a belongs to the i-rows, b to the columns. */
 static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
                         const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
     double out[4][PANEL];

@@ -1,22 +1,29 @@
 /* Mean of a Polya-Gamma variable PG(1, c): f(c) = tanh(c/2) / (2c), even in c.
  *
- * With x = min(|c|, cap) and n = rint(-x log2(e)), r = -x - n ln 2 (in two steps: the head of ln 2 has zeros where n can
- * reach, so the first is exact), p = 2^n and expm1(r) = r + t, t = r^2 Q(r) by a minimax Q (2^-57.9 and 2^-28.3),
+ * Let x = min(|c|, cap), n = rint(-x log2(e)) and r = -x - n ln 2. (r takes two steps. The first is exact, as the head
+ * of ln 2 has zeros in all places that n can reach.) With p = 2^n and expm1(r) = r + t, t = r^2 Q(r) by a minimax Q
+ * (2^-57.9 and 2^-28.3),
  *
  *     N = 1 - exp(-x) = (1 - p) - p r - p t,   D = c (2 - N),   f = N / (2 D).
  *
- * 1 - p and products with p are exact, and so there is no cancellation: for n = 0, N = -(r + t), where r is exact; for n
- * < 0 both products together are below .71 of 1 - p. N and D stay unevaluated sums N + Nl and D + Dl (Fast2Sum).
- * With R = 1/(2 D) rounded and q = N R rounded, f = q + (N - 2 q D + Nl - 2 q Dl) R, where N - 2 q D is exact. So the
+ * 1 - p and products with p are exact, so there is no cancellation. For n = 0, N = -(r + t) with an exact r. For n < 0
+ * both products together are below .71 of 1 - p. N and D stay unevaluated sums N + Nl and D + Dl (Fast2Sum).
+ * Let R = 1/(2 D) and q = N R, both rounded. Then f = q + (N - 2 q D + Nl - 2 q Dl) R, and N - 2 q D is exact. So the
  * digits that R and q have lost come back.
  *
  * Error, in units u of half of a last place, relative to f. d f / f = dN (1/N + 1/(2 - N)). The worst case is n = -1,
- * |r| = .35, N = .29, with 4.0 dN: r has an error of 2^-55, which p halves (.5 u), t some 2 u of itself (.27 u), 2 - N
- * is taken of the rounded N and rounded (.15 u and .29 u), and the last addition (.5 u): 1.7 u, below 2 units in the
- * last place of f wherever it lies in its binade. For n = 0, r is exact and t counts twice as much: 1.3 u.
+ * |r| = .35, N = .29, with 4.0 dN:
  *
- * Beyond the cap exp(-c) is below u/4: N is 1 and the correction is left out, which also keeps an infinite c from
- * producing inf - inf. Below the least c, f is 1/4, and above 1/4 it never is. */
+ * - r has an error of 2^-55, which p halves (.5 u);
+ * - t has some 2 u of itself (.27 u);
+ * - 2 - N is taken of the rounded N and rounded (.15 u and .29 u);
+ * - the last addition (.5 u).
+ *
+ * Together that is 1.7 u, below 2 units in the last place of f wherever it lies in its binade. For n = 0, r is exact
+ * and t counts twice as much: 1.3 u.
+ *
+ * Beyond the cap exp(-c) is below u/4. N is 1 and the correction is left out, so an infinite c does not give inf - inf.
+ * Below the least c, f is 1/4, and above 1/4 it never is. */
 #include "declarations.h"
 #include "simd/simd.h"
 

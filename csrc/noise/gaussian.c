@@ -5,12 +5,12 @@
  *     (scale sqrt(-ln U)) (cos a -+ sin a),   a = (pi/2) t,
  *
  * (cos(pi/4 + a) = (cos a - sin a) / sqrt 2), and rounded by adding and subtracting 3 2^51. The result stands if it is
- * further than scale * GUARD from a half-integer and U is neither below 2^-20 nor within 2^-36 of 1, where 64 bits of U
- * say too little. Otherwise the element goes to gaussian_exact.c.
+ * further than scale * GUARD from a half-integer and 64 bits of U say enough. They do unless U is below 2^-20 or within
+ * 2^-36 of 1. Otherwise the element goes to gaussian_exact.c.
  *
- * GUARD against the error. tests/helpers/noise_error_bound.py reads the polynomials below from this file, bounds by
- * interval evaluation over the whole domain the approximation, every rounding (with and without FMA) and the bits of U
- * and t not yet drawn, and finds |computed x - x| < BOUND; the test suite asserts this, and GUARD = 4 BOUND. At scale
+ * GUARD against the error. tests/helpers/noise_error_bound.py reads the polynomials below from this file. By interval
+ * evaluation over the whole domain it bounds the approximation, every rounding and the undrawn bits of U and t, with and
+ * without FMA. It finds |computed x - x| < BOUND; the test suite asserts this, and GUARD = 4 BOUND. At scale
  * 2^23 one draw in 200,000 is handed on. */
 #include "noise/gaussian.h"
 

@@ -1,13 +1,13 @@
 /* One exactly rounded Gaussian draw, by interval arithmetic on big integers.
  *
- * A number is held as a natural number of units in the last place (ulp, 2^-F with F = 32 (limbs - 1)) together with a
- * radius in ulps: the true value lies in [x - radius, x + radius]. Every operation below rounds down and adds to the
+ * A number is a natural number of units in the last place (ulp) with a radius in ulps. An ulp is 2^-F, F =
+ * 32 (limbs - 1). The true value lies in [x - radius, x + radius]. Every operation below rounds down and adds to the
  * radius that covers its rounding and its operands' radii; the bound is derived beside it. The
  * draw
  *
  *     y = scale * sqrt(-ln U) * (cos a -+ sin a),   a = (pi/2) |t|
  *
- * is then known to a radius; if y - radius and y + radius round alike, that is the answer, otherwise all is done again
+ * is then known to a radius. If y - radius and y + radius round alike, that is the answer. Otherwise all is done again
  * with twice the fraction. The element's own stretch of keystream yields the further bits of U and t. */
 #include "noise/gaussian_exact.h"
 
@@ -112,10 +112,9 @@ static void double_and_add(int n, uint32_t *a, uint32_t bit) {
 
 /* ---- balls ---- */
 
-/* |xy - x'y'| <= |x| ry + |y| rx + rx ry, and 1 for rounding down. In ulps the
- * last product is rx ry / 2^F < 1: F is at least 64, a root's radius is below
- * 2^51 and every other one below 2^13 (a few per term of a series of at most 200
- * terms, and 1025 for (zeros + 1) ln 2). */
+/* |xy - x'y'| <= |x| ry + |y| rx + rx ry, and 1 for rounding down. In ulps the last product is rx ry / 2^F < 1. F is at
+ * least 64, a root's radius is below 2^51 and every other one below 2^13. (That is a few per term of a series of at
+ * most 200 terms, and 1025 for (zeros + 1) ln 2.) */
 static void ball_mul(int n, const ball *a, const ball *b, ball *out) {
     uint32_t full[2 * MAX_LIMBS];
     const uint64_t top_a = a->w[n - 1] + (uint64_t)1, top_b = b->w[n - 1] + (uint64_t)1;
@@ -151,8 +150,8 @@ static void ball_add(int n, ball *a, const ball *b) {
     a->radius += b->radius;
 }
 
-/* a - b where the true difference is >= 0: a negative outcome is rounding, and
- * 0 with the same radius still covers every non-negative number it covered. */
+/* a - b for a true difference >= 0. A negative outcome is rounding, and 0 with the same radius still covers every
+ * non-negative number that it covered. */
 static void ball_sub(int n, ball *a, const ball *b) {
     if (sub_from(n, a->w, b->w)) memset(a->w, 0, (size_t)n * sizeof(uint32_t));
     a->radius += b->radius;
@@ -163,8 +162,9 @@ static void ball_constant(int n, const uint32_t *digits, ball *out) {
     out->radius = 1;
 }
 
-/* a / b for 0 <= a <= b, 2 <= b < 4, radii <= 1: bit by bit. |a/b - a'/b'| <=
- * (1 + a/b) / b <= 1, and 1 for rounding down. */
+/* a / b for 0 <= a <= b, 2 <= b < 4, radii <= 1: bit by bit.
+ *
+ * |a/b - a'/b'| <= (1 + a/b) / b <= 1, and 1 for rounding down. */
 static void ball_div(int n, const ball *a, const ball *b, ball *out) {
     uint32_t rest[MAX_LIMBS];
     memcpy(rest, a->w, (size_t)n * sizeof(uint32_t));
@@ -228,12 +228,11 @@ static int length64(uint64_t x) {
     return bit_length(2, w);
 }
 
-/* sqrt(a): with A = a 2^F the natural number held, floor(sqrt(A 2^F)), two bits
- * at a time. If that root has b bits and r is the radius of a,
- * |sqrt((A +- r) 2^F) - sqrt(A 2^F)| <= r 2^F / 2^(b-1), and 1 for rounding
- * down. Near U = 1 that is many ulps: the root is then cut to fewer limbs, so
- * that its radius has at most RADIUS_BITS. Returns how many limbs were cut, or -1
- * if too few would be left. */
+/* sqrt(a): with the natural number A = a 2^F, floor(sqrt(A 2^F)), two bits at a time.
+ *
+ * Let that root have b bits and r be the radius of a. Then |sqrt((A +- r) 2^F) - sqrt(A 2^F)| <= r 2^F / 2^(b-1), and
+ * 1 for rounding down. Near U = 1 that is many ulps: the root is then cut to fewer limbs, so that its radius has at most
+ * RADIUS_BITS. Returns how many limbs were cut, or -1 if too few would be left. */
 static int ball_sqrt(int n, const ball *a, ball *out) {
     const int fraction = 32 * (n - 1);
     uint32_t rest[MAX_LIMBS + 1] = {0}, root[MAX_LIMBS + 1] = {0}, trial[MAX_LIMBS + 1];

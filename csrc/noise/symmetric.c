@@ -1,6 +1,6 @@
 /* Gaussian noise for symmetric matrices.
  *
- * The triangle is drawn in packed order, 128 elements at a time, so that the bits depend only on the position; groups
+ * The triangle is drawn in packed order, 128 elements at a time, so that the bits depend only on the position. Groups
  * that hold a diagonal entry take a scale for each element. After ROWS rows these, still in cache, are copied below the
  * diagonal: each entry of the matrix goes through memory once. */
 #include "declarations.h"
@@ -21,7 +21,7 @@ VF_INLINE void *word(const int64_t *matrix, int64_t stride, int64_t i, int64_t j
     return (void *)(uintptr_t)(matrix + i * stride + j);
 }
 
-/* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of use; what is checked is written
+/* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of use; checked rows are written
  * later. */
 VF_INLINE void touch(const int64_t *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
                      int64_t width) {
@@ -71,7 +71,7 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
     while (row < row_end) {
         const int64_t group = at / GROUP, group_end = (group + 1) * GROUP;
         int64_t next = packed(d, row + (at > packed(d, row))); /* the next diagonal entry from `at` on */
-        /* A group that has no diagonal entry and no other row's is added where it belongs. */
+        /* A group without a diagonal entry, or another row's, is added in its place. */
         const int whole = at == group * GROUP && next >= group_end;
         int32_t s;
         if (whole) {
@@ -115,8 +115,9 @@ VF_INLINE void check_entry(const int64_t *matrix, int64_t stride, int64_t i, int
     *differ |= x ^ matrix[j * stride + i];
 }
 
-/* Rows begin .. end - 1 of the triangle, some columns of all rows at a time. An entry x is above `limit` if x + up, up
- * = 2^63 - 1 - limit, has a sign that x has not, and below -limit if x has one that x - (up + 1) has not. */
+/* Rows begin .. end - 1 of the triangle, some columns of all rows at a time. With up = 2^63 - 1 - limit, an
+ * entry x is above `limit` if x + up has a sign that x has not. It is below -limit if x has one that x - (up + 1) has
+ * not. */
 static int32_t check_rows(int64_t d, int64_t begin, int64_t end, int64_t limit, int64_t stride, const int64_t *matrix) {
     const vfq up = vfq_set1((uint64_t)(INT64_MAX - limit)), down = vfq_set1((uint64_t)(INT64_MAX - limit) + 1);
     vfq differ = vfq_set1(0), beyond = vfq_set1(0);

@@ -1,5 +1,7 @@
-/* Mean-field E-step of sigmoid belief networks under a bound whose curvature all records share (pg.c states the model):
- * log(1 + e^psi) <= a parabola with second derivative kappa_j (1/4, or xi at one t_j for all records). The sum over j
+/* Mean-field E-step of sigmoid belief networks under a bound whose curvature all records share.
+ *
+ * pg.c states the model. log(1 + e^psi) is at most a parabola with second derivative kappa_j: 1/4, or xi at one t_j for
+ * all records. The sum over j
  * moves into a K x K matrix,
  *
  *     d_k = linear_k + sum_j w_jk y_j - sum_{l != k} gram_kl z_l.

@@ -131,15 +131,16 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
     return VF_OK;
 }
 
-/* Weighted second moments: X'P, X of integers (n x J), P the truncated pair products (n x pairs). A matrix product in
- * the usual three levels: MOM_DEPTH records at a time; X packed in panels of MOM_ROWS columns; for each panel of
- * MOM_COLS pairs the products are formed straight into the packed panel (no n x K(K+1)/2 array exists), and a MOM_ROWS
- * x MOM_COLS tile of sums stays in registers. X and P of at most 2^21 and 2^22 keep a sum of MOM_DEPTH products within
- * 2^53: the double sums are exact. Each tile is then added to int64, and MOM_DEPTH is as large as exactness allows
- * because these J K^2 / 2 sums come from main memory each time. */
+/* Weighted second moments: X'P, X of integers (n x J), P the truncated pair products (n x pairs).
+ *
+ * A matrix product in the usual three levels. It takes MOM_DEPTH records at a time. X is packed in panels of MOM_ROWS
+ * columns. For each panel of MOM_COLS pairs the products are formed straight into the packed panel: no n x K(K+1)/2
+ * array exists. A MOM_ROWS x MOM_COLS tile of sums stays in registers. X and P of at most 2^21 and 2^22 keep a sum of
+ * MOM_DEPTH products within 2^53: the double sums are exact. Each tile is then added to int64. MOM_DEPTH is as large as
+ * exactness allows, because these J K^2 / 2 sums come from main memory each time. */
 #define MOM_DEPTH 1024
-/* Panels of pairs formed at a time: together with one panel of X they fit the
- * second-level cache, and each panel of X comes from further away once for all of them. */
+/* Panels of pairs formed at a time. Together with one panel of X they fit the second-level cache, and each panel of X
+ * comes from further away once for all of them. */
 #define MOM_GROUP 4
 #define MOM_VECS 3
 #if defined(VF_ISA_AVX512)

@@ -1,8 +1,8 @@
 /* Names for the instruction set that a translation unit is compiled for.
  *
- * Every kernel file is compiled once for each instruction set, with exactly one of VF_ISA_PORTABLE, VF_ISA_BASELINE,
- * VF_ISA_AVX2, VF_ISA_AVX512 defined, and VF_FN(name) gives each copy its own symbol. The function table (table.c)
- * collects the copies; dispatch.c picks one table at run time. */
+ * Every kernel file is compiled once for each instruction set. Exactly one of VF_ISA_PORTABLE, VF_ISA_BASELINE,
+ * VF_ISA_AVX2 and VF_ISA_AVX512 is defined then, and VF_FN(name) gives each copy its own symbol. The function table
+ * (table.c) collects the copies; dispatch.c picks one table at run time. */
 #ifndef VF_ISA_H
 #define VF_ISA_H
 

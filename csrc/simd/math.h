@@ -22,7 +22,7 @@ static const double vfd_taylor[] = {
 static const float vff_log2_high = -0.693359375f, vff_log2_low = 2.12194440e-4f;
 static const double vfd_log2_high = -6.93145751953125e-1, vfd_log2_low = -1.42860682030941723212e-6;
 
-/* exp(x) for x <= 0, and on to 80, to 2 units in the last place; below the cap it is a tiny positive number instead of a denormal. */
+/* exp(x) for x <= 0, and on to 80, to 2 units in the last place. Below the cap it is tiny and positive, no denormal. */
 #define VF_EXP_NEG(V, T, CAP, TERMS)                                                            \
     VF_INLINE V V##_exp_neg(V x) {                                                              \
         x = V##_max(x, V##_set1(CAP));                                                          \

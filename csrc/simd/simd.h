@@ -1,17 +1,21 @@
 /* A small vector vocabulary shared by the kernels.
  *
- * vff: VF_NF floats, vfd: VF_ND doubles. The same source compiles to AVX-512, AVX2+FMA, SSE (x86-64-v2) and plain C,
- * where the compiler's own vectors of 16 bytes become SSE2, NEON or whatever the target always has. Reductions use a
- * fixed tree, so a result depends only on its inputs and the instruction set. vff_fma is one rounding where the
- * machine has FMA and two where it has not: code that needs the same bits everywhere must not rely on it. vff_recip is
- * 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded. vff_root_recip is the
- * root of 1/a, within 4 units, for normal a. What the names do not say, for either type:
+ * The vectors are vff, of VF_NF floats, and vfd, of VF_ND doubles. The same source compiles to AVX-512, AVX2+FMA, SSE
+ * (x86-64-v2) and plain C. In plain C the compiler's own vectors of 16 bytes become SSE2, NEON or whatever the target
+ * always has. Reductions use a fixed tree, so a result depends only on its inputs and the instruction set. A vff_fma
+ * has one rounding on a machine with FMA, and two on others. Code that needs the same bits everywhere must not rely on
+ * it.
+ *
+ * - vff_recip is 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded.
+ * - vff_root_recip is the root of 1/a, within 4 units, for normal a.
+ *
+ * For either type:
  *
  *   sum, hmax    sum and maximum over the lanes
  *   sum4         out[j] = sum of sj: four sums at the cost of little more than one
  *   pow2         2^n for integral n if that is a normal number
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
- *   less_bits    bit i is set where a < b in lane i
+ *   less_bits    bit i is set if a < b in lane i
  *   less         c - a b, with one rounding where the machine has FMA
  *   rest         c - a b to the last bit, where a b is so near to c that this is a number, and a, b below 2^500 (2^50)
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes

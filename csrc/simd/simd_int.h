@@ -1,7 +1,7 @@
 /* Integer vectors, and the few bit-level operations on doubles that noise needs.
  *
- * vfw: VF_NW 32-bit words (the stream cipher). vfq: VF_ND 64-bit words, one per
- * lane of a vfd (simd/simd.h). vfm: a truth value per lane of a vfd.
+ * A vfw has VF_NW 32-bit words (the stream cipher). A vfq has VF_ND 64-bit words, one per lane of a vfd (simd/simd.h).
+ * A vfm has a truth value per lane of a vfd.
  *
  *   vfq_andnot      ~a & b
  *   vfq_to_f64      of int64, correctly rounded
@@ -95,8 +95,8 @@ VF_INLINE vfw vfw_rotl(vfw a, int n) {
     if (n == 8) return VF_MM(shuffle_epi8)(a, VF_BYTES(VF_BY_8));
     return VF_SI(or)(VF_MM(slli_epi32)(a, n), VF_MM(srli_epi32)(a, 32 - n));
 }
-/* The top 16 bits (signed), put on top of 3 2^67, and the lower 48, put on top of
- * 2^52, are each exact as a double; their sum is the one rounding. */
+/* The top 16 bits (signed) go on top of 3 2^67, the lower 48 on top of 2^52. Each is exact as a double; their sum is
+ * the one rounding. */
 VF_INLINE vfd vfq_to_f64(vfq a) {
     vfq high = VF_MM(blend_epi16)(VF_MM(srai_epi32)(a, 16), VF_SI(setzero)(), 0x33);
     high = VF_MM(add_epi64)(high, vfq_bits(vfd_set1(0x1.8p68)));
