@@ -29,17 +29,22 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 def cover(runs: int, simulate: Callable[[int], Data], make: Callable[[], Any]) -> str:
-    """Fit ``runs`` data sets; give coverage, width and error."""
-    hits, widths, errors = [], [], []
+    """Fit ``runs`` data sets; give coverage of known effects, their share, width and error."""
+    hits, shares, widths, errors = [], [], [], []
     for seed in range(runs):
         X, y, truth, more = simulate(seed)
         model = make().set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, y, **more)
         low, high = np.moveaxis(model.credible_interval(0.9).reshape(*truth.shape, 2), -1, 0)
-        hits.append(np.mean((low <= truth) & (truth <= high)))
-        widths.append(np.mean(high - low))
+        known = np.isfinite(high)
+        shares.append(np.mean(known))
+        if known.any():
+            hits.append(np.mean(((low <= truth) & (truth <= high))[known]))
+            widths.append(np.mean((high - low)[known]))
         errors.append(np.mean((model.coef_.reshape(truth.shape) - truth) ** 2))
-    error = float(np.std(hits)) / math.sqrt(runs)
-    return f"{np.mean(hits):.3f} ± {error:.3f}   {np.mean(widths):.3f}   {math.sqrt(np.mean(errors)):.3f}"
+    if not hits:
+        return f"none known   {math.sqrt(np.mean(errors)):.3f}"
+    inside = f"{np.mean(hits):.3f} ± {np.std(hits) / math.sqrt(len(hits)):.3f} of {np.mean(shares):.2f} known"
+    return f"{inside}   {np.mean(widths):.3f}   {math.sqrt(np.mean(errors)):.3f}"
 
 
 def persons(seed: int, n: int, size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,7 +180,7 @@ def of_surveys(runs: int) -> None:
             X = np.column_stack(columns).astype(float)
             plain = LogisticRegression(C=1e6, max_iter=10_000).fit(X, table["state"] == "ill").coef_[0]
             for j, (name, truth) in enumerate(EFFECTS.items()):
-                low, high = (float(found[name][f"log_odds_{end}_90"]) for end in ("low", "high"))
+                low, high = (float(found[name][f"log_odds_{end}_90"] or "nan") for end in ("low", "high"))
                 hits[j] += low <= truth <= high
                 agrees[j] += low <= plain[j] <= high
                 signs[j] += truth == 0 or truth * float(found[name]["log_odds"]) > 0

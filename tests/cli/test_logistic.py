@@ -58,6 +58,29 @@ def test_fit_predict_and_verify(run, rows, name, labels):
     assert run(*verify)[0] == 1
 
 
+def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
+    """The list, the table, the report and the effects on probabilities say so."""
+    X, out = np.load(rows / "X.npy"), rows / "model"
+    np.save(rows / "X.npy", np.column_stack([X, 0.002 * X[:, 1]]))
+    (rows / "names.txt").write_text("matters\ndoes not\nhardly varies\n")
+    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / "y.npy", "--names", rows / "names.txt", "--out", out]
+    code, text, errors = run(*fit, "--epsilon", 8, "--delta", "1e-6")
+    assert code == 0 and "Not known at this epsilon: 1 of 3 effects, which have no interval." in text
+    assert "so they have no intervals (hardly varies)" in errors and "hardly varies" not in text
+    with open(out / "coefficients.csv", newline="") as file:
+        *others, last = csv.DictReader(file)
+    assert [row["known"] for row in others] == ["", "yes", "yes"] and last["known"] == "no"
+    limits = [name for name in last if "low_90" in name or "high_90" in name]
+    assert len(limits) == 6 and {last[name] for name in limits} == {""} and float(last["mean"])
+    assert all(float(others[1][name]) for name in limits)
+    assert run("report", out, "--out", rows / "page.html")[0] == 0
+    page = (rows / "page.html").read_text()
+    assert "About 1 of 3 effects the releases say too little" in page and page.count("not known</td>") == 4
+    code, text, _ = run("effects", out, rows / "X.npy")
+    found = [line for line in text.splitlines() if line.startswith(("matters", "does not", "hardly"))]
+    assert code == 0 and [line.count("not known") for line in found] == [0, 0, 2]
+
+
 def test_many_columns(run, rows):
     """More columns than a full covariance has room for, from a sparse file to probabilities."""
     X, out, transcript = sp.load_npz(rows / "X.npz"), rows / "wide", rows / "transcript"

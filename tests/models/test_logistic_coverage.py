@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vips_fast import BayesianLogisticRegression, CountRegression
-from vips_fast.models.logistic.effects import known
+from vips_fast.models.logistic.effects import changes, known_changes
 
 PATH = Path(__file__).resolve().parents[2] / "bench" / "intervals.py"
 spec = importlib.util.spec_from_file_location("bench_intervals", PATH)
@@ -78,11 +78,33 @@ def test_known_effects_are_told_by_a_public_rule():
     y = np.where(X[:, 0] > 0.0, 1, y)  # almost separated
     model = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"k" * 32).fit(X, y)
     assert [one.known for one in model.effects()] == [True, True, True, True, False]
-    assert (known(model) == [True, True, True, True, False]).all()
+    assert known_changes(model, changes(model)).tolist() == [[True, True, True, True, False]]
     counts = CountRegression(epsilon=3.0, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"k" * 32).fit(X, y)
-    assert known(counts).tolist() == [True, True, True, True, False]
+    assert known_changes(counts, changes(counts)).tolist() == [[True, True, True, True, False]]
     model = BayesianLogisticRegression(private=False).fit(X, y)
-    assert known(model).all()
+    assert known_changes(model, changes(model)).all()
+
+
+def test_an_effect_that_is_not_known_has_no_interval():
+    """Every read-out says so; others keep theirs, with the class that an effect is about, and with more classes."""
+    X, y, _ = coverage.simulate(3, 20_000, 4, 0.0, 1.0)
+    X[:, 3] *= 0.02
+    model = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1, classes=[1, 0])
+    model.set_unsafe(test_key=b"k" * 32).fit(X, y)
+    *sure, last = model.effects()
+    assert all(one.known and one.coefficient.known and one.ratio.known for one in sure) and not last.known
+    for found in (last.coefficient, last.log_ratio, last.whole):
+        assert (found.low, found.high, found.clear) == (-np.inf, np.inf, False)
+    assert (last.ratio.low, last.ratio.high) == (0, np.inf) and last.coefficient.mean == -model.coef_[0, 3]
+    assert np.isinf(model.credible_interval()).tolist() == [[False] * 2] * 3 + [[True] * 2]
+    *slopes, slope = (effect for *_, effect in model.marginal_effects(X[:50]))
+    assert all(one.known for one in slopes) and (slope.low, slope.high) == (-np.inf, np.inf)
+    three = np.where(X[:, 1] > 0.2, 2, y)
+    more = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1, classes=[0, 1, 2])
+    with pytest.warns(UserWarning, match=r"effects: .* about 3 of 12 .*\(x4\)"):
+        more.set_unsafe(test_key=b"k" * 32).fit(X, three)
+    assert [one.known for one in more.effects()] == [True, True, True, False] * 3
+    assert np.isinf(more.credible_interval()).all(axis=-1).tolist() == [[False, False, False, True]] * 3
 
 
 def test_rows_that_may_be_clipped_are_never_silent():

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
+from vips_fast.demo import breast_cancer
 from vips_fast.kernels import reference
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.posterior import (
@@ -14,6 +15,7 @@ from vips_fast.models.logistic.posterior import (
     Path,
     Records,
     _solved,
+    calibrating_factor,
     positive_moments,
     posterior_given,
     second_moment,
@@ -253,6 +255,42 @@ def test_coverage_on_simulated_records():
     # 120 intervals: a standard error of 0.03.
     assert 0.82 < np.mean(covered[True]) < 0.98
     assert np.mean(covered[False]) < np.mean(covered[True]) - 0.15
+
+
+def test_the_factor_that_calibrates_logits():
+    """Of a mean that is a third as long as the truth, with little noise; with much noise it is the prior's."""
+    X, m = records()
+    path = path_of(0.2 * m, 0.3 * m)
+    law = Records(len(X), X.mean(axis=0), np.cov(X.T, bias=True))
+    gradient = statistics(X, path, m)[1]
+    for length in (1 / 3, 1.0, 2.0):
+        along = np.array([length * m @ gradient, 1.0, *(length * m)])
+        factor, variance = calibrating_factor(law, path, along, 0.0)
+        assert factor == pytest.approx(1 / length, rel=0.15) and 0 <= variance < 0.05
+    factor, variance = calibrating_factor(law, path, np.array([0.0, 1e20, *m]), 0.0)
+    # The mean and variance of a log-normal law, whose ends are cut.
+    assert factor == pytest.approx(math.exp(math.log(2) ** 2 / 2), rel=0.02) and variance == pytest.approx(1, rel=0.15)
+
+
+def test_probabilities_of_few_records_are_calibrated():
+    """On 455 tumors, beside the posterior's own mean of probabilities; the ranking is the same."""
+    X, y, _ = breast_cancer()
+    X, (nodes, weights) = X / math.sqrt(X.shape[1]), np.polynomial.hermite_e.hermegauss(31)
+    losses, apart = np.zeros((2, 6)), np.zeros((2, 6))
+    for seed in range(6):
+        rows = np.random.default_rng(seed).permutation(len(X))
+        model = BayesianLogisticRegression(epsilon=1.0, delta=1e-3, n_jobs=1).set_unsafe(test_key=bytes([seed] * 32))
+        test = X[rows[455:]], y[rows[455:]] == model.fit(X[rows[:455]], y[rows[:455]]).classes_[1]
+        logits, sd = model.decision_function(test[0]), np.sqrt(model.decision_variance(test[0]))
+        posterior = expit(logits[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
+        ours = model.predict_proba(test[0])[:, 1]
+        assert ((ours > 0.5) == (logits > 0)).all() and (np.diff(ours[np.argsort(logits)]) >= 0).all()
+        for k, p in enumerate((posterior, ours)):
+            losses[k, seed] = -np.mean(np.log(np.where(test[1], p, 1 - p)))
+            parts = [np.clip(p * 10, 0, 9).astype(int) == part for part in range(10)]
+            apart[k, seed] = sum(abs((p[part] - test[1][part]).sum()) for part in parts) / len(p)
+    (loss, ours), (error, own) = losses.mean(axis=1), apart.mean(axis=1)
+    assert ours < 0.8 * loss and own < 0.75 * error, (loss, ours, error, own)
 
 
 def test_a_system_that_rounding_made_singular_is_solved():

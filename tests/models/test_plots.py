@@ -39,7 +39,10 @@ def test_coefficients():
     model = reported.coefficients()
     (panel,) = drawn(model.plot(most=5))
     first = np.argsort(-np.abs(model.coef_[0]), kind="stable")[:5]
-    assert labels(panel) == [f"column {j}" for j in first] and panel.get_title() == "1 against 0"
+    sure = np.isfinite(model.credible_interval()[first, 1])
+    said = [f"column {j}" + " (not known)" * (not known) for j, known in zip(first, sure, strict=True)]
+    assert labels(panel) == said and panel.get_title() == "1 against 0" and not sure.all()
+    assert len(panel.collections[0].get_segments()) == sure.sum()
     np.testing.assert_array_equal(panel.collections[-1].get_offsets()[:, 0], model.coef_[0, first])
     assert len(reported.coefficients(4).plot([f"x{j}" for j in range(30)]).axes) == 4
 

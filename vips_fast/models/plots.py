@@ -79,7 +79,8 @@ def plot_coefficients(
 ) -> "Figure":
     """Draw a panel for each row of means, with their limits.
 
-    Means are (K, d), and limits (K, d, 2). The ``most`` largest means are drawn.
+    Means are (K, d), and limits (K, d, 2), infinite where an effect is not known: then there is no line. The ``most``
+    largest means are drawn.
     """
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])
@@ -89,11 +90,12 @@ def plot_coefficients(
     ):
         first = np.argsort(-np.abs(mean), kind="stable")[:shown]
         low, high = limit[first].T
-        colors = np.where((low <= 0) & (high >= 0), "#9db9d6", "#0b5cad")
+        sure, colors = np.isfinite(low), np.where((low <= 0) & (high >= 0), "#9db9d6", "#0b5cad")
         panel.axvline(0.0, color="grey", linewidth=0.8)
-        panel.hlines(range(shown), low, high, color=colors)
+        panel.hlines(np.flatnonzero(sure), low[sure], high[sure], color=colors[sure])
         panel.scatter(mean[first], range(shown), color=colors, s=16)
-        panel.set_yticks(range(shown), [known[j] for j in first], fontsize=8)
+        panel.set_yticks(range(shown), [known[j] + " (not known)" * (not s) for j, s in zip(first, sure, strict=True)])
+        panel.tick_params(axis="y", labelsize=8)
         panel.invert_yaxis()
         panel.set_title(title, fontsize=9)
     return figure

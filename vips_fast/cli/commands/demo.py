@@ -129,15 +129,12 @@ def _regression(args: Namespace) -> tuple[Any, str]:
     label = f"private, epsilon = {rounded_up(args.epsilon)}"
     private = fit("private", row_norm=_ROW_NORM, **_budget(args))
     free = fit("non-private", private=False)
-    low, high = private.credible_interval(0.9).reshape(-1, 2).T
+    ends = [f"{a:.2f} to {b:.2f}" if np.isfinite(b) else "not known" for a, b in private.credible_interval(0.9)]
     first = np.argsort(-np.abs(private.coef_[0]))[:10]
     print()
     print(
         report.table(
-            [
-                (names[k], f"{private.coef_[0, k]:.2f}", f"{low[k]:.2f} to {high[k]:.2f}", f"{free.coef_[0, k]:.2f}")
-                for k in first
-            ],
+            [(names[k], f"{private.coef_[0, k]:.2f}", ends[k], f"{free.coef_[0, k]:.2f}") for k in first],
             ("coefficients", "private", "90 %", "non-private"),
         )
     )

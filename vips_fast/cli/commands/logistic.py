@@ -158,8 +158,10 @@ def _largest(model: Any, names: Sequence[str]) -> str:
     for one in found:
         mean, low, high = (f"{value:.4g}" for value in one.ratio)
         column = one.name if one.label == one.name else one.name.partition("=")[0]
-        doubt = "" if one.known else ": little is known of it at this epsilon"
-        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}{doubt}")
+        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
+    told = [one for one in named if one.change]
+    if n := sum(not one.known for one in told):
+        lines.append(f"Not known at this epsilon: {n} of {len(told)} effects, which have no interval.")
     return "\n".join([*lines, ""])
 
 
@@ -176,7 +178,7 @@ def effects(args: Namespace) -> int:
         X, cells = read_table(args.input, schema, "raise", [args.label])
         labels = [text_of(cell) for cell in cells[args.label]]
     rows = [
-        (name.partition("=")[0], change, *(f"{value:+.4f}" for value in effect))
+        (name.partition("=")[0], change, *(f"{v:+.4f}" if math.isfinite(v) else "not known" for v in effect))
         for _, name, change, effect in model.marginal_effects(X)
     ]
     parts = [] if labels is None else model.calibration(X, labels, args.bins)

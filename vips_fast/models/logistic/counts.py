@@ -175,6 +175,8 @@ class CountRegression(Regression):
 class CountModel(SandwichModel):
     """`SandwichModel` for y successes of y + ``size`` trials."""
 
+    # Counts are predicted by their mean.
+    _calibrates = False
     # A weight would depend on the count by way of the trials; no single record needs one.
     label_free = False
 

@@ -31,11 +31,19 @@ _FAR, _SEEN = 4.0, 5.0
 
 
 class Interval(NamedTuple):
-    """A posterior mean and the central interval around it."""
+    """A posterior mean and the central interval around it.
+
+    If the releases say too little (`known_changes`), the interval is the whole line, or for a ratio 0 to infinity.
+    """
 
     mean: float
     low: float
     high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval has an end."""
+        return math.isfinite(self.high)
 
     @property
     def clear(self) -> bool:
@@ -65,8 +73,6 @@ class Effect(NamedTuple):
         columns of different units compare.
     label : str
         Column and change, as a reader names them: "age from 18 to 90".
-    known : bool
-        Whether the releases say enough about it: see `known`.
     """
 
     outcome: str
@@ -77,7 +83,11 @@ class Effect(NamedTuple):
     ratio: Interval
     whole: Interval
     label: str
-    known: bool = True
+
+    @property
+    def known(self) -> bool:
+        """Whether the releases say enough about it: see `known_changes`."""
+        return self.log_ratio.known
 
 
 class Outcome(NamedTuple):
@@ -123,32 +133,46 @@ def names(model: Any) -> Sequence[str]:
     return column_names(model._fitted().public) or [f"x{j + 1}" for j in range(model.n_features_in_)]
 
 
-def known(model: Any) -> np.ndarray:
-    """Tell the effects that the releases of two classes, or of counts, say enough about: a mask, (d,).
+def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
+    """Tell the changes that the releases say enough about, as a mask (K, changes).
 
     The rule is public. The interval is at most a third as wide as the narrowest prior has it, under which a logit has a
     standard deviation of 2, or it is four standard deviations from 0. And the noise in the column's second moment is at
-    most a fifth of that moment: intervals divide by a curvature that is in proportion to it. Other models release no
-    matrix of their own, and all their effects count as known.
+    most a fifth of that moment: intervals divide by a curvature that is in proportion to it. Models that release no
+    matrix have intervals of the noise only, and all their changes count as known.
     """
-    result, one, d = model._fitted(), model._as_fitted(), model.n_features_in_
-    matrix, law, mean = result.state.get("matrix"), result.state.get("law"), result.arrays["weights"]
-    if matrix is None or law is None or not one.private or matrix.shape != (len(mean),) * 2:
-        return np.ones(d, dtype=bool)
+    result, one, mean = model._fitted(), model._as_fitted(), np.atleast_2d(model._fitted().arrays["weights"])
+    matrix, law = (result.state.get(name, result.state.get(f"class0.{name}")) for name in ("matrix", "law"))
+    made = np.ones((len(mean), len(of)), dtype=bool)
+    if matrix is None or law is None or not one.private or matrix.shape != (mean.shape[1],) * 2:
+        return made
     constant, moments = one._constant, matrix.diagonal()
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
     length = math.hypot(one.row_norm, constant)
     if constant and moments[-1] > 0:
         # A row and its constant have the same weight.
         length = min(length, constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
-    made = np.ones(d, dtype=bool)
-    for j, change in enumerate(changes(model)):
+    for j, change in enumerate(of):
         places, weights = _parts(change)
         limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
-        far = (float(weights @ mean[places]) / _FAR) ** 2
-        narrow = _variance(model, 0, places, weights) <= max(limit, far)
-        made[j] = narrow and bool((moments[places] >= _SEEN * noise).all())
+        seen = bool((moments[places] >= _SEEN * noise).all())
+        for k, own in enumerate(mean):
+            far = (float(weights @ own[places]) / _FAR) ** 2
+            made[k, j] = seen and variance_of(model, k, places, weights) <= max(limit, far)
     return made
+
+
+def limits(model: Any, level: float) -> np.ndarray:
+    """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
+    check_number("level", level, 0, 1, low_open=True, high_open=True)
+    d = model.n_features_in_
+    if model._spherical:
+        variance = np.full((1, d), model.covariance_[0])
+    else:
+        variance = np.atleast_2d(np.diagonal(model.covariance_, axis1=-2, axis2=-1)[..., :d])
+    sure = known_changes(model, [Change("+1", ((j, 1.0),)) for j in range(d)])
+    half = np.where(sure, ndtri(0.5 + level / 2) * np.sqrt(variance), np.inf)
+    return np.stack([model.coef_ - half, model.coef_ + half], axis=-1)
 
 
 def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
@@ -159,28 +183,26 @@ def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
 
 def effects(model: Any, level: float) -> list[Effect]:
     """Compute the effects of all columns, outcome by outcome."""
-    check_number("level", level, 0, 1, low_open=True, high_open=True)
-    named = names(model)
-    own, reach, made = changes(model), float(ndtri(0.5 + level / 2)), []
-    limits, sure = model.credible_interval(level).reshape(*model.coef_.shape, 2), known(model)
+    ends, named, own, made = limits(model, level), names(model), changes(model), []
+    reach, sure = float(ndtri(0.5 + level / 2)), known_changes(model, own)
     for outcome, k, sign in outcomes(model):
-        mean, (low, high) = sign * model.coef_[k], np.sort(sign * limits[k], axis=1).T
+        mean, (low, high) = sign * model.coef_[k], np.sort(sign * ends[k], axis=1).T
         for j, (name, change) in enumerate(zip(named, own, strict=True)):
             places, weights = _parts(change)
-            center, half = float(weights @ mean[places]), reach * math.sqrt(_variance(model, k, places, weights))
+            half = reach * math.sqrt(variance_of(model, k, places, weights)) if sure[k, j] else math.inf
+            center = float(weights @ mean[places])
             log_ratio = Interval(center, center - half, center + half)
             whole = Interval(*(change.reach * v for v in log_ratio))
             label = f"{name.partition('=')[0]} {change.whole or change.text}" if change.beside else name
             with np.errstate(over="ignore"):
                 ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            told = outcome, name, coefficient, change.text, log_ratio, ratio, whole, label
-            made.append(Effect(*told, bool(sure[j])))
+            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label))
     return made
 
 
-def _variance(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
-    """Posterior variance of a weighted sum of coefficients of the k-th outcome."""
+def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
+    """Compute the posterior variance of a weighted sum of the k-th outcome's coefficients."""
     if model._spherical:
         return float(model.covariance_[0] * (weights @ weights))
     d = model.covariance_.shape[-1]
@@ -199,7 +221,8 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
 
     The effect of "+1" of a number is the average slope of the probability. The effect of another change is the average
     difference between rows that are set to one side of it and to the other. Draws of the coefficients from their
-    posterior, from a fixed seed, give the interval. Returns outcome, column, change and effect.
+    posterior, from a fixed seed, give the interval, which is the whole line if the change is not known
+    (`known_changes`). Returns outcome, column, change and effect.
     """
     check_number("level", level, 0, 1, low_open=True, high_open=True)
     if len(model.classes_) > 2:
@@ -226,10 +249,11 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
             without = logits - rows[:, list(change.beside)] @ m[list(change.beside)]
             to, start = (sum(max(side * w, 0.0) * m[place] for place, w in change.weights) for side in (1, -1))
             sum_ += (expit(without + to) - expit(without + start)).sum(axis=0)
-    limits = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T.tolist()
+    ends = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T
+    ends[~known_changes(model, [change for _, change in told])[0]] = -np.inf, np.inf
     return [
-        (label, name, change.text, Interval(float(sum_[0] / n), *ends))
-        for (name, change), sum_, ends in zip(told, sums, limits, strict=True)
+        (label, name, change.text, Interval(float(sum_[0] / n), *own))
+        for (name, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
     ]
 
 

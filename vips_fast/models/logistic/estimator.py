@@ -246,13 +246,18 @@ class BayesianLogisticRegression(Regression, Classifier):
     def predict_proba(self, X: Data) -> Matrix:
         """Predict probabilities of the classes, or of failure and success.
 
-        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean but where the covariance is
-        spherical; of more than two classes, each against the rest, divided by their sum; float64, shape (n, K).
+        Of two classes, with noise, it is the expectation of sigmoid(c x . m) over the factor c that calibrates the
+        posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). Else it is the expectation of
+        sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is spherical. Probabilities
+        of more than two classes, each against the rest, are divided by their sum. float64, shape (n, K).
         """
         matrix, scale = self._rows_of(X)
-        mean = self._mean(matrix, scale)
-        # A spherical q(m) is too wide where rows have told of m, and the path's short steps have shrunk its mean.
-        sd = np.zeros(mean.shape) if self._spherical else np.sqrt(self._variance(matrix, scale))
+        mean, (factor, variance) = self._mean(matrix, scale), self._fitted().state.get("factor", (0.0, 0.0))
+        if factor > 0:
+            mean, sd = factor * mean, np.sqrt(variance) * np.abs(mean)
+        else:
+            # A spherical q(m) is too wide where rows have told of m, and the path's short steps have shrunk its mean.
+            sd = np.zeros(mean.shape) if self._spherical else np.sqrt(self._variance(matrix, scale))
         p = np.empty(mean.shape)
         for first in range(0, len(p), 4096):
             part = slice(first, first + 4096)

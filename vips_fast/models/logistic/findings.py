@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..family import SCHEMA
-from .effects import known, names
+from .effects import changes, known_changes, names
 
 #: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
 #: separated ones.
@@ -24,16 +24,15 @@ _MOST = 5
 
 
 def _of_unknown(model: Any) -> list[str]:
-    """Say in words about which columns nothing is known."""
-    mask = ~known(model)
+    """Say in words which effects are not known."""
+    mask: np.ndarray = ~known_changes(model, changes(model))
     if not mask.any():
         return []
-    named = [name for name, nothing in zip(names(model), mask, strict=True) if nothing]
+    named = [name for name, nothing in zip(names(model), np.any(mask, axis=0), strict=True) if nothing]
     more = ", …" if len(named) > _MOST else ""
     return [
-        f"effects: the data say little or nothing about {len(named)} of {len(mask)} at this epsilon, so take "
-        f"their intervals for no evidence ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or "
-        "fewer columns"
+        f"effects: the data say little or nothing about {mask.sum()} of {mask.size} at this epsilon, so they have no "
+        f"intervals ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or fewer columns"
     ]
 
 
@@ -43,10 +42,8 @@ def findings(model: Any) -> list[str]:
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("matrix"), state.get("law")
     weights = model._fitted().arrays["weights"]
-    if matrix is None or law is None or weights.ndim > 1 or matrix.shape != (len(weights),) * 2:
-        return []
     found = _of_unknown(model)
-    if not constant:
+    if matrix is None or law is None or weights.ndim > 1 or matrix.shape != (len(weights),) * 2 or not constant:
         return found
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
     mass = float(matrix[-1, -1]) / constant**2
@@ -71,6 +68,9 @@ def findings(model: Any) -> list[str]:
     spread = math.sqrt(max(float(weights @ matrix @ weights) / mass - center**2, 0.0))
     if float(model._as_fitted().n_trials) != 1:
         return found
+    if spread > _SEPARATED or abs(center) > _RARE:
+        # That is why nothing is known.
+        found = [text for text in found if not text.startswith("effects: ")]
     if spread > _SEPARATED:
         found.append(
             f"classes {model.classes_.tolist()}: almost separated by the columns, so that coefficients say only how "
@@ -78,8 +78,6 @@ def findings(model: Any) -> list[str]:
         )
     elif abs(center) > _RARE:
         rare = model.classes_[int(center < 0)].item()
-        # That is why nothing is known.
-        found = [text for text in found if not text.startswith("effects: ")]
         found.append(
             f"classes: {rare!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
             "that occur: join it with another, or check its spelling"

@@ -10,7 +10,7 @@ from scipy import linalg
 from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
-from .posterior import Observed, Path, Records, posterior_given, second_moment
+from .posterior import Observed, Path, Records, calibrating_factor, posterior_given, second_moment
 from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
@@ -27,15 +27,25 @@ class LogisticModel(LogisticStatistics):
     which say gradient + S (at - m) with noise, and the prior. The next center is one Newton step.
     """
 
-    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at", "base": "_base"}
-    #: Whether the last step's read-out knows how records were weighted.
+    kept: ClassVar[dict[str, str]] = {
+        **LogisticStatistics.kept,
+        "gradient": "_gradient",
+        "at": "_at",
+        "base": "_base",
+        "along": "_along",
+        "factor": "_factor",
+    }
+    #: Whether the last step's read-out knows how records were weighted; whether it calibrates logits.
     _reads_by_law: ClassVar[bool] = True
+    _calibrates: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
+        # See `calibrating_factor`. A factor of 0 is none.
+        self._along, self._factor = np.zeros(self.n_features + 2), np.zeros(2)
         # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0
         # S with its precision off the diagonal (0 without noise), and the precision when its spectrum was taken.
@@ -69,6 +79,7 @@ class LogisticModel(LogisticStatistics):
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
         values, noise = release.values, release.noise_sd * self._n
         fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
+        self._follow(fresh, noise_gradient)
         exact = self._noise_free and self._fraction == 1
         rate = rate_of_matrix = 1.0 if exact or self.step == 0 else self._rate.rate(self.step)
         self._gradient += rate * (fresh - self._gradient)
@@ -95,6 +106,15 @@ class LogisticModel(LogisticStatistics):
                 mean, covariance = self._final(mean, self._unpack(values) * (self._n * quadratic) if exact else None)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
 
+    def _follow(self, fresh: np.ndarray, noise_sd: float) -> None:
+        """Add a step to the averages of `calibrating_factor`."""
+        if self.step > 0 and noise_sd > 0 and self._calibrates and self._is_by_law():
+            rate, mean = 3 / (self.step + 2), self._mean
+            now = np.array([mean @ fresh, 0.0, *mean])
+            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
+            self._along += rate * (now - self._along)
+            self._along[1] = variance
+
     def _final(self, mean: np.ndarray, exact: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Compute the last step's q(m) from the laws of noise.
 
@@ -109,6 +129,8 @@ class LogisticModel(LogisticStatistics):
         steps = np.array(points).T, gradient, shares, scales[:, 0], scales[:, 1]
         path = self._law(Path(*steps, self.lattice.clip_norm if self.private else math.inf, self._b))
         records = Records.of(S, path, self._constant, self._n)
+        if self._along[2:].any():
+            self._factor = calibrating_factor(records, path, self._along, self._sampling)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
         observed = Observed(records, path, self._gradient, self._variance, self._sampling, hidden, mean, self._labels)
         return posterior_given(observed, prior, mean)
@@ -267,8 +289,9 @@ class LogisticModel(LogisticStatistics):
 
     @property
     def prediction(self) -> Prediction:
-        """The finished posterior, for a score."""
-        return Prediction(self._mean, self._covariance, self._alpha, float(self._base[0]))
+        """The finished prediction, for a score."""
+        optimism = max(self.n_features - self._alpha * float(np.trace(self._covariance)), 0.0)
+        return Prediction.of(self._mean, self._covariance, self._factor, optimism, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the state; see `Model.state`.

@@ -36,6 +36,9 @@ _WEIGHTS = _WEIGHTS.T
 #: Standard deviations of a logit under the prior, and the logarithms of their weights: around 2, by a factor of 2.
 _PRIOR_LOGITS = np.geomspace(2.0, 8.0, 5)
 _PRIOR_WEIGHTS = -0.5 * np.log2(_PRIOR_LOGITS / 2) ** 2
+#: Factors of logits, and the logarithms of their weights: around 1, by a factor of 2.
+_FACTORS = np.geomspace(0.25, 8.0, 21)
+_FACTOR_WEIGHTS = -0.5 * np.log2(_FACTORS) ** 2
 
 
 def second_moment(
@@ -361,6 +364,31 @@ def posterior_given(observed: Observed, prior: tuple[float, float], start: Vecto
     mean = weight @ means
     apart = np.sqrt(weight)[:, None] * (means - mean)
     return mean, apart.T @ apart + np.einsum("k,kij->ij", weight, np.array(inside))
+
+
+def calibrating_factor(records: Records, path: Path, along: Vector, sampling: float) -> Vector:
+    """Compute mean and variance of the factor that calibrates logits, (2,).
+
+    ``along`` has averages over the steps: of m . g, g being a step's noised gradient and m the mean read from all
+    earlier steps; its noise's variance; and of m. ``sampling`` is as in `Observed`.
+
+    Notes
+    -----
+    A cautious mean is too short if noise hides the curvature. Its noise is in the gradients that it was read from, so
+    these agree with it too well. Noise of later steps is independent of it: m . g then has the expectation that it has
+    at the true coefficients, and c m is calibrated if its expected gradient agrees along m. The factor c is the
+    posterior mean, log c being N(0, log(2)^2).
+    """
+    seen, variance, mean = float(along[0]), float(along[1]), along[2:]
+    logs = _FACTOR_WEIGHTS.copy()
+    for k, factor in enumerate(_FACTORS):
+        expected, H, J = records.expected(path, factor * mean, 0.0)
+        spread = variance + float(mean @ (J + sampling * H) @ mean)
+        logs[k] -= 0.5 * (seen - float(mean @ expected)) ** 2 / max(spread, 1e-300)
+    weight = np.exp(logs - logs.max())
+    weight /= weight.sum()
+    factor = float(weight @ _FACTORS)
+    return np.array([factor, float(weight @ (_FACTORS - factor) ** 2)])
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from scipy.special import ndtri
 
 from ...checks import check_flag, check_number
 from ...data.arrays import dense_array
@@ -26,7 +25,7 @@ from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..readouts import Attribute, Published, by_pieces, kept
 from ..settings import check_memory
-from .effects import Effect, effects
+from .effects import Effect, effects, limits
 from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
@@ -239,16 +238,11 @@ class Regression(PrivateEstimator):
     def credible_interval(self, level: float = 0.9) -> Array:
         """Compute central posterior intervals, (d, 2) or (K, d, 2).
 
-        ``level`` is their level.
+        ``level`` is their level. The interval of a coefficient that the releases say too little about is the whole
+        line: see `vips_fast.models.logistic.effects.known_changes`.
         """
-        check_number("level", level, 0, 1, low_open=True, high_open=True)
-        if self._spherical:
-            variance = np.full(self.n_features_in_, self.covariance_[0])
-        else:
-            variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
-        half = ndtri(0.5 + level / 2) * np.sqrt(variance)
-        mean = self.coef_.reshape(half.shape)
-        return np.stack([mean - half, mean + half], axis=-1)
+        found = limits(self, level)
+        return found if self._fitted().arrays["weights"].ndim > 1 else found[0]
 
     def effects(self, level: float = 0.9) -> list[Effect]:
         """Compute effects in the columns' own units, with intervals.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
-from ...models.logistic.effects import Effect, outcomes
+from ...models.logistic.effects import Effect, Interval, outcomes
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
 
@@ -32,15 +32,16 @@ class Coefficients(Part):
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest effects on each outcome."""
-        groups, table, clear, shown, n = [], [], 0, 0, 0
+        groups, table, clear, sure, shown, n = [], [], 0, 0, 0, 0
         most = max(5, MOST_ROWS // len(model.coef_))
         for outcome, own in groupby(model.effects(), key=lambda one: one.outcome):
             found = [one for one in _named(list(own), columns) if one.change]
             title = self._title(model, outcome)
-            order = sorted(found, key=lambda one: -abs(one.whole.mean))
-            chosen, n = order[:most], n + len(found)
+            order = sorted(found, key=lambda one: (not one.known, -abs(one.whole.mean)))
+            known = [one for one in order if one.known]
+            chosen, n, sure = known[:most], n + len(found), sure + len(known)
             clear, shown = clear + sum(one.log_ratio.clear for one in found), shown + len(chosen)
-            span = min(0.0, min(one.whole.low for one in chosen)), max(0.0, max(one.whole.high for one in chosen))
+            span = min([0.0, *(one.whole.low for one in chosen)]), max([0.0, *(one.whole.high for one in chosen)])
             for first in range(0, len(chosen), 20):
                 part = chosen[first : first + 20]
                 means, lows, highs = zip(*(one.whole for one in part), strict=True)
@@ -52,8 +53,9 @@ class Coefficients(Part):
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
             "For a number, that is a change from one public bound to the other. The point is the posterior mean and "
             f"the line the 90 % interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: "
-            f"their sign is not known. The table has effects in the columns' own units, and {self.measure} ratios. "
-            f"The {shown} largest of {n} are shown; in all, {clear} have an interval without 0.",
+            f"their sign is not known. {_of_unknown(n - sure, n)}The table has effects in the columns' own units, and "
+            f"{self.measure} ratios. The {shown} largest of {sure} are shown; in all, {clear} have an interval "
+            "without 0.",
             groups=tuple(groups),
             columns=(
                 "effect",
@@ -81,14 +83,14 @@ class Coefficients(Part):
             for part in (f"log_{self.measure}", f"{self.measure}_ratio")
             for end in ("", "_low_90", "_high_90")
         ]
-        table.writerow(["class", "feature", "mean", "low_90", "high_90", "change", *heads])
+        table.writerow(["class", "feature", "mean", "low_90", "high_90", "change", *heads, "known"])
         found = model.effects()
         for label, k, sign in outcomes(model):
-            table.writerow([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 9])
+            table.writerow([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
             for one in (one for one in found if one.outcome == label):
-                units = [f"{v:.6g}" for v in (*one.log_ratio, *one.ratio)] if one.change else [""] * 6
-                coefficient = [f"{v:.6g}" for v in one.coefficient]
-                table.writerow([label, one.name, *coefficient, one.change, *units])
+                units = [*_cells(one.log_ratio, "{:.6g}"), *_cells(one.ratio, "{:.6g}")] if one.change else [""] * 6
+                known = ("yes" if one.known else "no") if one.change else ""
+                table.writerow([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
         return out.getvalue()
 
     def outputs(self, model: Any, n: int) -> list[str]:
@@ -105,9 +107,24 @@ class Rates(Coefficients):
         return "of events"
 
 
+def _of_unknown(n: int, of: int) -> str:
+    """Say how many effects are not known."""
+    if not n:
+        return ""
+    return f"The releases say too little about {n} of {of} effects, which have no interval. "
+
+
+def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
+    """Write a mean and its interval, if it is known."""
+    ends = (found.low, found.high)
+    return [form.format(found.mean), *(form.format(v) if found.known else nothing for v in ends)]
+
+
 def _sampling(model: Any) -> str:
     """Say whose sampling the intervals are about, if units have several rows."""
     unit = model.privacy_.unit
+    if model._spherical:
+        return ", and nothing else: neither sampling nor what the steps left out"
     if unit == "record":
         return ""
     if "squares" in model._fitted().state:
@@ -127,5 +144,5 @@ def _named(found: list[Effect], columns: Sequence[str] | None) -> list[Effect]:
 
 def _row(title: str, one: Effect) -> tuple[str, ...]:
     """Write an effect as a row of the table."""
-    odds, ratio = [f"{v:+.4g}" for v in one.log_ratio], [f"{v:.4g}" for v in one.ratio]
+    odds, ratio = _cells(one.log_ratio, "{:+.4g}", "not known"), _cells(one.ratio, "{:.4g}", "not known")
     return (title, one.name.partition("=")[0] if one.label != one.name else one.name, one.change, *odds, *ratio)
