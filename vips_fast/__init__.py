@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .models.search import PrivateSearch as PrivateSearch
     from .models.tables import NightlyTables as NightlyTables
     from .models.tables import TopicTables as TopicTables
+    from .models.vector_topics import VectorTopics as VectorTopics
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 

@@ -94,7 +94,7 @@ def test_a_bound_that_leaves_out_the_counts_is_seen(monkeypatch):
     honest = model._shortening
 
     def vectors_only(of_unit, squares, n_units, least):
-        return honest(of_unit, np.maximum(squares - model._COUNT**2, 0.0), n_units, least)
+        return honest(of_unit, np.maximum(squares - model.COUNT**2, 0.0), n_units, least)
 
     monkeypatch.setattr(model, "_shortening", vectors_only)
     assert any("distance of neighbo" in name for name in failed(Vectors, "A"))

@@ -19,6 +19,7 @@ from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from ..models.stage import Stage
 from ..models.tables import TopicTables
+from ..models.vector_topics import VectorTopics
 from .adapter import Adapter
 from .bench import Data
 
@@ -42,9 +43,10 @@ class LdaAdapter(Adapter):
     def sharp(self, stage: Stage) -> None:
         """Put each word in one topic: one-word documents keep their norm."""
         model = stage.model
-        n_words, n_topics = model.shape
-        units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
-        units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
+        units, empty = np.zeros((2, *model.shape), dtype=np.int64)
+        entries = self._entries(units)
+        n_words, n_topics = entries.shape
+        entries[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         state = model.state()
         counted = int(state["histogram_steps"][0]) if "histogram_steps" in state else 0
         if "start_steps" not in state or ("histogram" in state and not counted):
@@ -56,6 +58,10 @@ class LdaAdapter(Adapter):
         for step in range(counted, first):
             model.update(Release(step, empty, 1e9, 0.0))
         model.update(Release(first, units, 1e9, 0.0))
+
+    def _entries(self, release: np.ndarray) -> np.ndarray:
+        """Select a release's entries of words and topics, (V, K)."""
+        return release
 
     def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
         """Go on as `Adapter.scramble`.
@@ -144,6 +150,57 @@ class LdaAdapter(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """Return an empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
+
+
+class VectorTopicsAdapter(LdaAdapter):
+    """Topics of words and vectors. A record is (counts, vector)."""
+
+    estimator_type = VectorTopics
+
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        self.wide, frame = self.small, np.eye(6)
+        if self.settings.get("public") is None:
+            words = [f"word{v}" for v in range(self.small)]
+            vectors = frame[np.arange(self.small) % 6]
+            self.settings["public"] = PublicVectors(frame[:, :4], frame, np.ones(6), words, vectors, "an invention")
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Counts as a sparse matrix, and vectors."""
+        return {**super().data([counts for counts, _ in records]), "y": np.array([x for _, x in records])}
+
+    def _entries(self, release: np.ndarray) -> np.ndarray:
+        cells = self.small * int(self.estimator().n_components)
+        return release[:cells].reshape(self.small, -1)
+
+    def tight(self, relation: str) -> bool:
+        """Tell whether the bound is reached; opposite vectors still agree in their counts."""
+        return relation == "add_remove" and super().tight(relation)
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Make documents that share no word, with opposite vectors."""
+        return (self._loud(3), np.eye(6)[0]), (self._loud(2), -np.eye(6)[0])
+
+    def base(self, n: int) -> list[Any]:
+        """Documents of the other words, with other vectors."""
+        return [(counts, np.eye(6)[1 + i % 3]) for i, counts in enumerate(super().base(n))]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Draw counts, and a vector of any length."""
+        return super().generated(rng, columns), rng.standard_normal(6) * 10.0 ** rng.uniform(-3, 3)
+
+    def invalid(self) -> list[Any]:
+        """Counts or vectors that are not valid."""
+        counts = [(bad, np.eye(6)[0]) for bad in super().invalid()]
+        return counts + [(np.ones(self.small), np.append(np.zeros(5), bad)) for bad in (math.nan, math.inf, -math.inf)]
+
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+        """Return None: vectors have few entries."""
+        return None
+
+    def blank(self, entries: int) -> list[Any]:
+        """Return an empty document."""
+        return [(np.zeros(self.small, np.int32), np.eye(6)[0])]
 
 
 class SbnAdapter(Adapter):

@@ -18,7 +18,7 @@ from ..hierarchy import Hierarchy, euclidean
 from ..parameters import Bookkeeping
 from ..readouts import Published, kept
 from ..verdict import Verdict
-from .knowledge import GRID, PublicVectors
+from .knowledge import GRID, PublicVectors, check_public
 from .model import ClusterModel, ClusterSteps
 from .records import VectorDocuments
 
@@ -32,8 +32,8 @@ _CHANCE = 3.0
 _MOST_NOISE = 1.0
 #: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
-#: Names of settings with public knowledge: its source, and the beginning of its parts.
-_SOURCE, _PUBLIC = "public_prior_source", "public_"
+#: Where settings name the source of public knowledge.
+_SOURCE = "public_prior_source"
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -98,10 +98,7 @@ class DocumentClusters(PrivateEstimator):
 
     @property
     def _known(self) -> PublicVectors:
-        if not isinstance(self.public, PublicVectors):
-            given = type(self.public).__name__
-            raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
-        return self.public
+        return check_public(self.public)
 
     @property
     def vocabulary(self) -> Sequence[str]:
@@ -111,17 +108,14 @@ class DocumentClusters(PrivateEstimator):
     def _settings(self) -> dict[str, Any]:
         settings, known = super()._settings(), self._known
         del settings["public"]
-        settings |= {_PUBLIC + name: array for name, array in known.arrays().items()}
-        return {**settings, "public_name": known.name, "public_words": "\n".join(known.words), _SOURCE: known.source}
+        return {**settings, **known.settings(), _SOURCE: known.source}
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        own = {name: value for name, value in settings.items() if not name.startswith(_PUBLIC)}
-        known = {name.removeprefix(_PUBLIC): v for name, v in settings.items() if name.startswith(_PUBLIC)}
-        del known[_SOURCE.removeprefix(_PUBLIC)]
-        return super()._from_settings(
-            {**own, "public": PublicVectors(**{**known, "words": known["words"].split("\n")})}
-        )
+        own = dict(settings)
+        del own[_SOURCE]
+        known = PublicVectors.of_settings(own)
+        return super()._from_settings({**own, "public": known})
 
     def _read(self, X: Any, y: Any = None) -> tuple[VectorDocuments, dict[str, Any]]:
         found = VectorDocuments(X, y, self._known, self.invalid, type(self).__name__)

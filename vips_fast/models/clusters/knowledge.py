@@ -27,6 +27,8 @@ GRID = 2.0**20
 _MOST_COLUMNS = 2**13
 _ROUNDS, _STARTS = 30, 3
 _ARRAYS = ("projection", "prototypes", "weights", "word_vectors")
+#: The beginning of the names of settings of a fit.
+_SETTING = "public_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,17 @@ class PublicVectors:
         """Give the numbers by name, for the settings of a fit."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
+    def settings(self) -> dict[str, Any]:
+        """Give numbers and words for the settings of a fit; `of_settings` takes them."""
+        numbers = {_SETTING + name: array for name, array in self.arrays().items()}
+        return {**numbers, _SETTING + "name": self.name, _SETTING + "words": "\n".join(self.words)}
+
+    @classmethod
+    def of_settings(cls, settings: dict[str, Any]) -> Self:
+        """Make the knowledge of a fit's settings, and remove it from them."""
+        known = {name: settings.pop(_SETTING + name) for name in (*_ARRAYS, "name", "words")}
+        return cls(**{**known, "words": known["words"].split("\n")})
+
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write an ``.npz`` file."""
         write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **self.arrays()})
@@ -157,6 +170,14 @@ class PublicVectors:
         rows = product * unit
         square = (rows * rows).sum(axis=1, keepdims=True)
         return np.asarray(np.trunc(rows * (GRID / np.sqrt(np.maximum(square, 1.0)))))
+
+
+def check_public(public: object) -> PublicVectors:
+    """Return public vectors; ValueError for anything else."""
+    if not isinstance(public, PublicVectors):
+        given = type(public).__name__
+        raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
+    return public
 
 
 def _product(vectors: Matrix, matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:

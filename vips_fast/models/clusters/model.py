@@ -23,7 +23,7 @@ from .records import VectorBlock
 
 #: What a document counts in its cluster, where its vector has a norm of at most 1; words, by the root of their counts;
 #: above it a unit contributes a direction.
-_COUNT, _NORM = 0.25, 4.0
+COUNT, _NORM = 0.25, 4.0
 #: Shares of the steps that release votes and words; the power of the step size.
 _VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
 #: Noise of a count over the count; above it votes of prototypes say more than vectors (docs/clusters.md).
@@ -131,7 +131,7 @@ class ClusterModel(Model):
             cells, values = _votes(unit, documents.nearest[rows], len(words), self._cells[0])
         elif kind == 1:
             coordinates = documents.coordinates[rows].astype(np.float64)
-            cells, values = self._sums(unit, self.clusters(coordinates), coordinates, len(words))
+            cells, values = vector_sums(unit, self.clusters(coordinates), coordinates, len(words), self.n_clusters)
         else:
             cluster = self.clusters(documents.coordinates[rows].astype(np.float64))
             document, column, counts = documents.words(rows)
@@ -144,24 +144,7 @@ class ClusterModel(Model):
 
     def clusters(self, coordinates: np.ndarray) -> np.ndarray:
         """Find the nearest centers by coordinates in units of 1 / GRID."""
-        centers = np.trunc(np.clip(self.centers, -1.0, 1.0) * GRID)
-        return np.asarray((2.0 * (coordinates @ centers.T) - (centers * centers).sum(axis=1)).argmax(axis=1))
-
-    def _sums(
-        self, unit: np.ndarray, cluster: np.ndarray, coordinates: np.ndarray, n_units: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum coordinates over units' documents of a cluster.
-
-        The result is cells and values, (n, 1 + d).
-        """
-        keys, place = np.unique(unit * self.n_clusters + cluster, return_inverse=True)
-        sums = np.zeros((len(keys), 1 + self.n_directions))
-        np.add.at(sums, place, np.column_stack([np.full(len(place), _COUNT * GRID), coordinates]))
-        sums /= GRID
-        of_unit = keys // self.n_clusters
-        values = sums * _shortening(of_unit, (sums * sums).sum(axis=1), n_units, 1.0)[:, None]
-        cells = (keys % self.n_clusters)[:, None] * (1 + self.n_directions) + np.arange(1 + self.n_directions)
-        return cells, values
+        return nearest_centers(coordinates, self.centers)
 
     # -- updates
 
@@ -214,25 +197,9 @@ class ClusterModel(Model):
         return np.asarray(shares / shares.sum())
 
     def _moved(self) -> tuple[np.ndarray, np.ndarray]:
-        """Move centers and their shares as far as vectors show.
-
-        A center is the posterior mean, with a normal prior at the start. The prior's variance comes from all centers.
-        """
-        start, shares = self._start
-        sums, sd = self._vectors.reshape(self.n_clusters, -1), float(self._variances[1]) ** 0.5
-        counts = sums[:, 0] / _COUNT
-        total = max(float(counts.sum()), sd / _COUNT * self.n_clusters**0.5, 1e-300)
-        known = total * shares
-        spread, noise = max(float(((counts - known) ** 2).mean()), 1e-300), (sd / _COUNT) ** 2
-        counts = known + max(1.0 - noise / spread, 0.0) * (counts - known)
-        counts = np.maximum(counts, np.maximum(_KEPT * known, sd / _COUNT))
-        means, noises = sums[:, 1:] / counts[:, None], (sd / counts) ** 2
-        apart = ((means - start) ** 2).mean(axis=1) - noises
-        each = 1.0 / (noises + _APART)
-        variance = max(float(each @ apart / each.sum()), 1e-8)
-        centers = start + (variance / (variance + noises))[:, None] * (means - start)
-        lengths = np.sqrt((centers * centers).sum(axis=1, keepdims=True))
-        return np.asarray(centers / np.maximum(lengths, 1.0)), np.asarray(counts / counts.sum())
+        """Move centers and their shares as far as vectors show."""
+        sums = self._vectors.reshape(self.n_clusters, -1)
+        return moved_centers(*self._start, sums, float(self._variances[1]) ** 0.5)
 
     # -- results
 
@@ -254,7 +221,7 @@ class ClusterModel(Model):
         moved = self._steps.vectors > 0
         number = self.n_clusters if moved else len(self._votes)
         sd = float(self._variances[int(moved)]) ** 0.5 / (
-            _COUNT if moved else max(min(self._done, self._steps.votes), 1)
+            COUNT if moved else max(min(self._done, self._steps.votes), 1)
         )
         # A cluster has the votes of some prototypes; a unit has about one.
         return moved, sd * (number / self.n_clusters) ** 0.5
@@ -290,6 +257,53 @@ class ClusterModel(Model):
         self._done = done
         if self._steps.vectors and done > self._steps.votes:
             self.centers, self.weights = self._moved()
+
+
+def nearest_centers(coordinates: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Find the nearest of (K, d) centers to coordinates in units of 1 / GRID, (n,)."""
+    whole = np.trunc(np.clip(centers, -1.0, 1.0) * GRID)
+    return np.asarray((2.0 * (coordinates @ whole.T) - (whole * whole).sum(axis=1)).argmax(axis=1))
+
+
+def vector_sums(
+    unit: np.ndarray, cluster: np.ndarray, coordinates: np.ndarray, n_units: int, n_clusters: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum counts and coordinates over each unit's documents of a cluster.
+
+    The result is cells and values, (m, 1 + d). A unit's values have an L2 norm of at most 1.
+    """
+    n_directions = coordinates.shape[1]
+    keys, place = np.unique(unit * n_clusters + cluster, return_inverse=True)
+    sums = np.zeros((len(keys), 1 + n_directions))
+    np.add.at(sums, place, np.column_stack([np.full(len(place), COUNT * GRID), coordinates]))
+    sums /= GRID
+    of_unit = keys // n_clusters
+    values = sums * _shortening(of_unit, (sums * sums).sum(axis=1), n_units, 1.0)[:, None]
+    cells = (keys % n_clusters)[:, None] * (1 + n_directions) + np.arange(1 + n_directions)
+    return cells, values
+
+
+def moved_centers(
+    start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Move (K, d) centers and their shares as far as noised sums show.
+
+    ``sums``, (K, 1 + d), are those of `vector_sums`, with noise of ``sd``. A center is the posterior mean, with a normal
+    prior at the start. The prior's variance comes from all centers.
+    """
+    counts = sums[:, 0] / COUNT
+    total = max(float(counts.sum()), sd / COUNT * len(start) ** 0.5, 1e-300)
+    known = total * shares
+    spread, noise = max(float(((counts - known) ** 2).mean()), 1e-300), (sd / COUNT) ** 2
+    counts = known + max(1.0 - noise / spread, 0.0) * (counts - known)
+    counts = np.maximum(counts, np.maximum(_KEPT * known, sd / COUNT))
+    means, noises = sums[:, 1:] / counts[:, None], (sd / counts) ** 2
+    apart = ((means - start) ** 2).mean(axis=1) - noises
+    each = 1.0 / (noises + _APART)
+    variance = max(float(each @ apart / each.sum()), 1e-8)
+    centers = start + (variance / (variance + noises))[:, None] * (means - start)
+    lengths = np.sqrt((centers * centers).sum(axis=1, keepdims=True))
+    return np.asarray(centers / np.maximum(lengths, 1.0)), np.asarray(counts / counts.sum())
 
 
 def _shortening(of_unit: np.ndarray, squares: np.ndarray, n_units: int, least: float) -> np.ndarray:

@@ -22,6 +22,26 @@ class VectorBlock(NamedTuple):
     rows: np.ndarray
 
 
+def read_vectors(X: Any, name: str, public: PublicVectors, invalid: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Check sentence vectors; vectors that are not finite become 0.
+
+    Returns them, (n, D), and which rows were finite, or None if all were. ValueError names the argument.
+    """
+    vectors = dense_array(X if hasattr(X, "ndim") else np.asarray(X), name, invalid == "drop")
+    columns = len(public.projection)
+    if vectors.ndim != 2 or vectors.shape[1] != columns or vectors.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, {columns}), vectors of "
+            f"the encoder of {public.name!r}"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if finite.all():
+        return vectors, None
+    if invalid == "raise":
+        raise ValueError(f"{name}: expected finite numbers; invalid='drop' leaves out records that hold others")
+    return np.where(finite[:, None], vectors, 0.0), finite
+
+
 class VectorDocuments:
     """Documents by their nearest prototypes, projected vectors and words.
 
@@ -29,24 +49,13 @@ class VectorDocuments:
     """
 
     def __init__(self, X: Any, y: Any, public: PublicVectors, invalid: str, kind: str):
-        vectors = dense_array(X if hasattr(X, "ndim") else np.asarray(X), "X", invalid == "drop")
-        columns = len(public.projection)
-        if vectors.ndim != 2 or vectors.shape[1] != columns or vectors.dtype.kind not in "biuf":
-            raise ValueError(
-                f"X has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, {columns}), vectors of "
-                f"the encoder of {public.name!r}"
-            )
+        vectors, self.usable = read_vectors(X, "X", public, invalid)
         self.n_rows = len(vectors)
-        finite = np.isfinite(vectors).all(axis=1)
-        if invalid == "raise" and not finite.all():
-            raise ValueError("X: expected finite numbers; invalid='drop' leaves out records that hold others")
-        self.usable: np.ndarray | None = None if finite.all() else finite
         self.nearest = np.empty(self.n_rows, np.int32)
         self.coordinates = np.empty((self.n_rows, public.projection.shape[1]), np.int32)
         for first in range(0, self.n_rows, _BLOCK):
             part = slice(first, first + _BLOCK)
-            rows = np.where(finite[part, None], vectors[part], 0.0)
-            self.nearest[part], self.coordinates[part] = public.nearest(rows), public.project(rows)
+            self.nearest[part], self.coordinates[part] = public.nearest(vectors[part]), public.project(vectors[part])
         self._words: Any = None
         if y is not None:
             self._words = Documents(y, invalid, kind)

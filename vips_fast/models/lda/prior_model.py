@@ -263,6 +263,23 @@ class PriorLdaModel(Model):
         return None if score is None else score.found(self._taken, finished=score is self._last)
 
     @property
+    def fits_own(self) -> bool:
+        """Whether steps are about topics of one's own."""
+        return self._own is not None
+
+    @property
+    def takes_present(self) -> bool:
+        """Whether the topics that steps are about come first in the result."""
+        return self._own is None or self._shares[0] > 0.0
+
+    @property
+    def present(self) -> np.ndarray:
+        """The topics that steps are about: weights of words, (J, V); public ones before releases."""
+        if self._own is not None:
+            return self._own.result()["components"]
+        return np.asarray(self._prior.weights[:, None] * self._prior.topics())
+
+    @property
     def from_records(self) -> np.ndarray:
         """Share of each topic's probability that is not the public topic's, (J,)."""
         return self._of_taken(

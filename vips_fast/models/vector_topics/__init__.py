@@ -1,0 +1,5 @@
+"""Private topics of documents that have sentence vectors."""
+
+from .estimator import VectorTopics
+
+__all__ = ["VectorTopics"]
