@@ -63,7 +63,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
 
 
 def _untargeted(args: argparse.Namespace) -> bool:
-    """Whether nothing says how much noise there is."""
+    """Tell whether no argument sets the amount of noise."""
     return {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier} == {None}
 
 

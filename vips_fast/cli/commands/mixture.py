@@ -66,7 +66,7 @@ def _material(args: Namespace) -> Material:
 
 
 def _names(args: Namespace, n: int) -> list[str] | None:
-    """Names of a matrix's columns; None for vectors, which have none."""
+    """Return the names of a matrix's columns; None for vectors, which have none."""
     if args.kind == "vector":
         return None
     names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
@@ -76,7 +76,7 @@ def _names(args: Namespace, n: int) -> list[str] | None:
 
 
 def _dense(path: str, rows: Any) -> Any:
-    """Rows as an array, which mixtures take."""
+    """Return rows as an array, which mixtures take."""
     if rows.ndim != 2:
         raise ValueError(f"{path}: expected a matrix of rows and columns; got shape {rows.shape}")
     return rows.toarray() if hasattr(rows, "toarray") else rows
