@@ -77,9 +77,9 @@ def fit(args: Namespace) -> int:
     if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
     if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
-        raise ValueError("--schema: expected with --label COLUMN, and without --labels")
+        raise ValueError("--schema: name the column with --label COLUMN, and leave out --labels")
     if args.schema is None and args.person is not None:
-        raise ValueError(f"--person {args.person}: expected with --schema; --groups FILE is for a matrix")
+        raise ValueError(f"--person {args.person}: expected with --schema; use --groups FILE for a matrix")
     if args.schema is not None and args.names is not None:
         raise ValueError("--names: not with --schema, which has the names")
 

@@ -33,12 +33,12 @@ def fit(args: Namespace) -> int:
         if getattr(args, name) is not None and name not in setting_names(cls)[0]:
             raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
     if (args.held is None) != (args.vocab is None):
-        raise ValueError("--held and --vocab: expected both, or neither")
+        raise ValueError("--held and --vocab: expected both, or neither; add the missing one")
     if args.max_words is not None and args.held is None:
         raise ValueError("--max-words: expected with --held and --vocab")
     if args.schema is not None:
         if args.names is not None:
-            raise ValueError("--names: not with --schema, which has the names")
+            raise ValueError("--names: leave it out with --schema, which has the names")
         schema = Schema.load(args.schema).without(args.person)
         numbers = [column.name for column in schema.columns if column.kind == "number"]
         if args.kind == "bernoulli" and numbers:
