@@ -85,7 +85,7 @@ def __dir__() -> list[str]:
 
 
 def get_include() -> str:
-    """Folder to put on a C compiler's include path for ``#include <vips_fast/vips_fast.h>``.
+    """Return the folder for a C compiler to find ``vips_fast/vips_fast.h``.
 
     >>> import pathlib, vips_fast
     >>> pathlib.Path(vips_fast.get_include(), "vips_fast", "vips_fast.h").exists()
@@ -107,7 +107,7 @@ class RuntimeInfo(TypedDict):
 
 
 def runtime_info() -> RuntimeInfo:
-    """Version, instruction set in use, instruction sets this machine has, threads.
+    """Return version, instruction sets in use and available, and threads.
 
     >>> import vips_fast
     >>> info = vips_fast.runtime_info()

@@ -1,8 +1,9 @@
 """Classifiers trained on private samples of MNIST and tested on its real images, beside published generative models.
 
 A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels. Then
-2,000 records of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized
-likewise. Everything after the fit is post-processing. The settings were chosen on 10,000 of the training images.
+2,000 records of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test
+images, binarized likewise. Everything after the fit is post-processing. The settings were chosen on 10,000 of the
+training images.
 """
 
 import functools

@@ -7,7 +7,7 @@ from .checks import count, non_negative, probability
 
 
 def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: float) -> tuple[float, float]:
-    """(epsilon, delta) of an (epsilon, delta)-DP mechanism on a random sample.
+    """Compute (epsilon, delta) of an (epsilon, delta)-DP mechanism on a random sample.
 
     It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9), for Poisson sampling
     under add/remove, or sampling without replacement under replace-one, where the base mechanism's statement is under
@@ -42,7 +42,7 @@ def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float
 
 
 def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, float]:
-    """Replace-one guarantee of an add/remove guarantee: one removal and one addition.
+    """Convert an add/remove guarantee to replace-one: one removal, one addition.
 
     It is (2 epsilon, (1 + e^epsilon) delta). The converse is false: replace-one says nothing about data sets of
     different sizes.

@@ -24,27 +24,27 @@ def _real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) ->
 
 
 def positive(name: str, value: Any) -> float:
-    """`value` as a finite float > 0."""
+    """Return `value` as a finite float > 0."""
     return _real(name, value, "a finite number > 0", lambda x: 0.0 < x < math.inf)
 
 
 def non_negative(name: str, value: Any) -> float:
-    """`value` as a finite float >= 0."""
+    """Return `value` as a finite float >= 0."""
     return _real(name, value, "a finite number >= 0", lambda x: 0.0 <= x < math.inf)
 
 
 def probability(name: str, value: Any) -> float:
-    """`value` as a float in [0, 1]."""
+    """Return `value` as a float in [0, 1]."""
     return _real(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 
 
 def open_probability(name: str, value: Any) -> float:
-    """`value` as a float in (0, 1)."""
+    """Return `value` as a float in (0, 1)."""
     return _real(name, value, "in (0, 1)", lambda x: 0.0 < x < 1.0)
 
 
 def count(name: str, value: Any, minimum: int = 0) -> int:
-    """`value` as an int >= `minimum`."""
+    """Return `value` as an int >= `minimum`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < minimum:
@@ -53,7 +53,7 @@ def count(name: str, value: Any, minimum: int = 0) -> int:
 
 
 def one_of(name: str, value: str, names: Sequence[str]) -> str:
-    """`value`, one of `names`."""
+    """Return `value`, one of `names`."""
     if value not in names:
         raise ValueError(f"{name} must be {' or '.join(map(repr, names))}, got {value!r}")
     return value

@@ -77,7 +77,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
 def compare(
     event: PrivacyEvent, delta: float, accountants: Sequence[str] | None = None, rtol: float = 5e-3
 ) -> list[ComparisonRow]:
-    """Every sound accountant's epsilon for one event, and the best attack's.
+    """Compute every sound accountant's epsilon, and the best attack's.
 
     The attack, whose accuracy is `rtol`, comes first, then the bounds from the smallest epsilon up; the exact value
     lies between the first two. Without `accountants` all are compared that can bound the event and whose packages

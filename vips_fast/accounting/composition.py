@@ -34,7 +34,7 @@ def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, floa
 
 
 def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
-    """k-fold composition by Dwork & Roth 2014, theorem 3.20.
+    """Compute a k-fold composition by Dwork & Roth 2014, theorem 3.20.
 
     epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack, where `epsilon`
     and `delta` are the guarantee of each step and `slack`, in (0, 1), is the theorem's delta'.
@@ -46,7 +46,7 @@ def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tu
 
 
 def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
-    """k-fold composition by Kairouz, Oh & Viswanath 2015, theorem 3.4.
+    """Compute a k-fold composition by Kairouz, Oh & Viswanath 2015, theorem 3.4.
 
     The minimum of k epsilon and of two bounds with mean k epsilon (e^epsilon - 1) / (e^epsilon + 1);
     delta' = 1 - (1 - delta)^k (1 - slack).
@@ -97,7 +97,7 @@ def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: fl
 
 
 def _pure_composition(parts: Sequence[tuple[float, int]], delta: float) -> float:
-    """Optimal composition of (epsilon, count) pure mechanisms at delta >= 0."""
+    """Compute the optimal composition of (epsilon, count) pure mechanisms at delta >= 0."""
     total = math.fsum(e * n for e, n in parts)
     if delta <= 0.0:
         return total
@@ -125,7 +125,7 @@ def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> floa
     loss, p = loss[order], np.exp(log_p[order])
 
     def above(j: int) -> float:
-        """delta at epsilon = loss[j]; the j larger losses contribute."""
+        """Compute delta at epsilon = loss[j]; the j larger losses contribute."""
         return float(np.sum(p[:j] * -np.expm1(loss[j] - loss[:j])))
 
     # The last loss, from the largest down, that does not exceed delta.

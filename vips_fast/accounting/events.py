@@ -81,7 +81,10 @@ class PrivacyEvent:
         return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
+        """Return canonical JSON.
+
+        It has sorted keys, no spaces, and the shortest floats that round-trip.
+        """
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def with_relation(self, relation: str | None) -> "PrivacyEvent":
@@ -201,7 +204,7 @@ class ApproximateDPEvent(PrivacyEvent):
 
 
 def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> PrivacyEvent:
-    """`event` under the relation of the sampled event `outer` around it.
+    """Return `event` under the relation of the sampled event `outer` around it.
 
     Several Gaussian releases of one minibatch are again one Gaussian mechanism; other compositions inside a sample
     have no closed form here and are refused.
@@ -473,7 +476,7 @@ class SelfComposedEvent(PrivacyEvent):
 
 
 def check_event(event: PrivacyEvent) -> PrivacyEvent:
-    """`event`, or a TypeError if it is not one."""
+    """Return `event`; raise TypeError if it is not one."""
     if not isinstance(event, PrivacyEvent):
         raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
     return event
@@ -487,7 +490,7 @@ def rate_and_mechanism(leaf: PrivacyEvent) -> tuple[float, PrivacyEvent]:
 
 
 def touching_leaves(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
-    """`PrivacyEvent.leaves` without those whose sample is always empty."""
+    """Return `PrivacyEvent.leaves` without those whose sample is always empty."""
     return {leaf: repeats for leaf, repeats in event.leaves().items() if rate_and_mechanism(leaf)[0] > 0.0}
 
 
@@ -519,7 +522,7 @@ _KINDS: dict[str, Any] = {
 
 
 def _names(cls: Any) -> list[str]:
-    """Names of the arguments of an event's class."""
+    """Return the names of the arguments of an event's class."""
     return [item.name for item in fields(cls) if item.init]
 
 

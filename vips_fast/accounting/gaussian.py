@@ -84,7 +84,7 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
 
 
 def gaussian_mu(event: PrivacyEvent) -> float | None:
-    """mu of a composition of whole-data Gaussian events; None for other events.
+    """Compute mu of a composition of whole-data Gaussian events, else None.
 
     A sample that is always all the data counts as the whole data.
     """

@@ -45,7 +45,7 @@ def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
 
 
 def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
-    """Releases in sequence as one event; None for none."""
+    """Compose releases in sequence to one event; None for none."""
     events = tuple(event if count == 1 else SelfComposedEvent(event, count) for event, count in counts.items() if count)
     return events[0] if len(events) == 1 else ComposedEvent(events) if events else None
 
@@ -66,5 +66,5 @@ def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> 
 
 
 def parts_delta(spent: Spent, epsilon: float, accountant: str | None = None) -> float:
-    """Delta at ``epsilon``, likewise: the largest of the parts' profiles there."""
+    """Compute delta at ``epsilon``: the largest of the parts' profiles there."""
     return max((delta_of(event, epsilon, accountant) for event in _events(spent)), default=0.0)

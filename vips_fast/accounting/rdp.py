@@ -125,7 +125,7 @@ def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _one_run(event: PrivacyEvent) -> tuple[FloatArray, FloatArray]:
-    """Many orders, and the divergences of one run there."""
+    """Choose many orders, and the divergences of one run there."""
     orders = 1.0 + np.geomspace(1e-2, max(512.0, float(default_orders(event)[-1])), 160)
     return orders, renyi_curve(event, orders)
 

@@ -92,7 +92,7 @@ def selected_curve(
     curve: FloatArray,
     delta_at: Callable[[float], float],
 ) -> FloatArray:
-    """Renyi divergence bounds of a selection, `RepeatAndSelectEvent`, at `orders` > 1.
+    """Bound the Renyi divergences of a selection at `orders` > 1.
 
     `run` are the bounds of one run at `orders`, `curve` those at the orders `known`, among which the proof's order b is
     chosen, and ``delta_at(epsilon)`` the delta of one run there. All are float64 of one dimension.

@@ -60,7 +60,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def data(self, records: Sequence[Any]) -> Data:
-        """Raw records as the arguments of ``fit``."""
+        """Make raw records as the arguments of ``fit``."""
 
     def take(self, data: Data, units: np.ndarray) -> Data:
         """Make data of some records by their numbers, in order, repeats allowed."""
@@ -92,7 +92,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def invalid(self) -> list[Any]:
-        """Records of the right form that hold values which are not valid."""
+        """Make records of the right form with invalid values."""
 
     @abstractmethod
     def blank(self, entries: int) -> list[Any]:

@@ -34,7 +34,7 @@ class LdaAdapter(Adapter):
     more_states = 3  # histograms and topics are different steps
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Counts as a sparse matrix."""
+        """Make counts as a sparse matrix."""
         from scipy.sparse import csr_array
 
         counts = np.asarray(records)
@@ -114,7 +114,7 @@ class LdaAdapter(Adapter):
         return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
-        """Documents of the other words."""
+        """Make documents of the other words."""
         records = [np.zeros(self.small, dtype=np.int32) for _ in range(n)]
         for number, record in enumerate(records):
             record[: self.small // 2] = 20 + 3 * np.arange(self.small // 2) + number
@@ -133,7 +133,7 @@ class LdaAdapter(Adapter):
         return record
 
     def invalid(self) -> list[Any]:
-        """Counts that are negative, fractional, infinite, no numbers or too large."""
+        """Make counts that are negative, fractional, infinite, no numbers or too large."""
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
@@ -217,7 +217,7 @@ class SbnAdapter(Adapter):
         return not issubclass(self.kind, PaperSigmoidBeliefNetwork)
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Rows of 0 and 1."""
+        """Make rows of 0 and 1."""
         return {"X": np.array([*records])}
 
     def sharp(self, stage: Stage) -> None:
@@ -244,7 +244,7 @@ class SbnAdapter(Adapter):
         return relation == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
 
     def base(self, n: int) -> list[Any]:
-        """Alternating entries."""
+        """Make records of alternating entries."""
         return [((np.arange(self.small) + i) % 2).astype(np.uint8) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -252,11 +252,11 @@ class SbnAdapter(Adapter):
         return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8)
 
     def invalid(self) -> list[Any]:
-        """Entries that are neither 0 nor 1."""
+        """Make records with entries that are neither 0 nor 1."""
         return [np.array([1.0] * (self.small - 1) + [bad]) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
 
     def blank(self, entries: int) -> list[Any]:
-        """Alternating entries."""
+        """Make records of alternating entries."""
         k = int(self.estimator().n_components)
         each = k + 1 if self._quadratic else k * (k + 3) // 2 + 2
         return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
@@ -272,7 +272,7 @@ class ClassesAdapter(Adapter):
     small, wide, many = 6, 12, 18_000
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Rows of 0 and 1, and their labels."""
+        """Make rows of 0 and 1, and their labels."""
         return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
@@ -280,7 +280,7 @@ class ClassesAdapter(Adapter):
         return (np.ones(self.small, dtype=np.uint8), 0), (np.zeros(self.small, dtype=np.uint8), 0)
 
     def base(self, n: int) -> list[Any]:
-        """Alternating entries, in both classes."""
+        """Make records of alternating entries, in both classes."""
         return [(((np.arange(self.small) + i) % 2).astype(np.uint8), i % 2) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
@@ -292,11 +292,11 @@ class ClassesAdapter(Adapter):
         return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8), int(rng.integers(2))
 
     def invalid(self) -> list[Any]:
-        """Entries that are neither 0 nor 1."""
+        """Make records with entries that are neither 0 nor 1."""
         return [(np.array([1.0] * (self.small - 1) + [bad]), 1) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
 
     def blank(self, entries: int) -> list[Any]:
-        """Alternating entries, in both classes."""
+        """Make records of alternating entries, in both classes."""
         each = 2 * (int(self.estimator().n_components) + 1)
         return [((np.arange(-(-entries // each)) % 2).astype(np.uint8), label) for label in (0, 1)]
 
@@ -308,7 +308,7 @@ class LogisticAdapter(Adapter):
     small, wide, many = 3, 32, 40_000
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Rows and labels, or counts of successes."""
+        """Make rows and labels, or counts of successes."""
         return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
     # Sharp is the first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
@@ -319,7 +319,7 @@ class LogisticAdapter(Adapter):
         return row
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Opposite rows at their bound, with one label."""
+        """Make opposite rows at their bound, with one label."""
         trials = float(self.estimator().n_trials)
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
@@ -347,7 +347,7 @@ class LogisticAdapter(Adapter):
         return row, float(rng.integers(2)) * float(self.estimator().n_trials)
 
     def invalid(self) -> list[Any]:
-        """Rows that are not finite."""
+        """Make rows that are not finite."""
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
@@ -356,7 +356,7 @@ class LogisticAdapter(Adapter):
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
     def blank(self, entries: int) -> list[Any]:
-        """Rows of zeros, with both labels."""
+        """Make rows of zeros, with both labels."""
         full = self.estimator()._full
         row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
         return [(row, 0.0), (row, 1.0)]
@@ -404,7 +404,7 @@ class ClustersAdapter(Adapter):
         self.small = self.wide = len(self.settings["public"].projection)
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Vectors and words."""
+        """Make vectors and words."""
         return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
     def _record(self, column: int, sign: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -413,7 +413,7 @@ class ClustersAdapter(Adapter):
         return sign * np.eye(self.small)[column], counts
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Opposite vectors, each with one word."""
+        """Make opposite vectors, each with one word."""
         return self._record(0), self._record(0, -1.0)
 
     def tight(self, relation: str) -> bool:
@@ -424,7 +424,7 @@ class ClustersAdapter(Adapter):
         return relation == "add_remove"
 
     def base(self, n: int) -> list[Any]:
-        """Other vectors, with other words."""
+        """Make other vectors, with other words."""
         return [self._record(1 + i % (self.small - 1)) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -433,7 +433,7 @@ class ClustersAdapter(Adapter):
         return rng.standard_normal(columns) * 10.0 ** rng.uniform(-3, 3), counts.astype(np.int32)
 
     def invalid(self) -> list[Any]:
-        """Vectors that are not finite."""
+        """Make vectors that are not finite."""
         records = [self._record(0) for _ in range(3)]
         for (vector, _), bad in zip(records, (math.nan, math.inf, -math.inf), strict=True):
             vector[-1] = bad
@@ -460,7 +460,7 @@ class TablesAdapter(Adapter):
         self._lists = [list(values) for values in self.settings["by"].values()]
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Proportions and values."""
+        """Make proportions and values."""
         values = np.empty((len(records), len(self._lists)), dtype=object)
         for row, (_, places) in zip(values, records, strict=True):
             row[:] = [known[place % len(known)] for known, place in zip(self._lists, places, strict=True)]
@@ -470,11 +470,11 @@ class TablesAdapter(Adapter):
         return np.eye(self.small)[topic % self.small], [number] * len(self._lists)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Different topics, in a group that no other record has."""
+        """Make records of different topics, in a group that no other record has."""
         return self._record(0, 0), self._record(1, 0)
 
     def base(self, n: int) -> list[Any]:
-        """Other topics in other groups."""
+        """Make records of other topics in other groups."""
         return [self._record(2 + i % 2, 1 + i % 2) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -483,14 +483,14 @@ class TablesAdapter(Adapter):
         return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
 
     def invalid(self) -> list[Any]:
-        """Proportions that are negative, infinite, no numbers or above 1 together."""
+        """Make proportions that are negative, infinite, no numbers or above 1 together."""
         records = [self._record(0, 0) for _ in range(4)]
         for (shares, _), bad in zip(records, (-1.0, math.inf, math.nan, 2.0), strict=True):
             shares[0] = bad
         return records
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Documents in one group, each of its own topic."""
+        """Make documents in one group, each of its own topic."""
         own = 2 * n if relation == "replace_one" else n
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 

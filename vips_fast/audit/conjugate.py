@@ -72,7 +72,7 @@ class ConjugateAdapter(Adapter):
         return [examples[i % len(examples)] for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Examples, changed examples and random rows."""
+        """Make examples, changed examples and random rows."""
         number = int(rng.integers(len(self.X)))
         x, y = self.X[number], None if self.y is None else self.y[int(rng.integers(len(self.X)))]
         kind = rng.integers(4)
@@ -82,7 +82,7 @@ class ConjugateAdapter(Adapter):
         return (drawn if kind == 2 else np.where(rng.random(x.shape) < 0.5, x, drawn)), y
 
     def invalid(self) -> list[Any]:
-        """Rows that are not finite."""
+        """Make rows that are not finite."""
         out = []
         for bad in (math.nan, math.inf, -math.inf):
             x = np.array(self.X[0], dtype=np.float64)

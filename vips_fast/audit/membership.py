@@ -136,7 +136,7 @@ class ShadowFits:
 
 
 def joined(parts: list[ShadowModels]) -> ShadowModels:
-    """Shadow models of several calls of `ShadowFits.make` as one."""
+    """Join shadow models of several calls of `ShadowFits.make`."""
     return ShadowModels(
         np.concatenate([part.statistics for part in parts]),
         np.concatenate([part.members for part in parts]),
@@ -226,7 +226,7 @@ class MembershipReport:
         }
 
     def text(self) -> str:
-        """Lines for a terminal."""
+        """Return lines for a terminal."""
         lines = [
             f"Membership attack with {self.n_models} shadow models on {self.n_documents} documents "
             f"({self.seconds:.0f} s of processor time), area under the curve {self.area:.4f}",

@@ -169,7 +169,7 @@ class Canaries:
         return self.bench.sums(self.stage, rows, np.zeros(len(rows), dtype=np.uint64))
 
     def units(self, coins: np.ndarray) -> np.ndarray:
-        """Records that these coins put into the data set."""
+        """List the records that these coins put into the data set."""
         numbers = np.arange(self.m)
         return np.where(coins, numbers, self.m + numbers) if self.pairs else numbers[coins]
 

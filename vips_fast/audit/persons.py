@@ -38,7 +38,7 @@ class Persons(Adapter):
         return {**stacked, "groups": np.array(labels, dtype=object)}
 
     def take(self, data: Data, units: np.ndarray) -> Data:
-        """Data of these persons, each as a person of its own."""
+        """Take data of these persons, each as a person of its own."""
         groups = group_codes(data["groups"], len(data["groups"]))
         order, counts = np.argsort(groups, kind="stable"), np.bincount(groups)
         starts, sizes = (np.cumsum(counts) - counts)[units], counts[units]
@@ -57,11 +57,11 @@ class Persons(Adapter):
         return self.rows.tight(relation) and self.rows.adds_up()
 
     def base(self, n: int) -> list[Any]:
-        """Persons of one, two and three equal rows."""
+        """Make persons of one, two and three equal rows."""
         return [(row,) * (1 + i % 3) for i, row in enumerate(self.rows.base(n))]
 
     def company(self, columns: int) -> list[Any]:
-        """Persons of one row."""
+        """Make persons of one row."""
         return [(row,) for row in self.rows.company(columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -72,15 +72,15 @@ class Persons(Adapter):
         return tuple(self.rows.generated(rng, columns) for _ in range(n))
 
     def invalid(self) -> list[Any]:
-        """Persons none of whose rows is valid."""
+        """Make persons none of whose rows is valid."""
         return [(row,) * self.most for row in self.rows.invalid()]
 
     def blank(self, entries: int) -> list[Any]:
-        """Persons of one row."""
+        """Make persons of one row."""
         return [(row,) for row in self.rows.blank(entries)]
 
     def canaries(self, n: int, relation: str, persons: bool = True) -> Data | None:
-        """Persons of the most equal rows."""
+        """Make persons of the most equal rows."""
         data = self.rows.canaries(n, relation, persons)
         if data is None:
             return None

@@ -91,7 +91,7 @@ class _Purity:
         return Check(name, bad == 0, detail=f"{counts} data sets of their own, added in random order")
 
     def partitions(self) -> list[Check]:
-        """Orders, chunks and portions of one data set."""
+        """Return orders, chunks and portions of one data set."""
         order, n = self.rng.permutation(self.n), self.n
         shuffled = self.sum(order[:-1], 2) + self.sum(order[-1:])
         cuts = np.sort(self.rng.choice(np.arange(1, n), min(20, n - 1), replace=False))
@@ -120,7 +120,7 @@ class _Purity:
         return (self.everything, self.words) if usable is None else (self.everything[usable], self.words[usable])
 
     def singles(self, sizes: Sizes) -> list[Check]:
-        """Records one by one."""
+        """Return records one by one."""
         looked = np.sort(self.rng.choice(self.n, min(sizes.records, self.n), replace=False))
         single = {int(i): self.sum([i]) for i in looked}
         together = self.sum(looked)

@@ -144,7 +144,7 @@ def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
 
 
 def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
-    """Contributions under parameters that are not finite."""
+    """Check contributions under parameters that are not finite."""
     records = [bench.adapter.generated(rng, bench.adapter.small) for _ in range(20)]
     stage = bench.prepare(bench.whole(n_records=len(records)), records)
     bench.adapter.scramble(stage, rng, 2)

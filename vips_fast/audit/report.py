@@ -100,7 +100,7 @@ class AuditReport:
         }
 
     def text(self) -> str:
-        """Lines for a terminal."""
+        """Return lines for a terminal."""
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
         lines = [f"Audit of {self.model}({given}), neighbors: {self.relation.describe()}"]
         for layer in self.layers:

@@ -69,7 +69,7 @@ def _mu_at(low: np.ndarray, high: np.ndarray, threshold: float, error: float) ->
 def delta_lower_bound(
     with_record: np.ndarray, without: np.ndarray, epsilon: float, threshold: float, error: float
 ) -> float:
-    """Lower bound of delta(epsilon) from the test {score > threshold}.
+    """Compute a lower bound of delta(epsilon) from the test {score > threshold}.
 
     P(score > t | with) - e^epsilon P(score > t | without), Clopper-Pearson on both,
     with probability ``error`` of failing in all. Not below 0.

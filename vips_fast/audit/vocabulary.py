@@ -92,11 +92,11 @@ class VocabularyAdapter(Adapter):
         return settings
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Texts."""
+        """Make texts."""
         return {"X": np.array([*records, ""], dtype=object)[:-1]}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Half of all tokens, and none."""
+        """Make texts of half of all tokens, and none."""
         return _text(range(self.small // 2), self.small), ""
 
     def base(self, n: int) -> list[Any]:
@@ -109,7 +109,7 @@ class VocabularyAdapter(Adapter):
         return [_text([columns - 1], columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """From none to all tokens, some of them repeatedly."""
+        """Make records from none to all tokens, some of them repeatedly."""
         held = rng.permutation(columns)[: int(rng.choice([0, 1, 2, columns // 2, columns]))]
         return _text([*held, *held[:2]], columns)
 
@@ -118,7 +118,7 @@ class VocabularyAdapter(Adapter):
         return []
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Texts of a token each."""
+        """Make texts of a token each."""
         return None if persons else self.data([_text([i % n], n) for i in range(2 * n)])
 
     def blank(self, entries: int) -> list[Any]:

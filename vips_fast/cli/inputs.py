@@ -34,7 +34,7 @@ def read_lines(path: str) -> list[str]:
         return Path(path).read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         # The error's own text quotes bytes of the file.
-        raise ValueError(f"{path}: is not UTF-8 text") from None
+        raise ValueError(f"{path}: is not UTF-8 text; convert the file to UTF-8") from None
 
 
 def read_labels(path: str, invalid: str) -> Any:
@@ -70,7 +70,7 @@ def read_matrix(path: str) -> Any:
             raise
         except Exception:
             # Damaged archives end in errors of many kinds.
-            raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
+            raise ValueError(f"{path}: not a .npz file of scipy.sparse.save_npz") from None
     if Path(path).suffix != ".npy":
         raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
     return read_array(path, "biuf")

@@ -61,7 +61,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     job = load(path)
     if job.command is not command:
         found = f"{path}: command = {job.command.words!r}"
-        raise ValueError(f"{found}: expected {command.words!r}, the command that it is given to")
+        raise ValueError(f"{found}: expected {command.words!r}; run vips-fast {job.command.words}")
     known = job.beside(given)
     missing = [
         option.value if option.positional else option.flags

@@ -78,7 +78,7 @@ def read_batches(
     invalid: str = "raise",
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[dict[str, list[Any]]]:
-    """Columns of records, some rows at a time.
+    """Read columns of records, some rows at a time.
 
     Parameters
     ----------
@@ -429,7 +429,7 @@ def _folder(
 
 
 def _batched(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Batches of rows and, with each, the lines that they are on."""
+    """Batch rows, each batch with the lines that it is on."""
     numbers: list[int] = []
     cells: list[Sequence[Any]] = []
     size = 0

@@ -339,7 +339,7 @@ class ShardedCorpus:
         return out
 
     def matrix(self, rows: np.ndarray) -> Any:
-        """`take`, as a scipy CSR array or a dense array."""
+        """Return `take`, as a scipy CSR array or a dense array."""
         found = self.take(rows)
         return found if not self.sparse else csr_of(found, self.n_features)
 

@@ -35,11 +35,12 @@ def packaged_model() -> Path | None:
 
 
 def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:
-    """Word vectors from the files of a BERT model.
+    """Compute word vectors from the files of a BERT model.
 
-    The folder has ``vocab.txt`` and ``model.safetensors``. Returns float32 of shape (len(words), d). A word that no
-    pieces make up is tried without its accents, and then has a row of NaN. Raises OSError if a file does not open, and
-    ValueError if it is not of its format or the two do not fit each other.
+    The folder has ``vocab.txt`` and ``model.safetensors``. Returns float32 of shape (len(words), d). A word that the
+    pieces cannot form is tried without its accents; if that fails too, it has a row of NaN.
+
+    Raises OSError if a file does not open, and ValueError if it is not of its format or the two do not fit each other.
     """
     rows = {piece: row for row, piece in enumerate(load_vocabulary(Path(folder) / "vocab.txt"))}
     path = Path(folder) / "model.safetensors"

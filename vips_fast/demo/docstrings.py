@@ -66,7 +66,7 @@ def language_reference_words() -> tuple[str, ...]:
 
 
 def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages: Sequence[str] = PACKAGES) -> Corpus:
-    """Docstrings of the standard library and of installed packages as a corpus.
+    """Load docstrings of the standard library and installed packages as a corpus.
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
@@ -120,7 +120,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _roots(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names of packages and their folders, the standard library first."""
+    """Return the names of packages and their folders, the standard library first."""
     yield "standard library", sysconfig.get_path("stdlib")
     for package in packages:
         try:

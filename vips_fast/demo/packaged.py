@@ -24,7 +24,7 @@ _BOUNDS = {
 
 
 def breast_cancer() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Wisconsin breast cancer: measurements, diagnoses and the names of the measurements.
+    """Load Wisconsin breast cancer: measurements, diagnoses and the measurements' names.
 
     The measurements, float64 of shape (569, 30), lie in [-1, 1]: 0 and a public bound of each are its ends. The
     diagnoses, shape (569,), are 'benign' and 'malignant'. Raises ImportError without scikit-learn.

@@ -69,7 +69,7 @@ _inside: set[int] = set()
 def _entered() -> Iterator[None]:
     thread = threading.get_ident()
     if thread in _inside:
-        raise BudgetInUseError("a budget is in use by this very thread; expected a signal handler to leave it alone")
+        raise BudgetInUseError("this thread is using a budget already; leave budgets out of signal handlers")
     try:
         _inside.add(thread)
         yield
@@ -183,7 +183,7 @@ class Budget:
                     if not self._log.records:
                         raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
-                        raise LogDamagedError(f"{self.path}: another budget has taken the place of this one")
+                        raise LogDamagedError(f"{self.path}: another budget has replaced this one; restore its file")
                     if self._log.torn and write:
                         self._append({"kind": "torn", "at": _now()})
                     yield self._state

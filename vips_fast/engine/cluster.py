@@ -168,7 +168,7 @@ class DaskBackend:
         """Count the threads of each worker that may take part."""
         if workers := {address: n for address, n in self._survey().items() if self._known[address] is None}:
             return workers
-        raise ClusterError("all workers that are left differ from this process")
+        raise ClusterError("all remaining workers differ from this process; install the same versions there")
 
     def _ask(self, addresses: Sequence[str]) -> None:
         """Ask workers for their identity."""
@@ -273,7 +273,7 @@ class DaskBackend:
             if found is not None:
                 return list(found)
         else:
-            raise ClusterError(f"workers were lost {_ATTEMPTS} times while they read the blocks of {what}")
+            raise ClusterError(f"{_ATTEMPTS} workers were lost while they read the blocks of {what}; see their logs")
         # Outside the handler: the text of the other error may hold data, so it must not become the context.
         raise ClusterError(f"the blocks of {what} cannot be read ({kind})")
 

@@ -235,7 +235,7 @@ class Planner:
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
     if reasons:
         raise ValueError(
-            f"budget {budget.path}: expected None with a fit that its guarantee does not cover ({'; '.join(reasons)})"
+            f"budget {budget.path}: leave it out, since no guarantee covers this fit ({'; '.join(reasons)})"
         )
 
 
@@ -282,7 +282,7 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
     if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):
         raise ValueError(
             f"relation: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
-            "expected one relation"
+            "use the earlier one"
         )
     if earlier.delta not in (None, plan.delta):
         raise ValueError(

@@ -118,7 +118,7 @@ class KeptRun(Protocol):
     begun: bool
 
     def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
-        """Steps done, and events that are left and that the target can pay for."""
+        """Return steps done, and events left that the target can pay."""
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,7 @@ class RandomAllocationSampler:
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
-                raise ValueError("sampling='random_allocation': minibatches that are reused, and are not known here")
+                raise ValueError("sampling='random_allocation': reused minibatches need the bins of X")
             first, last = np.clip(self.edges[number : number + 2], part.start, part.stop)
             return np.arange(first, last, dtype=np.int64)
         return np.flatnonzero(self._allocate(len(part), randomness, epoch, part.start) == number) + part.start

@@ -209,7 +209,7 @@ def _law(release: Release) -> np.ndarray:
 
 
 def release_digest(release: Release) -> str:
-    """Stands for a release in the ledger's closing record."""
+    """Compute the digest of a release in the ledger's closing record."""
     return array_digest(release.units) + array_digest(_law(release))[:16]
 
 

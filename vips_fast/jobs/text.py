@@ -358,7 +358,7 @@ class _Purchase:
         )
 
     def _planned(self, n_records: int, epsilon: float | None) -> dict[str, Any]:
-        """Settings of the purchase."""
+        """Return the settings of the purchase."""
         found = self._plan(n_records, epsilon).vocabulary
         assert found is not None
         size = {} if self._source.vocab_size is None else {"max_features": self._source.vocab_size}

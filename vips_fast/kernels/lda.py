@@ -179,7 +179,7 @@ def _converted(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) 
 
 
 def _document_words(counts: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Words of each document, float64."""
+    """Count the words of each document, float64."""
     lengths = np.diff(indptr)
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights=counts, minlength=len(lengths))
 
@@ -193,7 +193,7 @@ def _check_indices(indices: np.ndarray, n_words: int) -> None:
 def _canonical(
     indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, n_words: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Checked copies with strictly increasing words in each document, repeated ones added."""
+    """Copy documents with strictly increasing words, repeated ones added."""
     from scipy.sparse import csr_array
 
     _check_indices(indices, n_words)
@@ -217,7 +217,7 @@ def lda_estep(
     n_threads: int = 1,
     isa: str | None = None,
 ) -> LdaEStep:
-    """Variational E-step of latent Dirichlet allocation over sparse documents.
+    """Run the variational E-step of topics over sparse documents.
 
     For each document, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k +
     sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1) until the mean over

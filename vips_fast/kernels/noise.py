@@ -106,7 +106,7 @@ def rounded_gaussian(
     n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Independent draws of round(N(0, scale^2)), exactly rounded: int64 of shape ``size``.
+    """Draw round(N(0, scale^2)) independently, exactly rounded: int64 of shape ``size``.
 
     Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in arithmetic of unlimited precision, on
     uniform numbers of unlimited length. No entry is beyond 64 * scale.

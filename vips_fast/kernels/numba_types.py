@@ -87,7 +87,7 @@ globals().update({name: kernel for name, kernel in _KERNELS.items() if name != "
 
 
 def names() -> list[str]:
-    """Names of the kernels, in the table's order."""
+    """Return the names of the kernels, in the table's order."""
     return [name for name in FUNCTIONS if name != "status_message"]
 
 

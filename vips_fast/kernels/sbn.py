@@ -46,7 +46,7 @@ def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
 
 
 def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int, int]]:
-    """(first, last) of consecutive blocks of records."""
+    """Return (first, last) of consecutive blocks of records."""
     return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
 
 

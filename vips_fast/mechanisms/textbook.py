@@ -47,7 +47,7 @@ def bernoulli_exp(a: int, b: int) -> bool:
 
 
 def _exponential_floor(scale: int) -> int:
-    """floor of an exponential variate with integer mean `scale`, exactly.
+    """Draw floor of an exponential variate with integer mean `scale`, exactly.
 
     With u uniform below `scale` accepted with probability exp(-u / scale) and v geometric with ratio 1/e, u + scale v
     has mass proportional to exp(-(u + scale v) / scale).
@@ -76,10 +76,10 @@ def rounded_laplace(scale: int) -> int:
 def laplace_mechanism(
     value: ArrayLike, sensitivity: float, noise_multiplier: float, relation: str | None = None
 ) -> tuple[NDArray[np.float64], LaplaceEvent]:
-    """Laplace mechanism: (1 / noise_multiplier)-DP (Dwork & Roth 2014, theorem 3.6).
+    """Apply the Laplace mechanism: (1 / noise_multiplier)-DP.
 
-    The scale counts sensitivity + d g, because truncation to the lattice with spacing g can move each of the d
-    coordinates by g. About 30 microseconds a coordinate.
+    Source: Dwork & Roth 2014, theorem 3.6. The scale counts sensitivity + d g, because truncation to the
+    lattice with spacing g can move each of the d coordinates by g. About 30 microseconds a coordinate.
     """
     event = LaplaceEvent(noise_multiplier, relation)
     sensitivity = positive("sensitivity", sensitivity)
@@ -99,7 +99,7 @@ def laplace_mechanism(
 def gaussian_mechanism(
     value: ArrayLike, sensitivity: float, noise_multiplier: float, relation: str | None = None
 ) -> tuple[NDArray[np.float64], GaussianEvent]:
-    """Gaussian mechanism, noise_multiplier in (0, 2^20].
+    """Apply the Gaussian mechanism, noise_multiplier in (0, 2^20].
 
     Calibrate with `gaussian_noise_multiplier` (Balle & Wang 2018); the classical sqrt(2 ln(1.25 / delta)) / epsilon is
     proven for epsilon < 1 only. The standard deviation counts sensitivity + sqrt(d) g for the truncation of d

@@ -89,14 +89,14 @@ class PrivateEstimator(Fitted):
         return replace(schedule, measured=schedule.n_steps >= (2 if asked else MEASURED))
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
-        """Minibatches and steps of a whole fit; see `Design.schedule`."""
+        """Plan minibatches and steps of a whole fit; see `Design.schedule`."""
         size, bins = self.batch_size, public.n_bins
         sampler = make_sampler(self.sampling, self.relation, public.n_records, size, self.rows_per_group, bins)
         n_steps = self._horizon(public, terms)
         return RunSchedule(sampler, n_steps, n_steps)
 
     def _horizon(self, public: Public, terms: Terms) -> int:
-        """Steps of a whole fit."""
+        """Count the steps of a whole fit."""
         if self.n_steps is None:
             raise ValueError("n_steps=None: expected an integer")
         return int(self.n_steps)
@@ -114,7 +114,7 @@ class PrivateEstimator(Fitted):
         return None
 
     def _taints(self) -> tuple[str, ...]:
-        """Reasons, known from the settings, why the guarantee will not hold."""
+        """List reasons, known from the settings, why the guarantee will not hold."""
         return ()
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:

@@ -73,7 +73,10 @@ def save(result: FitResult, path: str | Path) -> None:
 
 
 def write_into(result: FitResult, folder: Path) -> None:
-    """Write a result's files into a folder; bytes depend only on it."""
+    """Write a result's files into a folder.
+
+    The bytes depend only on the result.
+    """
     arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
     arrays |= {_SETTING + k: v for k, v in result.settings.items() if isinstance(v, np.ndarray)}
     if result.public.classes is not None:
@@ -198,7 +201,7 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray], inputs: dict[st
 
 
 def _check_arrays(estimator: Saved, result: FitResult) -> None:
-    """Shapes, ranges and finiteness of the published arrays and of the state."""
+    """Check shapes, ranges and finiteness of published arrays and state."""
     specs = estimator._array_specs(result.public)
     if set(specs) != set(result.arrays):
         raise ValueError(f"expected the arrays {sorted(specs)}")

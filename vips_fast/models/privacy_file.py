@@ -149,7 +149,7 @@ def _terms(result: FitResult) -> dict[str, dict[str, str]]:
 
 
 def privacy_json(result: FitResult) -> str:
-    """`privacy_record` as the text of the file."""
+    """Return `privacy_record` as the text of the file."""
     return json.dumps(privacy_record(result), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 

@@ -90,7 +90,7 @@ class Transformer(PrivateEstimator):
         return cast(Self, set_output(self, transform))
 
     def get_feature_names_out(self, input_features: Any = None) -> Names:
-        """Names of ``transform``'s columns."""
+        """Return the names of ``transform``'s columns."""
         name = type(self).__name__.lower()
         return np.asarray([f"{name}{k}" for k in range(len(self.components_))], dtype=object)
 

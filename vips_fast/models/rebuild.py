@@ -52,7 +52,7 @@ class VerifyReport:
         return bool(self.checks) and all(check.ok for check in self.checks)
 
     def text(self) -> str:
-        """Lines for a terminal."""
+        """Return lines for a terminal."""
         lines = [f"{'equal  ' if c.ok else 'DIFFERS'} {c.name}: {c.detail}".removesuffix(": ") for c in self.checks]
         lines.append(self.closing.format("follows" if self.ok else "DOES NOT FOLLOW"))
         return "\n".join(lines)
@@ -146,14 +146,14 @@ def _same_shape(run: Run, have: FitResult) -> bool:
 
 
 def _attributes(cls: type) -> list[str]:
-    """Names of the public fitted attributes: properties that end with an underscore."""
+    """List the public fitted attributes: properties that end with an underscore."""
     names = {name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, property)}
     names -= {"ledger_", "diagnostics_"}
     return sorted(name for name in names if name.endswith("_") and not name.startswith("_"))
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Equality down to the bits of arrays, through dicts, tuples and dataclasses."""
+    """Test equality down to the bits of arrays, also in containers."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())

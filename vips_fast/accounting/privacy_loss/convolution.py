@@ -54,13 +54,13 @@ class Cumulants(NamedTuple):
 
 
 def log_sum_exp(a: FloatArray, axis: int) -> FloatArray:
-    """ln of the sums of e^a along an axis."""
+    """Compute ln of the sums of e^a along an axis."""
     top = np.max(a, axis=axis, keepdims=True)
     return np.asarray(np.squeeze(top, axis) + np.log(np.sum(np.exp(a - top), axis=axis)))
 
 
 def union(masses: Iterable[tuple[float, int]]) -> float:
-    """1 - prod (1 - m)^count: the infinite mass of a composition."""
+    """Compute the infinite mass of a composition, 1 - prod (1 - m)^count."""
     masses = list(masses)
     if any(m >= 1.0 and count for m, count in masses):
         return 1.0
@@ -68,7 +68,7 @@ def union(masses: Iterable[tuple[float, int]]) -> float:
 
 
 def split(pair: Pair, points: FloatArray) -> tuple[FloatArray, float]:
-    """Masses at increasing `points` that dominate `pair`, and the infinite mass."""
+    """Compute masses at increasing `points` that dominate `pair`, and the infinite mass."""
     p, q = pair.masses(np.concatenate([[-np.inf], points, [np.inf]]))
     out = np.zeros(len(points))
     out[0] = p[0]

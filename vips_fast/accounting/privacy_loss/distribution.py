@@ -41,7 +41,7 @@ _CUT = 0.05
 
 
 def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
-    """ln mass and loss at about 300 points: a dominating, coarse version."""
+    """Coarsen ln mass and loss to about 300 points, dominating."""
     points = part.pair.nodes(*part.pair.support(tail), _NODES)
     mass, _ = split(part.pair, points)
     keep = mass > 0.0
@@ -236,7 +236,7 @@ class Direction:
     def one_large_step(self, delta: float) -> float:
         """Return a lower bound of epsilon by outputs with one large loss.
 
-        Steps on tiny samples reach a small delta by one of them. No grid holds its rare large loss together with the
+        With tiny samples, a small delta comes from one large loss in one step. No grid holds that rare loss with the
         many small ones. Let S = prod S_i be dP/dQ, of independent steps under Q, and A_i the outputs where only step i
         has a loss above epsilon. These are disjoint. With P_i = P(loss of i > epsilon) and M = sum P_j, P(A_i) = P_i
         prod_{j != i} (1 - P_j) >= P_i (1 - M), and Q(A_i) <= Q_i. So
@@ -290,7 +290,10 @@ class Direction:
         return min(1.0, math.exp(self._log_bound) + self.p_infinite + self.total * tail)
 
     def delta(self, epsilon: float, rtol: float, rough: float) -> float:
-        """Upper bound of delta at `epsilon` >= 0; `rough` comes from `rough_delta`."""
+        """Bound delta at `epsilon` >= 0 from above.
+
+        `rough` comes from `rough_delta`.
+        """
         answer = rough
         if self._log_bound < -600.0:
             # Below 1e-260 the Renyi bound is as good as any number.
@@ -386,7 +389,7 @@ class PrivacyLoss:
         return answer
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound of delta(epsilon), epsilon >= 0."""
+        """Compute an upper bound of delta(epsilon), epsilon >= 0."""
         found = self._delta(epsilon)
         if self._group is None:
             return found
@@ -403,7 +406,7 @@ class PrivacyLoss:
         return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
 
     def epsilon_lower(self, delta: float) -> float:
-        """Lower bound of the epsilon that the pairs really have at `delta`.
+        """Bound the pairs' true epsilon at `delta` from below.
 
         See `Direction.epsilon_lower`; tight to about `rtol`.
         """
@@ -444,7 +447,7 @@ def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, i
 
 
 def _log_sum_of_powers(epsilon: float, size: int) -> float:
-    """ln sum_{i < size} e^(i epsilon), rounded up."""
+    """Compute ln sum_{i < size} e^(i epsilon), rounded up."""
     return float(log_sum_exp(epsilon * np.arange(size, dtype=np.float64), 0)) + 1e-12 * (1.0 + size * epsilon)
 
 

@@ -145,7 +145,7 @@ class Inversion:
         self._known: list[tuple[float, float, float]] = []
 
     def _cumulant(self, s: float) -> float:
-        """ln M(s) at a real s."""
+        """Compute ln M(s) at a real s."""
         return math.fsum(
             steps * math.log1p(float(np.sum(masses * np.expm1((1.0 + s) * loss))))
             for loss, masses, steps in self._parts
@@ -197,7 +197,7 @@ class Inversion:
         return float(np.logaddexp(best[0], best[1]))
 
     def _orders(self) -> list[tuple[float, float, float]]:
-        """Orders o, with ln M(o) and ln M(-1 - o)."""
+        """Return the orders o, with ln M(o) and ln M(-1 - o)."""
         if not self._known:
             orders = [float(o) / self._width for o in np.geomspace(0.5, 200.0, 40)]
             self._known = [(o, self._cumulant(o), self._cumulant(-1.0 - o)) for o in orders]

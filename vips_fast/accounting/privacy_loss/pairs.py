@@ -41,7 +41,7 @@ def tail_quantile(tail: float) -> float:
 
 
 def normal_masses(edges: FloatArray) -> FloatArray:
-    """Masses of N(0, 1) between sorted `edges`, accurate in both tails."""
+    """Compute masses of N(0, 1) between sorted `edges`, accurate in both tails."""
     from scipy.special import ndtr
 
     tail = ndtr(-np.abs(edges))
@@ -54,7 +54,7 @@ def normal_masses(edges: FloatArray) -> FloatArray:
 
 
 def log_sum(a: FloatArray) -> float:
-    """ln of the sum of e^a."""
+    """Compute ln of the sum of e^a."""
     top = float(np.max(a)) if len(a) else -math.inf
     if not math.isfinite(top):
         return top
@@ -104,7 +104,10 @@ class Pair:
         raise NotImplementedError
 
     def profile(self, epsilon: float) -> float:
-        """delta(epsilon) of the pair in closed form, rounded up; any real epsilon."""
+        """Compute delta(epsilon) of the pair in closed form, rounded up.
+
+        For any real epsilon.
+        """
         raise NotImplementedError
 
     def mirror_profile(self, epsilon: float) -> float:
@@ -112,7 +115,7 @@ class Pair:
         return self.profile(epsilon)
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
-        """About `n` interval edges in [low, high], denser where the mass is."""
+        """Choose about `n` interval edges in [low, high], dense by mass."""
         return np.linspace(low, high, n)
 
     def atoms(self) -> FloatArray | None:
@@ -248,7 +251,7 @@ class LaplacePair(Pair):
         return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * ROUND_UP
 
     def _upper(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(L > loss) and Q(L > loss)."""
+        """Compute P(L > loss) and Q(L > loss)."""
         e = self.eps
         inside = np.clip(loss, -e, e)
         p = -np.expm1(-0.5 * (e - inside) - math.log(2.0))

@@ -150,7 +150,7 @@ def reserve(args: Namespace) -> int:
         with open(args.plan, encoding="utf-8") as file:
             plans = json.load(file)
     except (ValueError, RecursionError):
-        raise ValueError(f"--plan {args.plan}: not a JSON file") from None
+        raise ValueError(f"--plan {args.plan}: not a JSON file; expected a list of runs") from None
     if not isinstance(plans, list):
         raise ValueError(f"--plan {args.plan}: expected a list of runs")
     events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]
@@ -169,7 +169,7 @@ def _event(path: str, number: int, plan: Any) -> Any:
     """Make the event of a declared run."""
     where = f"--plan {path}: run {number}"
     if not isinstance(plan, dict):
-        raise ValueError(f"{where}: expected an object")
+        raise ValueError(f"{where}: expected an object with an event, or with records, steps and noise_multiplier")
     given = dict(plan)
     steps = given.pop("steps", 1)
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MOST_STEPS:

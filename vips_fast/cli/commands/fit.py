@@ -65,7 +65,7 @@ def run_fit(
 
 
 def _untargeted(args: argparse.Namespace) -> bool:
-    """Whether nothing says how much noise there is."""
+    """Tell whether no argument sets the amount of noise."""
     return {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier} == {None}
 
 
@@ -111,7 +111,7 @@ def run_search(args: argparse.Namespace, cls: type[Any], source_of: Callable[[],
     if _untargeted(args):
         raise ValueError("one of the arguments --epsilon --attack-success --noise-multiplier is required, or --budget")
     if source_of().purchases:
-        raise ValueError("--vocab: expected a public vocabulary in a search")
+        raise ValueError("--vocab private: expected a public vocabulary in a search, such as --vocab public:en")
     tried, out = read_tried(args.command, args.tried), Path(args.out)
     for name, values in tried.items():
         if getattr(args, name, None) is None:

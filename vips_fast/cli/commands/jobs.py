@@ -91,7 +91,7 @@ def warnings_said(args: argparse.Namespace) -> Iterator[None]:
 
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
-    """Names of an estimator's parameters, and of the fields of its ``options``."""
+    """Return the names of an estimator's parameters and ``options``."""
     options = cls._options_type
     return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
 

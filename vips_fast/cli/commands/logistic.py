@@ -77,9 +77,9 @@ def fit(args: Namespace) -> int:
     if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
     if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
-        raise ValueError("--schema: expected with --label COLUMN, and without --labels")
+        raise ValueError("--schema: name the column with --label COLUMN, and leave out --labels")
     if args.schema is None and args.person is not None:
-        raise ValueError(f"--person {args.person}: expected with --schema; --groups FILE is for a matrix")
+        raise ValueError(f"--person {args.person}: expected with --schema; use --groups FILE for a matrix")
     if args.schema is not None and args.names is not None:
         raise ValueError("--names: not with --schema, which has the names")
 
@@ -101,7 +101,7 @@ def fit(args: Namespace) -> int:
 
 
 def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
-    """Rows that a function reads; their labels may come from a schema."""
+    """Return rows of a function; labels may come from a schema."""
     return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest"}))
 
 
@@ -110,7 +110,7 @@ def _material(X: Any, y: Any, names: Sequence[str], schema: Schema | None = None
 
 
 def _of_table(args: Namespace, estimator: Any) -> Material:
-    """Rows, labels and persons from the columns of a table."""
+    """Return rows, labels and persons from the columns of a table."""
     schema, counts = Schema.load(args.schema), _counts(args)
     others = [args.label] if args.person is None else [args.label, args.person]
     if len(set(others)) < len(others):

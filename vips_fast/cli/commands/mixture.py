@@ -33,12 +33,12 @@ def fit(args: Namespace) -> int:
         if getattr(args, name) is not None and name not in setting_names(cls)[0]:
             raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
     if (args.held is None) != (args.vocab is None):
-        raise ValueError("--held and --vocab: expected both, or neither")
+        raise ValueError("--held and --vocab: expected both, or neither; add the missing one")
     if args.max_words is not None and args.held is None:
         raise ValueError("--max-words: expected with --held and --vocab")
     if args.schema is not None:
         if args.names is not None:
-            raise ValueError("--names: not with --schema, which has the names")
+            raise ValueError("--names: leave it out with --schema, which has the names")
         schema = Schema.load(args.schema).without(args.person)
         numbers = [column.name for column in schema.columns if column.kind == "number"]
         if args.kind == "bernoulli" and numbers:
@@ -66,7 +66,7 @@ def _material(args: Namespace) -> Material:
 
 
 def _names(args: Namespace, n: int) -> list[str] | None:
-    """Names of a matrix's columns; None for vectors, which have none."""
+    """Return the names of a matrix's columns; None for vectors, which have none."""
     if args.kind == "vector":
         return None
     names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
@@ -76,7 +76,7 @@ def _names(args: Namespace, n: int) -> list[str] | None:
 
 
 def _dense(path: str, rows: Any) -> Any:
-    """Rows as an array, which mixtures take."""
+    """Return rows as an array, which mixtures take."""
     if rows.ndim != 2:
         raise ValueError(f"{path}: expected a matrix of rows and columns; got shape {rows.shape}")
     return rows.toarray() if hasattr(rows, "toarray") else rows

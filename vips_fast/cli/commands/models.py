@@ -152,7 +152,7 @@ def publish(args: Namespace) -> int:
     names = () if args.names is None else read_lines(args.names)
     key = None if args.key is None else read_key("--key", args.key, whole=True)
     if names and namer:
-        raise ValueError("--categories: expected without --names")
+        raise ValueError("--categories: leave it out, or --names; one of them names the topics")
     environment()  # refused now if the page cannot be made
     missing = publish_parts(args.out, model, *tables, about=about, names=names, namer=namer, force=args.force)
     if key is not None:

@@ -17,7 +17,7 @@ from .jobs import ReadBy
 
 
 def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray:
-    """Binary records from a file."""
+    """Read binary records from a file."""
     images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")

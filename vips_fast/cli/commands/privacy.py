@@ -30,7 +30,7 @@ def privacy(args: Namespace) -> int:
             raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
         return _of_model(args)
     if args.verify_key is not None or args.export == "json":
-        raise ValueError("--verify-key, --export json: expected with DIR, the folder of a model")
+        raise ValueError("--verify-key, --export json: add DIR, the folder of a model")
     if missing := [f"--{name}" for name in ("records", "steps", "delta") if getattr(args, name) is None]:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; or DIR, the folder of a model")
     if args.noise_multiplier is None and args.epsilon is None and args.attack_success is None:

@@ -254,7 +254,10 @@ class DocumentClusters(PrivateEstimator):
         return [[words[v] for v in row] for row in found]
 
     def _forms_once(self, best: Iterable[int], n_words: int) -> list[int]:
-        """Take words in order, and leave out forms of those before."""
+        """Take words in order, but no second form of one.
+
+        Words are forms of each other if they begin alike and have similar vectors.
+        """
         known, taken = self._as_fitted()._known, list[int]()
         for v in best:
             same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]

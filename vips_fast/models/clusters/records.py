@@ -70,7 +70,7 @@ class VectorDocuments:
         return self._words is not None
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of as many documents each."""
+        """Find boundaries of blocks of equally many documents."""
         return np.append(np.arange(0, len(rows), _BLOCK), len(rows))
 
     def block(self, rows: np.ndarray) -> VectorBlock:

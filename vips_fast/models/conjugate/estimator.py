@@ -164,19 +164,19 @@ class ConjugateEstimator(PrivateEstimator):
     clip_norm: float | None = None
 
     def n_statistics(self, n_columns: int) -> int:
-        """Entries of the statistics."""
+        """Count the entries of the statistics."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
 
     def norm_bound(self, n_columns: int) -> float:
-        """Proven L2 bound of the statistics of one record."""
+        """Return the proven L2 bound of the statistics of one record."""
         raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[npt.ArrayLike, ...]:
-        """Initial parameters."""
+        """Return the initial parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
     def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[npt.ArrayLike, ...]:
-        """Parameters of the next step."""
+        """Compute the parameters of the next step."""
         raise NotImplementedError(f"{type(self).__name__} does not define mstep")
 
     def check_parameters(self) -> None:
@@ -400,7 +400,7 @@ class ConjugateEstimator(PrivateEstimator):
     noise_sd_ = Published[float]("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
 
     def expected_statistics(self, X: Data, y: Column | None = None) -> Matrix:
-        """Expected sufficient statistics of records under the fitted parameters, one row each.
+        """Compute expected sufficient statistics of records, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
         (n, n_statistics), not clipped; zero if ``statistics`` raised or was not finite.

@@ -26,7 +26,7 @@ class ColumnPrediction(GainScore):
         self._weights = functions.component_weights(parameters)
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Contributions of the units of a block."""
+        """Compute contributions of the units of a block."""
         (records, chosen), row_words, starts = unpack_block(block, words)
         unit = np.arange(len(chosen)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
         kept = asked[unit]

@@ -147,12 +147,15 @@ class BernoulliMixture(ConjugateEstimator):
     probabilities_ = parameter(4, "(K, d) expected probabilities of a 1.")
 
     def predict_proba(self, X: Any) -> Matrix:
-        """(n, K) responsibilities of public records."""
+        """Compute (n, K) responsibilities of public records."""
         r = self.expected_statistics(X)[:, : self.n_components]
         return cast(Matrix, r / r.sum(axis=1, keepdims=True))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-probability of public binary records under the expected parameters, in nats."""
+        """Compute the mean log-probability of public binary records, in nats.
+
+        Under the expected parameters.
+        """
         X = np.asarray(self._held(X), dtype=float)
         log_one, log_zero = np.log(self.probabilities_), np.log1p(-self.probabilities_)
         log = X @ (log_one - log_zero).T + log_zero.sum(axis=1) + np.log(self.weights_)

@@ -127,5 +127,5 @@ class BinomialRegression(ConjugateEstimator):
     covariance_ = parameter(3, "(d, d) their covariance.")
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n,) probability of a success at public rows, sigmoid(x^T E[w])."""
+        """Compute the (n,) probability of a success at public rows, sigmoid(x^T E[w])."""
         return np.asarray(expit(np.asarray(self._held(X), dtype=float) @ self.coef_))

@@ -75,5 +75,5 @@ class FactorAnalysis(ProbabilisticPCA):
         return float(self.variances_.mean())
 
     def get_covariance(self) -> np.ndarray:
-        """(d, d) covariance of the model, W W^T + diag(psi)."""
+        """Compute the (d, d) covariance of the model, W W^T + diag(psi)."""
         return np.asarray(self.loadings_ @ self.loadings_.T + np.diag(self.variances_))

@@ -171,11 +171,11 @@ class GaussianMixture(ConjugateEstimator):
     variances_ = parameter(6, "(K, d) reciprocals of the expected precisions.")
 
     def predict_proba(self, X: Any) -> Matrix:
-        """(n, K) responsibilities of public records."""
+        """Compute (n, K) responsibilities of public records."""
         return cast(Matrix, self.expected_statistics(X)[:, : self.n_components])
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of public records under the expected parameters, in nats."""
+        """Compute the mean log-density of public records under the expected parameters, in nats."""
         X = np.asarray(self._held(X), dtype=float)
         log = np.log(self.weights_) - 0.5 * np.log(2 * math.pi * self.variances_).sum(axis=1)
         log = log - 0.5 * (X**2 @ (1 / self.variances_).T - 2 * X @ (self.means_ / self.variances_).T)

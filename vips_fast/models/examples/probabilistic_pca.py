@@ -165,9 +165,9 @@ class ProbabilisticPCA(ConjugateEstimator):
         return float(self.parameters_[5][0])
 
     def get_covariance(self) -> np.ndarray:
-        """(d, d) covariance of the model, W W^T + s^2 I."""
+        """Compute the (d, d) covariance of the model, W W^T + s^2 I."""
         return np.asarray(self.loadings_ @ self.loadings_.T + self.noise_variance_ * np.eye(len(self.loadings_)))
 
     def transform(self, X: Any) -> np.ndarray:
-        """(n, n_components) latent means of public records."""
+        """Compute (n, n_components) latent means of public records."""
         return np.asarray((np.asarray(self._held(X), dtype=float) - self.parameters_[2]) @ self.parameters_[0].T)

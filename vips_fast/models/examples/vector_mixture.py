@@ -144,7 +144,7 @@ class VectorMixture(ConjugateEstimator):
                 raise ValueError("projection: expected finite numbers, not all of them 0")
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
-        """Projected vectors, and words as further columns; float32."""
+        """Return projected vectors, and words as further columns; float32."""
         vectors = np.asarray(X)
         if vectors.ndim != 2 or vectors.shape[1] == 0 or vectors.dtype.kind not in "biuf":
             raise ValueError(f"X has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, d), d >= 1")
@@ -263,7 +263,7 @@ class VectorMixture(ConjugateEstimator):
     word_counts_ = parameter(6, "(K, V) documents of each component that hold each word, as a share of all documents.")
 
     def predict_proba(self, X: Any) -> Matrix:
-        """(n, K) responsibilities of public vectors."""
+        """Compute (n, K) responsibilities of public vectors."""
         rows = len(np.asarray(self._held(X)))
         words = np.zeros((rows, self._n_words), dtype=np.uint8) if self._n_words else None
         r = self.expected_statistics(X, words)[:, : self.n_components]

@@ -227,7 +227,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return QuadraticModel(settings, public, self.bound, max(1, self._steps_of(schedule) // 10))
 
     def _entries(self, n_visible: int) -> int:
-        """Entries of the statistic, about."""
+        """Count about the entries of the statistic."""
         K = int(self.n_components)
         return n_visible * (K + 2) + K * K
 

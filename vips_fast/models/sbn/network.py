@@ -148,7 +148,7 @@ class NetworkModel(Model):
 
     @abstractmethod
     def multiplier(self, name: str) -> float:
-        """Statistic that one natural unit of a block gives."""
+        """Return the statistic that one natural unit of a block gives."""
 
     @abstractmethod
     def unit(self, name: str) -> float:
@@ -159,14 +159,14 @@ class NetworkModel(Model):
 
     @abstractmethod
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """Each block's exact integers, from the fine sums; linear."""
+        """Return each block's exact integers, from the fine sums; linear."""
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Lower the bounds by the error of rounding to the lattice."""
         self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Exact sums times their multipliers, to the nearest points of the lattice."""
+        """Round exact sums times their multipliers to the lattice."""
         out = np.zeros(self.shape, dtype=np.int64)
         for name, part in self.parts(fine).items():
             out[self.blocks[name]] = rounded(part.reshape(-1), self._fraction(name, spacing))
@@ -185,7 +185,7 @@ class NetworkModel(Model):
 
     @classmethod
     def specs(cls, n_visible: int, n_hidden: int) -> dict[str, ArraySpec]:
-        """Shape and range of each published array."""
+        """Return shape and range of each published array."""
         J, K = n_visible, n_hidden
         every = {
             "components": ArraySpec((K, J)),

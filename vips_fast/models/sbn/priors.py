@@ -53,7 +53,7 @@ class WeightPrior:
             self._omega = (n_hidden / 2 + 0.5) / (1.0 + float(self._phi.sum()))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays for `restore`; a Gaussian prior has none."""
+        """Return arrays for `restore`; a Gaussian prior has none."""
         if not self._shrinks:
             return {}
         hyper = {"prior_xi": self._xi, "prior_phi": self._phi, "prior_omega": np.array([self._omega])}

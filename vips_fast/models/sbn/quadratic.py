@@ -111,7 +111,7 @@ class QuadraticModel(NetworkModel):
         self._begin(np.full(J, 0.5), math.sqrt(J) / 2)
 
     def _begin(self, mean: np.ndarray, spread: float) -> None:
-        """Public start of the network for a mean image."""
+        """Make the public start of the network for a mean image."""
         J, K = self.n_visible, self.n_hidden
         self.mean_image = mean
         if self.bound == "bohning":
@@ -386,7 +386,7 @@ class QuadraticModel(NetworkModel):
         self.prior.update(w * w + variances)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Network, means about which the next statistics are taken, and averages."""
+        """Return network, averages, and the centers of the next statistics."""
         own = {"image": self._image, "hidden_mean": self.zeta, "visible_bound": np.array([self.visible_bound])}
         return super().state() | own
 

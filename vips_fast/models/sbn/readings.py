@@ -37,7 +37,7 @@ _PAIRS = 2**14
 
 
 def _visible_variance(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Posterior variances of the visible biases, where the bound has them."""
+    """Compute the posterior variances of the visible biases, if the bound has them."""
     return arrays.get("visible_variance", np.zeros(len(arrays["visible_bias"])))
 
 
@@ -124,7 +124,7 @@ def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal | None:
 
 
 def drawn(arrays: Mapping[str, np.ndarray], normal: Normal | None, n_samples: int, rng: np.random.Generator) -> Bits:
-    """Records drawn from a network: uint8, (n_samples, J).
+    """Draw records from a network: uint8, (n_samples, J).
 
     ``normal`` is the network's `hidden_normal`; None draws the hidden units independently.
     """

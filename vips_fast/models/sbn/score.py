@@ -75,7 +75,7 @@ class PixelPrediction(GainScore):
         )
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Contributions of the units of a block."""
+        """Compute contributions of the units of a block."""
         records, row_words, starts = unpack_block(block, words)
         unit = np.arange(len(records)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
         kept = asked[unit]

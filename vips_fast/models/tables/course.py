@@ -1,4 +1,4 @@
-"""Shares over periods, smoothed by a random walk: post-processing of released sums."""
+"""Smooth shares over periods by a random walk, from released sums."""
 
 from dataclasses import dataclass
 

@@ -99,14 +99,14 @@ class Estimate:
         self._shares = self._consistent()
 
     def merged(self, columns: Sequence[int]) -> np.ndarray:
-        """Matrix that adds cells up to the groups of some columns."""
+        """Make the matrix that adds cells up to the groups of some columns."""
         places = np.indices(self._sizes).reshape(len(self._sizes), -1)
         shape = [self._sizes[c] for c in columns]
         into = np.ravel_multi_index([places[c] for c in columns], shape) if columns else np.zeros(places.shape[1], int)
         return np.asarray(into == np.arange(math.prod(shape))[:, None], dtype=np.float64)
 
     def variances(self, columns: Sequence[int]) -> np.ndarray:
-        """Covariance of the sums of groups of some columns."""
+        """Compute the covariance of the sums of groups of some columns."""
         matrix = self.merged(columns)
         return np.asarray(self._sd**2 * (matrix @ self.inverse @ matrix.T))
 
@@ -133,7 +133,7 @@ class Estimate:
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, shares and ends of intervals of groups, which the rows of a matrix add cells up to."""
+        """Compute weights, shares and interval ends of groups."""
         found, sums = matrix @ self._shares, matrix @ self.cells
         variances = self._sd**2 * np.einsum("gc,cd,gd->g", matrix, self.inverse, matrix)
         weights = found.sum(axis=1)
@@ -141,7 +141,7 @@ class Estimate:
         return weights, shares, *share_intervals(sums, variances, level)
 
     def contrast(self, column: int, factors: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weighted sum of the groups' shares."""
+        """Compute the weighted sum of the groups' shares."""
         return share_contrast(self.merged([column]) @ self.cells, self.variances([column]), factors, level)
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:

@@ -58,7 +58,7 @@ class GroupedDocuments:
         return int(self.proportions.shape[1])
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of as many documents each."""
+        """Find boundaries of blocks of equally many documents."""
         return np.append(np.arange(0, len(rows), _BLOCK), len(rows))
 
     def block(self, rows: np.ndarray) -> GroupBlock:

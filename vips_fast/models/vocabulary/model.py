@@ -102,7 +102,7 @@ class VocabularyModel(Model):
         self._selection = {"sets": _bytes(bytes.fromhex(sets.digest())), "key": _bytes(key)} if key else {}
 
     def sensitivity(self, relation: str) -> float:
-        """1, for adding or removing a person."""
+        """Return 1, for adding or removing a person."""
         if relation != "add_remove":
             raise ValueError(f"relation={relation!r}: expected 'add_remove' or None for a vocabulary")
         return 1.0

@@ -72,7 +72,7 @@ class VocabularyPlan:
     extra_noise: float
 
     def parameters(self) -> dict[str, Any]:
-        """Keyword arguments for the estimator."""
+        """Return keyword arguments for the estimator."""
         return {name: getattr(self, name) for name in ("epsilon", "n_rounds", "max_tokens", "max_features")}
 
     def text(self) -> str:
@@ -107,7 +107,7 @@ class _Public:
         return share, words, z
 
     def sampler(self, n_rounds: int, max_tokens: int) -> ThresholdSampler:
-        """Persons, rounds and threshold."""
+        """Return the sampler: persons, rounds and threshold."""
         return ThresholdSampler(self.n_records, n_rounds, max_tokens, THRESHOLD_SHARE * self.delta)
 
     def extra_noise(self, epsilon: float, n_rounds: int, z: float) -> float:

@@ -58,6 +58,6 @@ class ThresholdSampler(FullSampler):
         self.round_delta = math.nextafter(-math.expm1(math.log1p(-delta) / n_rounds) * (1 + 1e-14), 1.0)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one round."""
+        """Return the event of one round."""
         leak = ApproximateDPEvent(0.0, self.round_delta, self.relation)
         return ComposedEvent((GaussianEvent(noise_multiplier, self.relation), leak))

@@ -27,7 +27,7 @@ class Components(Part):
         return f"{len(model.weights_)} clusters, with their shares of the records and what tells them apart"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        """Describe each component by its ``n_words`` most distinctive means, at most."""
+        """Describe each component by at most ``n_words`` of its most distinctive means."""
         means, weights = getattr(model, self.means), model.weights_
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
