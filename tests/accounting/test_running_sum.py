@@ -150,3 +150,19 @@ def test_dp_accounting_agrees():
         sd = z / np.linalg.norm(dense(365)[:, 0])
         theirs = pld.from_gaussian_mechanism(sd, value_discretization_interval=1e-3).get_epsilon_for_delta(1e-6)
         assert acc.epsilon(acc.RunningSumEvent(z, 365), 1e-6) == pytest.approx(theirs, rel=2e-3)
+
+
+@pytest.mark.parametrize("n", [30, 365])
+def test_later_releases_tell_nothing_more_about_a_prefix(n):
+    """Compare each prefix with generalized least squares on the releases of all steps."""
+    c, rng, sums = dense(n), np.random.default_rng(0), np.tril(np.ones((n, n)))
+    y = c @ rng.normal(size=n) + rng.normal(size=n)
+    by_all = sums @ np.linalg.lstsq(c, y, rcond=None)[0]
+    for t in (1, 2, n // 2, n):
+        assert noise_factors(np.ones((1, t)))[0] @ y[:t] == pytest.approx(by_all[t - 1], abs=1e-8)
+    covariance = sums @ np.linalg.inv(c.T @ c) @ sums.T
+    of_all = np.sqrt(np.diag(covariance)) * participation_norm(n)
+    np.testing.assert_allclose(of_all, prefix_noise(n), rtol=1e-8)
+    # The first prefix has more noise than independent noise, and the last one far less.
+    independent = np.sqrt(np.arange(1, n + 1))
+    assert 1.4 < of_all[0] < 1.8 and (of_all / independent)[-1] < 0.4

@@ -9,6 +9,7 @@ import pytest
 from vectors import WORDS, Encoder
 
 from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, TopicTables
+from vips_fast.accounting import attack_success
 from vips_fast.cli.main import main
 from vips_fast.jobs import clusters
 
@@ -78,7 +79,11 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     assert noise[0] == pytest.approx(noise[1], rel=0.1)
     assert main(["verify", "both-tables", "--transcript", "releases-tables"]) == 0
     assert {word for name in tables.topic_names for word in name.split(", ")} <= set(WORDS)
-    capsys.readouterr()
+    by_risk = fit.replace("--epsilon 4", "--attack-success .7").replace("--transcript releases", "")
+    assert main([*by_risk.split(), "--values", "values.toml", "--table-epsilon", "1"]) == 0
+    model, tables = LatentDirichletAllocation.load("both"), TopicTables.load("both-tables")
+    assert attack_success(model.privacy_.event) < 0.698 < tables.privacy_.attack_success <= 0.7
+    assert "right at most 70.0 % of the time" in " ".join(capsys.readouterr().out.split())
     lone = fit.replace("--tabulate ward", "--values values.toml").split()
     assert main(lone) == 2 and "--values: expected only with --tabulate" in capsys.readouterr().err
 

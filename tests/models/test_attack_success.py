@@ -90,7 +90,9 @@ def test_a_search_by_risk():
     """Bound the risk of the best of several runs by Renyi divergences."""
     model = LatentDirichletAllocation(2, doc_length=20, target_attack_success=0.7, n_steps=2, sampling="full")
     search = PrivateSearch(model, {"clip": [0.02, 0.05]}).fit(COUNTS)
-    assert 0.69 < attack_success(search.privacy_.event) <= 0.7
+    said = search.privacy_
+    assert 0.69 < attack_success(said.event) == said.attack_success <= 0.7
+    assert "Calibrated by risk" in said.statement() and "at most 70.0 % of the time" in said.statement()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Join planted pairs of topics, place them, and draw both."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.cluster.hierarchy as scipy_hierarchy
@@ -58,6 +60,34 @@ def test_private_topics_and_clusters_have_one_in_the_report():
     clusters = DocumentClusters(3, public=public, epsilon=8.0, random_state=0)
     clusters.fit(np.eye(3)[z], np.eye(3, dtype=int)[z])
     assert "mean Euclidean distance" in html_report(clusters) and len(clusters.hierarchy().order) == 3
+
+
+def test_the_noise_hardly_moves_distances_and_a_subtraction_would():
+    """Add noise to clear statistics, read them out, and compare with the distances before."""
+    rng = np.random.default_rng(0)
+    topics = planted(6, 300)
+    counts = np.array([rng.multinomial(40, t @ topics) for t in rng.dirichlet(np.full(12, 0.1), 3000)])
+    model = LatentDirichletAllocation(12, doc_length=40, noise_multiplier=0.02, n_steps=12, random_state=0)
+    clear = model.fit(counts)._restored()
+    exact, sd = np.maximum(clear._average.values, 0.0), np.broadcast_to(clear._average.noise_sd, (300, 12))
+    truth, pairs = hellinger(exact.T), np.triu_indices(12, 1)
+    sd = sd * float((exact / sd).max(axis=0).mean()) / 17.0
+    errors = []
+    for _ in range(3):
+        seen = copy.deepcopy(clear)
+        seen._average.values, seen._average.noise_sd = exact + rng.normal(size=sd.shape) * sd, sd.copy()
+        seen._shrinkage = seen._read_out(12)
+        seen._shrinkage.update(seen._average.values, seen._average.noise_sd)
+        components = seen.result()["components"]
+        totals = components.sum(axis=1, keepdims=True)
+        shares, spread = components / totals, seen.standard_errors() / totals
+        # The variance of the root of a share, to first order.
+        noise = 0.5 * np.minimum(spread**2 / (4 * shares), shares).sum(axis=1)
+        found = hellinger(components)
+        less = np.sqrt(np.maximum(found**2 - noise[:, None] - noise, 0.0))
+        errors.append([np.sqrt(((one - truth)[pairs] ** 2).mean()) for one in (found, less)])
+    plain, subtracted = np.mean(errors, axis=0)
+    assert plain < 0.06 and subtracted > 1.5 * plain
 
 
 def test_refusals():

@@ -15,8 +15,7 @@ from vips_fast.accounting.running_sum import noise_factors
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.nights import NightsFolder
 from vips_fast.engine.randomness import KeyedRandomness
-from vips_fast.models import estimator
-from vips_fast.models.tables.course import smoothed
+from vips_fast.models import estimator, smoothing
 
 WARDS = ["north", "south"]
 BY = {"ward": WARDS}
@@ -340,18 +339,13 @@ def test_the_course_of_planted_trends_is_found_with_its_interval_and_none_is_inv
     assert np.mean(errors[True]) < 0.6 * np.mean(errors[False])
 
 
-def test_smoothing_is_the_kalman_smoother_for_independent_noise():
+def test_smoothing_is_the_kalman_smoother_for_independent_noise(monkeypatch):
     """Compare the means with a filter and smoother in a loop, for one q."""
-    from vips_fast.models.tables import course
-
     rng = np.random.default_rng(1)
     values, sd = np.cumsum(rng.normal(size=9)) + rng.normal(size=9), 1.3
-    saved = course._LEAST, course._MOST, course._TRIED
-    course._LEAST, course._MOST, course._TRIED = 0.5, 0.5, 1
-    try:
-        mean = smoothed(values, np.eye(9) * sd**2)
-    finally:
-        course._LEAST, course._MOST, course._TRIED = saved
+    for name, value in (("_LEAST", 0.5), ("_MOST", 0.5), ("_TRIED", 1)):
+        monkeypatch.setattr(smoothing, name, value)
+    (mean,) = smoothing.smoothed(values[None], np.eye(9)[None] * sd**2)
     q = 0.5 * sd**2
     level, variance = [values[0]], [sd**2]  # a flat start
     for value in values[1:]:

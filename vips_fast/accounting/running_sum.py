@@ -8,6 +8,10 @@ triangular Toeplitz matrix: C[t, j] = c_(t-j), with c_0 >= c_1 >= … >= 0. Step
 With A the lower triangle of ones, the prefix sums are A x = A C^-1 (y - z). So A C^-1 y estimates them without bias.
 For other weights w of the steps, w C^-1 y does, with noise of standard deviation s |w C^-1|.
 
+*Later releases.* They tell nothing more about a prefix. C is square and invertible, so n releases have n unknown x, and
+C^-1 y is the only linear unbiased estimate of x, also by generalized least squares. C^-1 is lower triangular: the
+estimate of prefix t has only y_1, …, y_t in it. Less noise needs an assumption about x, such as a slow course.
+
 *Coefficients.* The square root of A has c_k = binomial(2k, k) / 4^k, the series of (1 - X)^(-1/2) (Fichtenberger,
 Henzinger & Upadhyay 2023, "Constant matters"). Its error is close to the best that any C has. Its c_k fall, as
 c_(k+1) / c_k = (2k + 1) / (2k + 2). Here they are rounded down to multiples of 2^-`BITS`, which keeps their order. So

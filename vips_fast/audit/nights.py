@@ -174,7 +174,7 @@ def _scores(bench: Bench, come: Sequence[int]) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _mu(bench: Bench, come: Sequence[int], layer: str, title: str) -> LayerResult:
-    """Measure mu of the best test for persons who come on these nights."""
+    """Measure mu of persons who come on these nights."""
     with_, without, run = _scores(bench, come)
     mu, low, _ = mu_interval(with_, without, CONFIDENCE_ERROR)
     said = f"{_CANARIES} canaries, the releases of all nights; at least {low:.4f}"

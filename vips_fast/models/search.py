@@ -449,7 +449,9 @@ class PrivateSearch(Generic[E]):
             "shape": None if self.shape is None else float(self.shape),
             "held_out": float(self.held_out) if self.score == "private" else 0.0,
         }
-        ledger.open(plan | {"n_records": n_records, "search": searched})
+        risk = self.estimator._terms.target_attack_success
+        by_risk = {} if risk is None else {"attack_success": risk}
+        ledger.open(plan | {"n_records": n_records, "search": searched} | by_risk)
         for reason in result.ledger.taints:
             ledger.taint(reason)
         if facts is not None:

@@ -25,7 +25,7 @@ from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
-from .whole import Section, chained, findings, purchased_words, sections, spent_by, titled
+from .whole import Section, chained, drifted, findings, purchased_words, sections, spent_by, titled
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -79,6 +79,8 @@ def make_dossier(
     model: PrivateEstimator,
     *,
     tables: Sequence[PrivateEstimator] = (),
+    earlier: Sequence[PrivateEstimator] = (),
+    periods: Sequence[str] | None = None,
     words: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     titles: Sequence[str] | None = None,
@@ -94,13 +96,15 @@ def make_dossier(
     """Make the dossier of a fitted estimator, and of its ``tables``.
 
     Each of the `TopicTables` has to include the one before it, and the first the model (``after=``). The guarantee is
-    then about all of them. ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes
-    the names that the model knows. ``titles`` name its topics or clusters; None joins their words. A topic shows
-    ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of `Budget.show`,
-    ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked against a key.
-    ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing`` are sentences
-    about files that the model's folder lacks. Raises NotFittedError before ``fit``; ValueError if the numbers of names
-    and columns differ, ``tables`` are not a chain, or ``audit`` is not the report of an audit.
+    then about all of them. ``earlier`` are the models after earlier periods (`vips_fast.models.lda.drifting`), and
+    ``periods`` name these and the last one. ``words`` name the columns of a topic model, ``names`` the columns of
+    any other; None takes the names that the model knows. ``titles`` name its topics or clusters; None joins their
+    words. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget``
+    of `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was
+    checked against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name.
+    ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``;
+    ValueError if the numbers of names and columns differ, ``tables`` are not a chain, or ``audit`` is not the
+    report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     every = chained(model, tables)
@@ -119,7 +123,7 @@ def make_dossier(
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
     purchased, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
-    more = sections(tables, purchased, titles)
+    more = (*drifted(model, earlier, periods, columns), *sections(tables, purchased, titles))
     n_releases = sum(len(one.ledger_) for one in (*every, *([] if purchased is None else [purchased])))
     return Dossier(
         kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),

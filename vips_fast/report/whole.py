@@ -67,6 +67,19 @@ def sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[st
     return tuple(found)
 
 
+def drifted(
+    model: PrivateEstimator,
+    earlier: Sequence[PrivateEstimator],
+    periods: Sequence[str] | None,
+    columns: Sequence[str] | None,
+) -> tuple[Section, ...]:
+    """Make the section of a model's course since earlier ones."""
+    if not earlier:
+        return ()
+    learned = part_of(model).drifted([*earlier, model], periods, columns)
+    return (Section("drift", "Over time", f"the same after each of {len(earlier)} earlier periods", learned),)
+
+
 def titled(learned: Learned, titles: Sequence[str] | None) -> Learned:
     """Name topics, or the rows of clusters, by their numbers from 1."""
     if titles is None:

@@ -70,6 +70,9 @@ def report(args: Namespace) -> int:
     """Write a model's report."""
     model, known = load(args)
     known["tables"] = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.tables]
+    if args.earlier:
+        known["earlier"] = [load_model(path, type(model), "fit lda", args.verify_key) for path in args.earlier]
+        known["periods"] = [Path(path).name for path in (*args.earlier, args.model)]
     if args.audit is not None:
         try:
             known["audit"] = json.loads(Path(args.audit).read_bytes())

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...accounting.calibration import Target
 from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
 from ...engine.planner import Planner
@@ -106,19 +107,23 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
             if getattr(args, option) is not None:
                 raise ValueError(f"--{option.replace('_', '-')}: expected only with --tabulate")
         return fit()
-    if args.epsilon is None or args.values is None:
-        raise ValueError("--tabulate: expected with --values, and with --epsilon, which is for model and tables")
+    risk, delta = args.target_attack_success, args.delta or 1e-6
+    if (args.epsilon or risk) is None or args.values is None:
+        raise ValueError(
+            "--tabulate: expected with --values, and with --epsilon or --attack-success, which is for model and tables"
+        )
     by, part = public_values(args.values, args.tabulate.split(",")), args.table_epsilon or 0.5
-    left = model_epsilon(args.epsilon, part, args.delta or 1e-6)
+    left = model_epsilon(args.epsilon or Target.of_success(risk, delta).epsilon, part, delta)
     _refuse_hidden(args, TopicTables(by, epsilon=part, delta=args.delta))
-    options = ["--by", args.tabulate, "--values", args.values, "--epsilon", str(args.epsilon)]
+    whole = ["--attack-success", str(risk)] if risk else ["--epsilon", str(args.epsilon)]
+    options = ["--by", args.tabulate, "--values", args.values, *whole]
     tables = parse(["tabulate", args.out, args.input, *options, "--out", f"{args.out}-tables"])
     for name in _SHARED:
         if name in args and name in tables:
             setattr(tables, name, getattr(args, name))
     if args.transcript is not None:
         tables.transcript = f"{args.transcript}-tables"
-    args.epsilon = left
+    args.epsilon, args.target_attack_success = left, None
     code = fit()
     return code if code or args.check else tabulate(tables)
 

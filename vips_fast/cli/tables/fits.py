@@ -142,7 +142,7 @@ _TABLES = (
     ),
     source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
     Option(
-        "--table-epsilon", "the tables' epsilon by themselves, within --epsilon; default 0.5", POSITIVE, searched=False
+        "--table-epsilon", "the tables' epsilon by themselves, within the whole; default 0.5", POSITIVE, searched=False
     ),
 )
 

@@ -283,9 +283,7 @@ def vector_sums(
     return cells, values
 
 
-def moved_centers(
-    start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float
-) -> tuple[np.ndarray, np.ndarray]:
+def moved_centers(start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
     """Move (K, d) centers and their shares as far as noised sums show.
 
     ``sums``, (K, 1 + d), are those of `vector_sums`, with noise of ``sd``. A center is the posterior mean, with a normal

@@ -1,6 +1,7 @@
 """Latent Dirichlet allocation."""
 
 from ..forecast import HopelessWarning
+from .drifting import Drift, drift
 from .estimator import LatentDirichletAllocation
 from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
@@ -17,11 +18,13 @@ from .prior_building import (
 
 __all__ = [
     "PRIOR_WORDS",
+    "Drift",
     "HopelessWarning",
     "LatentDirichletAllocation",
     "LdaOptions",
     "Plan",
     "PublicPrior",
+    "drift",
     "load_prior",
     "nearest_words",
     "packaged_prior",

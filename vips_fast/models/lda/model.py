@@ -291,17 +291,27 @@ class LdaModel(Model):
         if self._starting and self._started == self._start_steps:
             self._go_on()
         topics = self._average.values.shape[1]
+        rate = self._rate(release.step)
         if self._starting:
             self._started += 1
             release = replace(release, units=release.units[:, :topics])
-            rate = self._schedule.rate(release.step)
-        else:
-            # After a start the average holds something already, as after a first step.
-            rate = self._schedule.rate(release.step - max(self._start_steps - 1, 0))
         self._average.add(release, rate, self._scales, self._n_threads)
         if self._noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill()
+
+    def _rate(self, step: int) -> float:
+        """Find a release's weight, by its number among releases of topics."""
+        # After a start the average holds something already, as after a first step.
+        return self._schedule.rate(step if self._starting else step - max(self._start_steps - 1, 0))
+
+    def statistics(self) -> tuple[np.ndarray, np.ndarray]:
+        """Give the averaged statistics of a record, (V, K), and their noise."""
+        return self._average.values, self._average.noise_sd
+
+    def share_before(self, steps: range) -> float:
+        """Find the weight of the average before these last steps."""
+        return math.prod(1.0 - self._rate(step - self._histogram.count) for step in steps)
 
     def _take_masses(self) -> None:
         """Read the histograms so far, and scale the next one by the masses."""
