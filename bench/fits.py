@@ -41,7 +41,7 @@ def corpus(name):
 
         train, persons, test, *_ = people()
         return train, persons, test
-    train, test = documents("reuters" if name == "newswires" else name)
+    train, _, test, _ = documents("blog entries" if name == "kos" else name)
     if name == "articles":
         train = resample(train, N_ARTICLES, np.random.default_rng(0))
     return train, None, test

@@ -5,14 +5,27 @@ There are 7,702 words and 50 topics in float64 sums.
 One thread. The twins take fewer words, and their times are scaled to all.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from inputs import shrinking
 
+from vips_fast.engine.model import Release
 from vips_fast.kernels import native, reference
+from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.lda.options import LdaOptions
 
 N_WORDS, N_TOPICS, N_FEWER = 7702, 50, 770
 SCALE = {"numpy": N_FEWER / N_WORDS}
+
+
+def noised():
+    """Statistics and expected ones in units of noise, (V, K) float32, and the noise."""
+    rng = np.random.default_rng(0)
+    base = (3.0 * rng.gamma(1.0, 1.0, (N_WORDS, N_TOPICS)) + 1e-3).astype(np.float32)
+    x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
+    return x.astype(np.float32), base, np.exp(rng.normal(size=base.shape))
 
 
 @pytest.mark.parametrize("wants", ["means", "weights"])
@@ -22,10 +35,10 @@ def test_shrink_means(paired, wants):
     The twin gives both.
     """
     arguments = shrinking(np.random.default_rng(0), N_WORDS, N_TOPICS, 16, 9)
-    rows, rest = arguments[:3], arguments[3:]
+    rows, rest = arguments[:2], arguments[2:]
     fewer = [array[:: N_WORDS // N_FEWER][:N_FEWER] for array in rows]
-    work = np.empty(3 * rows[0].size + 32, dtype=np.float32)
-    means = np.empty(rows[0].shape) if wants == "means" else None
+    work = np.empty(4 * rows[0].size + 32, dtype=np.float32)
+    means = np.empty(rows[0].shape, dtype=np.float32) if wants == "means" else None
     weights = np.zeros(rest[1].shape) if wants == "weights" else None
     paired(
         lambda: native.shrink_means(*rows, *rest, work, means, weights),
@@ -51,27 +64,82 @@ def test_word_masses(paired):
 
 
 def test_topic_ratios(paired):
-    rng = np.random.default_rng(0)
-    base = 3.0 * rng.gamma(1.0, 1.0, (N_WORDS, N_TOPICS)) + 1e-3
-    x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
-    loadings, own = rng.normal(size=(N_TOPICS, 16)), rng.uniform(0.05, 2.0, N_TOPICS)
-    work, out = np.empty(8 * (3 * N_TOPICS + 16 * 18)), np.empty(x.shape)
+    x, base, sd = noised()
+    rng = np.random.default_rng(1)
+    loadings, own, mass = rng.normal(size=(N_TOPICS, 16)), rng.uniform(0.05, 2.0, N_TOPICS), np.ones(N_WORDS)
+    work, out = np.empty(8 * (3 * N_TOPICS + 16 * 18)), np.empty(x.shape, dtype=np.float32)
+    fewer = [array[:N_FEWER] for array in (x, base, sd, mass)]
     paired(
-        lambda: native.topic_ratios(x, base, loadings, own, work, out),
-        {"numpy": lambda: reference.topic_ratios(x[:N_FEWER], base[:N_FEWER], loadings, own)},
+        lambda: native.topic_ratios(x, base, sd, mass, loadings, own, work, out),
+        {"numpy": lambda: reference.topic_ratios(*fewer, loadings, own)},
         f"ratios of {N_WORDS} x {N_TOPICS} entries from the other topics, 16 factors",
         scale=SCALE,
     )
 
 
 def test_topic_moments(paired):
-    rng = np.random.default_rng(0)
-    base = 3.0 * rng.gamma(1.0, 1.0, (N_WORDS, N_TOPICS)) + 1e-3
-    x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
-    work, out = np.empty((N_TOPICS + 7) * (3 * N_TOPICS + 28)), np.zeros((3, N_TOPICS, N_TOPICS))
+    x, base, _ = noised()
+    work, out = np.empty((N_TOPICS + 15) * (2 * N_TOPICS + 19)), np.zeros((3, N_TOPICS, N_TOPICS))
     paired(
         lambda: native.topic_moments(0.3, x, base, work, out),
         {"numpy": lambda: reference.topic_moments(x[:N_FEWER], base[:N_FEWER], 0.3)},
         f"how {N_TOPICS} topics go together, from {N_WORDS} words",
         scale=SCALE,
+    )
+
+
+def test_blend_release(paired):
+    x, base, sd = noised()
+    units, scale, table = (x * 2**20).astype(np.int64), np.ones(N_WORDS), base / base.sum(axis=1, keepdims=True)
+    values, numbers = x.astype(np.float64), (0.1, 2.0**-20, 1.0, 0.02)
+    paired(
+        lambda: native.blend_release(*numbers, units, scale, table, values, sd),
+        {"numpy": lambda: reference.blend_release(units, scale, table, values, sd, *numbers)},
+        f"average of {N_WORDS} x {N_TOPICS} entries, with its noise",
+    )
+
+
+def test_noise_sums(paired):
+    x, _, sd = noised()
+    average, (word, sums), topics = x * sd, np.empty((2, N_WORDS)), np.zeros((2, N_TOPICS))
+    paired(
+        lambda: native.noise_sums(average, sd, word, sums, topics),
+        {"numpy": lambda: reference.noise_sums(average, sd)},
+        f"margins of {N_WORDS} x {N_TOPICS} noised entries",
+    )
+
+
+def test_noise_units(paired):
+    x, base, sd = noised()
+    average, mass, weight = x * sd, np.ones(N_WORDS), np.full(N_TOPICS, 1 / N_TOPICS)
+    paired(
+        lambda: native.noise_units(average, sd, mass, weight, x, base),
+        {"numpy": lambda: reference.noise_units(average, sd, mass, weight)},
+        f"{N_WORDS} x {N_TOPICS} entries in units of their noise",
+    )
+
+
+@pytest.mark.parametrize("kernel", ["table_shares", "table_spread"])
+def test_tables(paired, kernel):
+    _, base, _ = noised()
+    weight, out = np.full(N_TOPICS, 1 / N_TOPICS), np.empty(N_WORDS)
+    last = () if kernel == "table_shares" else (out,)
+    paired(
+        lambda: getattr(native, kernel)(1e-6, weight, base, *last),
+        {"numpy": lambda: getattr(reference, kernel)(base, weight, 1e-6)},
+        f"{kernel} of {N_WORDS} words, {N_TOPICS} topics",
+    )
+
+
+def test_m_step(paired):
+    """A step's read-out and M-step, from release to table, beside the scaled sum of the release only."""
+    sizes = dict(n_topics=N_TOPICS, n_words=N_WORDS, n_records=40_000, alpha=0.02, eta=0.01, doc_length=500, seed=0)
+    model = LdaModel(**sizes, clip=50.0, clips=True, options=LdaOptions())
+    x, *_ = noised()
+    units = np.rint(0.02 * x.astype(np.float64) * 2**30).astype(np.int64)
+    steps = itertools.count()
+    paired(
+        lambda: model.update(Release(next(steps), units, 2.0**-30, 0.02)),
+        {"numpy": lambda: units * 2.0**-30},
+        f"M-step of {N_WORDS} words and {N_TOPICS} topics",
     )

@@ -172,26 +172,28 @@ static void predict(int64_t n_topics, int64_t q, const double *loadings, const d
     }
 }
 
-int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_factors, const double *x,
-                               const double *base, const double *loadings, const double *own, double *workspace,
-                               double *ratios) {
+int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_factors, const float *x, const float *base,
+                               const double *sd, const double *mass, const double *loadings, const double *own,
+                               double *workspace, float *expected) {
     if (n_words < 0 || n_topics < 1 || n_topics > INT32_MAX || n_factors < 0 || n_factors > VF_MOST_FACTORS ||
         n_words > INT32_MAX)
         return VF_ERR_SIZE;
     if (n_words == 0) return VF_OK;
-    if (!x || !base || !own || !workspace || !ratios || (n_factors > 0 && !loadings)) return VF_ERR_NULL;
-    if (VF_OFF(x) | VF_OFF(base) | VF_OFF(loadings) | VF_OFF(own) | VF_OFF(workspace) | VF_OFF(ratios))
+    if (!x || !base || !sd || !mass || !own || !workspace || !expected || (n_factors > 0 && !loadings))
+        return VF_ERR_NULL;
+    if (VF_OFF(x) | VF_OFF(base) | VF_OFF(sd) | VF_OFF(mass) | VF_OFF(loadings) | VF_OFF(own) | VF_OFF(workspace) |
+        VF_OFF(expected))
         return VF_ERR_ALIGNMENT;
     for (int64_t k = 0; k < n_topics; ++k)
         if (!(own[k] >= 1e-6 && own[k] <= MOST)) return VF_ERR_PARAMETER;
     for (int64_t i = 0; i < n_topics * n_factors; ++i)
         if (!(fabs(loadings[i]) <= 1e50)) return VF_ERR_PARAMETER;
+    int64_t outside = 0;
     for (int64_t i = 0; i < n_words * n_topics; ++i)
-        if (!(base[i] >= 1e-100 && base[i] <= 1e12 && fabs(x[i]) <= 1e12)) return VF_ERR_RANGE;
-    if (n_factors == 0) {
-        for (int64_t i = 0; i < n_words * n_topics; ++i) ratios[i] = 1.0;
-        return VF_OK;
-    }
+        outside +=
+            !((base[i] >= 1e-30f) & (base[i] <= 1e12f) & (fabsf(x[i]) <= 1e12f) & (sd[i] >= 1e-30) & (sd[i] <= 1e30));
+    for (int64_t v = 0; v < n_words; ++v) outside += !((mass[v] >= 1e-30) & (mass[v] <= 1e30));
+    if (outside) return VF_ERR_RANGE;
     double *b = workspace, *share = b + n_topics * VF_ND, *scaled = share + n_topics * VF_ND;
     double *factor = scaled + n_topics * VF_ND, *score = factor + n_factors * n_factors * VF_ND;
     double *solved = score + n_factors * VF_ND;
@@ -200,76 +202,132 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
         for (int64_t j = 0; j < VF_ND; ++j) {
             const int64_t at = (v + (j < here ? j : here - 1)) * n_topics;
             for (int64_t k = 0; k < n_topics; ++k) {
-                b[k * VF_ND + j] = base[at + k];
-                scaled[k * VF_ND + j] = x[at + k] - base[at + k];
+                b[k * VF_ND + j] = (double)base[at + k];
+                scaled[k * VF_ND + j] = (double)x[at + k] - (double)base[at + k];
             }
         }
         /* A topic's ratio takes the place of its share, which is not needed any more. */
-        predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
-        for (int64_t j = 0; j < here; ++j)
-            for (int64_t k = 0; k < n_topics; ++k) ratios[(v + j) * n_topics + k] = share[k * VF_ND + j];
+        if (n_factors > 0) predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
+        for (int64_t j = 0; j < here; ++j) {
+            const int64_t at = (v + j) * n_topics;
+            double sum[4] = {0.0}, *to = scaled;
+            for (int64_t k = 0; k < n_topics; ++k) {
+                to[k] = n_factors > 0 ? b[k * VF_ND + j] * share[k * VF_ND + j] : b[k * VF_ND + j];
+                sum[k & 3] += to[k] * sd[at + k];
+            }
+            const double scale = mass[v + j] / ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+            for (int64_t k = 0; k < n_topics; ++k) expected[at + k] = (float)(to[k] * scale);
+        }
     }
     return VF_OK;
 }
 
-/* Words whose products are added to a vector of sums at a time. */
+/* Words whose products are added to a vector of sums at a time, and words after which float32 sums start anew. */
 #define GROUP 8
+#define WORDS_IN_SINGLE 256
+
+/* The square of a deviation in the sum of squares: above, it is beyond any doubt. */
+#define MOST_SQUARE 1e15
 
 /* sums[k][l] += sum of the group's row[k] row[l], for two k at a time and l from their vector on. */
-static void add_products(int64_t n_topics, int64_t stride, const double *rows, double *sums) {
-    for (int64_t k = 0; k < n_topics; k += 2) {
-        double *first = sums + k * stride, *second = first + stride;
-        vfd own[GROUP], next[GROUP];
-        for (int64_t j = 0; j < GROUP; ++j) {
-            own[j] = vfd_set1(rows[j * stride + k]);
-            next[j] = vfd_set1(rows[j * stride + k + 1]);
-        }
-        for (int64_t l = k / VF_ND * VF_ND; l < stride; l += VF_ND) {
-            vfd s = vfd_load(first + l), t = vfd_load(second + l);
-            for (int64_t j = 0; j < GROUP; ++j) {
-                const vfd row = vfd_load(rows + j * stride + l);
-                s = vfd_fma(own[j], row, s);
-                t = vfd_fma(next[j], row, t);
-            }
-            vfd_store(first + l, s);
-            vfd_store(second + l, t);
-        }
+#define ADD_PRODUCTS(NAME, REAL, OP, LANES)                                            \
+    static void NAME(int64_t n_topics, int64_t stride, const REAL *rows, REAL *sums) { \
+        for (int64_t k = 0; k < n_topics; k += 2) {                                    \
+            REAL *first = sums + k * stride, *second = first + stride;                 \
+            OP own[GROUP], next[GROUP];                                                \
+            for (int64_t j = 0; j < GROUP; ++j) {                                      \
+                own[j] = OP##_set1(rows[j * stride + k]);                              \
+                next[j] = OP##_set1(rows[j * stride + k + 1]);                         \
+            }                                                                          \
+            for (int64_t l = k / LANES * LANES; l < n_topics; l += LANES) {            \
+                OP s = OP##_load(first + l), t = OP##_load(second + l);                \
+                for (int64_t j = 0; j < GROUP; ++j) {                                  \
+                    const OP row = OP##_load(rows + j * stride + l);                   \
+                    s = OP##_fma(own[j], row, s);                                      \
+                    t = OP##_fma(next[j], row, t);                                     \
+                }                                                                      \
+                OP##_store(first + l, s);                                              \
+                OP##_store(second + l, t);                                             \
+            }                                                                          \
+        }                                                                              \
+    }
+ADD_PRODUCTS(add_products, double, vfd, VF_ND)
+ADD_PRODUCTS(add_single, float, vff, VF_NF)
+
+/* Arrays in the workspace: a group's rows of d, of s and of d^2, and the sums of their products. */
+typedef struct {
+    int64_t stride, size;
+    double *d, *products, *noise;
+    float *share, *square, *shares, *squares;
+} moments;
+
+/* The numbers of a word, in row j of a group. */
+static void lay_word(const moments *m, int64_t j, int64_t n_topics, double spread, const float *VF_RESTRICT x,
+                     const float *VF_RESTRICT base) {
+    double *VF_RESTRICT d = m->d + j * m->stride, *VF_RESTRICT noise = m->noise;
+    float *VF_RESTRICT share = m->share + j * m->stride, *VF_RESTRICT square = m->square + j * m->stride;
+    for (int64_t k = 0; k < n_topics; ++k) {
+        const double b = (double)base[k], w = b / (1.0 + spread * (b * b)), off = ((double)x[k] - b) * w;
+        const double two = off * off;
+        d[k] = off;
+        share[k] = (float)(w * b);
+        square[k] = (float)(two < MOST_SQUARE ? two : MOST_SQUARE);
+        noise[k] += w * w;
     }
 }
 
-int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread, const double *x, const double *base,
+/* Add sums in one precision, K rows of them, to the symmetric sums. */
+#define ADD_SYMMETRIC(NAME, REAL)                                                                             \
+    static void NAME(int64_t n_topics, int64_t stride, const REAL *part, const double *noise, double *sums) { \
+        for (int64_t k = 0; k < n_topics; ++k)                                                                \
+            for (int64_t l = k; l < n_topics; ++l) {                                                          \
+                const double s = (double)part[k * stride + l] - (noise && k == l ? noise[k] : 0.0);           \
+                sums[k * n_topics + l] += s;                                                                  \
+                if (l > k) sums[l * n_topics + k] += s;                                                       \
+            }                                                                                                 \
+    }
+ADD_SYMMETRIC(add_symmetric, double)
+ADD_SYMMETRIC(add_symmetric_single, float)
+
+int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread, const float *x, const float *base,
                                 double *workspace, double *sums) {
     if (n_words < 0 || n_topics < 1 || n_topics > 1 << 20 || n_words > INT32_MAX) return VF_ERR_SIZE;
     if (!(spread >= 0.0 && spread <= MOST)) return VF_ERR_PARAMETER;
     if (n_words == 0) return VF_OK;
     if (!x || !base || !workspace || !sums) return VF_ERR_NULL;
     if (VF_OFF(x) | VF_OFF(base) | VF_OFF(workspace) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
+    int64_t outside = 0;
     for (int64_t i = 0; i < n_words * n_topics; ++i)
-        if (!(base[i] >= 0.0 && base[i] <= 1e12 && fabs(x[i]) <= 1e12)) return VF_ERR_RANGE;
-    const int64_t stride = VF_ROUND_UP(n_topics, 8), size = VF_ROUND_UP(n_topics, 2) * stride;
-    double *part = workspace + GROUP * 3 * stride, *noise = part + 3 * size;
-    memset(workspace, 0, (size_t)(GROUP * 3 * stride + 3 * size + stride) * sizeof *workspace);
+        outside += !((base[i] >= 0.0f) & (base[i] <= 1e12f) & (fabsf(x[i]) <= 1e12f));
+    if (outside) return VF_ERR_RANGE;
+    moments m = {.stride = VF_ROUND_UP(n_topics, 16)};
+    m.size = VF_ROUND_UP(n_topics, 2) * m.stride;
+    m.d = workspace;
+    m.noise = m.d + GROUP * m.stride;
+    m.products = m.noise + m.stride;
+    m.share = (float *)(m.products + m.size);
+    m.square = m.share + GROUP * m.stride;
+    m.shares = m.square + GROUP * m.stride;
+    m.squares = m.shares + m.size;
+    memset(workspace, 0, (size_t)((2 * GROUP + 1) * m.stride + 2 * m.size) * sizeof *workspace);
     for (int64_t v = 0; v < n_words; v += GROUP) {
-        for (int64_t j = 0; j < GROUP; ++j) {
-            double *d = workspace + j * stride, *share = d + GROUP * stride, *square = share + GROUP * stride;
-            const int live = v + j < n_words;
-            const double *b = base + (live ? v + j : v) * n_topics, *y = x + (live ? v + j : v) * n_topics;
-            for (int64_t k = 0; k < n_topics; ++k) {
-                const double w = live ? b[k] / (1.0 + spread * (b[k] * b[k])) : 0.0;
-                d[k] = (y[k] - b[k]) * w;
-                share[k] = w * b[k];
-                square[k] = d[k] * d[k];
-                noise[k] += w * w;
-            }
+        const int64_t here = n_words - v < GROUP ? n_words - v : GROUP;
+        for (int64_t j = 0; j < here; ++j)
+            lay_word(&m, j, n_topics, spread, x + (v + j) * n_topics, base + (v + j) * n_topics);
+        if (here < GROUP) {
+            memset(m.d + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.d);
+            memset(m.share + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.share);
+            memset(m.square + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.square);
         }
-        for (int64_t m = 0; m < 3; ++m) add_products(n_topics, stride, workspace + m * GROUP * stride, part + m * size);
+        add_products(n_topics, m.stride, m.d, m.products);
+        add_single(n_topics, m.stride, m.share, m.shares);
+        add_single(n_topics, m.stride, m.square, m.squares);
+        if ((v + GROUP) % WORDS_IN_SINGLE == 0 || v + GROUP >= n_words) {
+            add_symmetric_single(n_topics, m.stride, m.shares, NULL, sums + n_topics * n_topics);
+            add_symmetric_single(n_topics, m.stride, m.squares, NULL, sums + 2 * n_topics * n_topics);
+            memset(m.shares, 0, (size_t)(2 * m.size) * sizeof *m.shares);
+        }
     }
-    for (int64_t m = 0; m < 3; ++m)
-        for (int64_t k = 0; k < n_topics; ++k)
-            for (int64_t l = k; l < n_topics; ++l) {
-                const double s = part[m * size + k * stride + l] - (m == 0 && k == l ? noise[k] : 0.0);
-                sums[(m * n_topics + k) * n_topics + l] += s;
-                if (l > k) sums[(m * n_topics + l) * n_topics + k] += s;
-            }
+    add_symmetric(n_topics, m.stride, m.products, m.noise, sums);
     return VF_OK;
 }

@@ -39,17 +39,17 @@ def shrinking(rng, n_words, n_topics, n_grid, n_bands):
     """Arguments of shrink_means: statistics from 1/30 of the noise to 300 times it."""
     grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), n_grid - 1)))[:n_grid].astype(np.float32)
     expected = np.outer(np.geomspace(0.03, 300, n_words) * n_topics, rng.dirichlet(np.full(n_topics, 20.0)))
-    sd = np.exp(rng.normal(size=expected.shape))
-    average = expected * rng.gamma(0.5, 2.0, expected.shape) + rng.normal(size=expected.shape)
+    x = expected * rng.gamma(0.5, 2.0, expected.shape) + rng.normal(size=expected.shape)
     prior = rng.dirichlet(np.ones(n_grid), n_bands).astype(np.float32)
-    return average * sd, sd, expected.astype(np.float32), grid, prior, np.geomspace(0.1, 100, n_bands)[1:]
+    return x.astype(np.float32), expected.astype(np.float32), grid, prior, np.geomspace(0.1, 100, n_bands)[1:]
 
 
-def shrink_means(average, sd, expected, grid, prior, edges, isa=None):
+def shrink_means(x, expected, grid, prior, edges, isa=None):
     """The unchecked entry, which the topic model calls, with its outputs."""
-    means, responsibility = np.empty(average.shape), np.zeros(prior.shape)
-    workspace = np.empty(3 * average.size + 32, dtype=np.float32)
-    native.shrink_means(average, sd, expected, grid, prior, edges, workspace, means, responsibility, isa)
+    x = np.asarray(x, dtype=np.float32)
+    means, responsibility = np.empty(x.shape, dtype=np.float32), np.zeros(prior.shape)
+    workspace = np.empty(4 * x.size + 32, dtype=np.float32)
+    native.shrink_means(x, expected, grid, prior, edges, workspace, means, responsibility, isa)
     return means, responsibility
 
 

@@ -229,40 +229,142 @@ def ratio_arguments(rng, size):
     """Words whose statistics are hidden by the noise and ones far above it; from no factor to 32."""
     for q in (0, 1, 2, 3, 16, 32):
         for loud in (0.01, 3.0, 300.0):
-            base = loud * rng.gamma(1.0, 1.0, (11, size)) + 1e-3
-            x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
-            yield (x, base, rng.normal(size=(size, q)), rng.uniform(0.05, 2.0, size)), {}
+            base = (loud * rng.gamma(1.0, 1.0, (11, size)) + 1e-3).astype(np.float32)
+            x = (base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)).astype(np.float32)
+            sd, mass = np.exp(rng.normal(size=base.shape)), rng.gamma(1.0, 1.0, 11)
+            yield (x, base, sd, mass, rng.normal(size=(size, q)), rng.uniform(0.05, 2.0, size)), {}
 
 
-def topic_ratios(x, base, loadings, own, isa=None):
-    (n_topics, q), ratios = loadings.shape, np.empty(x.shape)
-    native.topic_ratios(x, base, loadings, own, np.empty(8 * (3 * n_topics + q * (q + 2))), ratios, isa)
-    return ratios
+def topic_ratios(x, base, sd, mass, loadings, own, isa=None):
+    (n_topics, q), expected = loadings.shape, np.empty(x.shape, dtype=np.float32)
+    work = np.empty(8 * (3 * n_topics + q * (q + 2)))
+    native.topic_ratios(x, base, sd, mass, loadings, own, work, expected, isa)
+    return expected
 
 
 def ratio_compare(ours, twin, precision):
-    # float64: systems of up to 32 factors; 5e-12 was seen.
-    np.testing.assert_allclose(ours, twin, rtol=1e-9)
+    # float64, systems of up to 32 factors: 5e-12 was seen. The result is rounded to float32.
+    np.testing.assert_allclose(ours, twin, rtol=1e-7)
 
 
 def moment_arguments(rng, size):
     """Groups of words that are full and not; statistics hidden by the noise and far above it."""
     for n_words in (1, 8, 37):
         for loud in (0.01, 3.0, 300.0):
-            base = loud * rng.gamma(1.0, 1.0, (n_words, size))
-            yield (base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape), base, 0.3), {}
+            base = (loud * rng.gamma(1.0, 1.0, (n_words, size))).astype(np.float32)
+            x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
+            yield (x.astype(np.float32), base, 0.3), {}
 
 
 def topic_moments(x, base, spread, isa=None):
     k = x.shape[1]
-    sums, work = np.ones((3, k, k)), np.empty((k + 7) * (3 * k + 28))
+    sums, work = np.ones((3, k, k)), np.empty((k + 15) * (2 * k + 19))
     native.topic_moments(spread, x, base, work, sums, isa)
     return sums - 1.0
 
 
 def moment_compare(ours, twin, precision):
-    # float64: sums of 37 products, which may cancel, in another order.
-    np.testing.assert_allclose(ours, twin, rtol=0, atol=1e-12 * max(np.abs(twin).max(), 1.0))
+    # float64: sums of 37 products, which may cancel, in another order. The other two are sums in float32 of terms
+    # that are not below 0.
+    np.testing.assert_allclose(ours[0], twin[0], rtol=0, atol=1e-12 * max(np.abs(twin[0]).max(), 1.0))
+    np.testing.assert_allclose(ours[1:], twin[1:], rtol=4e-6, atol=1e-12)
+
+
+def blend_arguments(rng, size):
+    """Tables with rows as long as the topics and longer; no weight, some and all of it."""
+    for n_words, padded in ((1, size), (7, size + 5)):
+        for rate in (0.0, 0.3, 1.0):
+            units = rng.integers(-(2**40), 2**40, (n_words, size))
+            values, noise = rng.normal(size=units.shape), rng.gamma(1.0, 1.0, units.shape)
+            table = rng.random((n_words, padded))
+            yield (units, rng.gamma(2.0, 1.0, n_words), table, values, noise, rate, 2.0**-38, 0.7, 1e-3), {}
+
+
+def blend_release(units, word_scale, table, values, noise, rate, scale, noise_sd, floor, dtype, isa=None):
+    values, noise, table = values.copy(), noise.copy(), table.astype(dtype)
+    native.blend_release(rate, scale, noise_sd, floor, units, word_scale, table, values, noise, isa)
+    return values, noise
+
+
+def blend_compare(ours, twin, precision):
+    # Roots of shares in the table's precision; sums of two terms of up to 30, which may cancel.
+    tolerance = 2e-7 if precision == SINGLE else 1e-14
+    for one, other in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=30 * tolerance)
+
+
+def noise_arguments(rng, size):
+    """Averages that the noise hides and ones far above it; noise that differs a lot from word to word."""
+    for n_words in (1, 9):
+        sd = np.exp(3.0 * rng.normal(size=(n_words, 1)) + rng.normal(size=(n_words, size)))
+        yield (sd * rng.normal(size=sd.shape) * 10.0 ** rng.integers(-3, 4, sd.shape), sd), {}
+
+
+def noise_sums(average, sd, isa=None):
+    sums, (word_sd, totals) = np.ones((2, average.shape[1])), np.empty((2, len(average)))
+    native.noise_sums(average, sd, word_sd, totals, sums, isa)
+    return word_sd, totals, sums - 1.0
+
+
+def noise_compare(ours, twin, precision):
+    # float64, in another order; terms of up to 10^4, which may cancel, beside the 1 that was there.
+    for one, other in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * max(np.abs(other).max(), 1.0))
+
+
+def noise_units_arguments(rng, size):
+    for (average, sd), _ in noise_arguments(rng, size):
+        yield (average, sd, rng.gamma(0.5, 10.0, len(sd)), rng.dirichlet(np.ones(size))), {}
+
+
+def noise_units(average, sd, mass, weight, isa=None):
+    x, base = np.empty((2, *average.shape), dtype=np.float32)
+    native.noise_units(average, sd, mass, weight, x, base, isa)
+    return x, base
+
+
+def units_of_noise_compare(ours, twin, precision):
+    # Rounded to float32, whose least normal number is 1e-38.
+    for one, other in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-38)
+
+
+def rows_arguments(rng, size):
+    """Rows as long as the topics and longer, one of them of zeros; shares from 1 to 1e-12."""
+    for padded in (size, size + 5):
+        table = rng.random((9, padded)) * 10.0 ** -rng.integers(0, 12, (9, padded))
+        table[4] = 0.0
+        table[:4] *= rng.random((4, 1)) * 1000
+        yield (table, rng.gamma(1.0, 1.0, size), 1e-9), {}
+
+
+def table_shares(table, weight, least, dtype, isa=None):
+    out = table.astype(dtype)
+    native.table_shares(least, weight, out, isa)
+    return out
+
+
+def shares_compare(ours, twin, precision):
+    # Rounded to the table's precision, before and after; at the least share, either side of it.
+    far = np.abs(twin - 1e-9) > 1e-15
+    np.testing.assert_allclose(ours[far], twin[far], rtol=2e-7 if precision == SINGLE else 1e-14)
+    assert not ours[4].any()
+
+
+def spread_arguments(rng, size):
+    for (table, weight, _), _ in rows_arguments(rng, size):
+        yield (np.minimum(table, 1.0), weight / weight.sum(), 0.02), {}
+
+
+def table_spread(table, weight, least, dtype, isa=None):
+    out = np.empty(len(table))
+    native.table_spread(least, weight, table.astype(dtype), out, isa)
+    return out
+
+
+def spread_compare(ours, twin, precision):
+    # float64 sums in another order, of shares in the table's precision.
+    np.testing.assert_allclose(ours, twin, rtol=2e-7 if precision == SINGLE else 1e-13)
 
 
 def integer_arguments(rng, size):
@@ -753,6 +855,11 @@ REGISTRY = {
     "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
+    "blend_release": Case(blend_arguments, blend_compare, BOTH),
+    "noise_sums": Case(noise_arguments, noise_compare),
+    "noise_units": Case(noise_units_arguments, units_of_noise_compare, (SINGLE,)),
+    "table_shares": Case(rows_arguments, shares_compare, BOTH),
+    "table_spread": Case(spread_arguments, spread_compare, BOTH),
     "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
     "topic_moments": Case(moment_arguments, moment_compare, sizes=(1, 2, 7, 8, 9, 16, 17, 33, 50)),
     "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
@@ -798,7 +905,12 @@ OURS = {
     "logistic_classes": logistic_classes,
     "logistic_units": logistic_units,
     "lda_units": lda_units,
+    "blend_release": blend_release,
+    "noise_sums": noise_sums,
+    "noise_units": noise_units,
     "shrink_means": shrink_means,
+    "table_shares": table_shares,
+    "table_spread": table_spread,
     "topic_moments": topic_moments,
     "topic_ratios": topic_ratios,
     "word_masses": word_masses,

@@ -185,27 +185,25 @@ def test_neighbors_help_and_others_do_no_harm():
     others = np.random.default_rng(5).permutation(V)
     wrong = np.empty_like(neighbors)
     wrong[others] = others[neighbors]
-    means = [read_out(noised, given).means(noised, 0, V) for given in (None, neighbors, wrong)]
+    means = [read_out(noised, given).means(0, V) for given in (None, neighbors, wrong)]
     alone, helped, misled = (((one - truth) ** 2).sum() for one in means)
     # Measured: 0.59 and 0.98; bands of entries in place of words make up the two per cent.
     assert helped < 0.7 * alone and misled < 1.01 * alone
     # A word keeps its share, whatever is predicted.
     shrinkage = read_out(noised, neighbors)
-    np.testing.assert_allclose(shrinkage._expected(0, V).sum(axis=1), shrinkage._mass, rtol=1e-5)
+    np.testing.assert_allclose(shrinkage._predicted.sum(axis=1), shrinkage._mass, rtol=1e-5)
 
 
 def test_parts_are_the_whole_and_threads_change_no_bit():
     _, noised, neighbors = alike()
     alone, several = (read_out(noised, neighbors, n) for n in (1, 3))
-    whole = alone.means(noised, 0, V)
-    assert np.concatenate([several.means(noised, a, min(a + 500, V)) for a in range(0, V, 500)]).tobytes() == (
-        whole.tobytes()
-    )
+    whole = alone.means(0, V)
+    assert np.concatenate([several.means(a, min(a + 500, V)) for a in range(0, V, 500)]).tobytes() == (whole.tobytes())
     assert alone.state().keys() == several.state().keys()
     assert all(alone.state()[name].tobytes() == several.state()[name].tobytes() for name in alone.state())
     again = ProductShrinkage(K, 2, WordNeighbors(neighbors))
     again.restore(alone.state(), noised, np.ones((1, 1)))
-    assert again.means(noised, 0, V).tobytes() == whole.tobytes()
+    assert again.means(0, V).tobytes() == whole.tobytes()
 
 
 def test_intervals_and_standard_errors_go_with_it():

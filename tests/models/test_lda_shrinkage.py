@@ -24,7 +24,7 @@ def read_out(noised, sd=1.0, steps=1):
     shrinkage = ProductShrinkage(K)
     for _ in range(steps):
         shrinkage.update(noised, np.full((1, 1), sd))
-    return shrinkage.means(noised, 0, V)
+    return shrinkage.means(0, V)
 
 
 @pytest.mark.parametrize("level", [0.3, 1.0, 10.0])
@@ -56,7 +56,7 @@ def test_noise_that_differs_from_entry_to_entry():
     noised = truth + sd * rng.normal(size=truth.shape)
     shrinkage = ProductShrinkage(K)
     shrinkage.update(noised, sd)
-    ours = shrinkage.means(noised, 0, V)
+    ours = shrinkage.means(0, V)
 
     def error(found):
         return (((found - truth) / sd) ** 2).sum()
@@ -68,15 +68,15 @@ def test_noise_that_differs_from_entry_to_entry():
     shrinkage.update(noised, np.ones((V, K)))
     fresh = ProductShrinkage(K)
     fresh.update(noised, np.ones((V, K)))
-    assert fresh.means(noised, 0, V).tobytes() == read_out(noised).tobytes()
+    assert fresh.means(0, V).tobytes() == read_out(noised).tobytes()
 
 
 def test_parts_are_the_whole():
     _, noised = statistics(1.0)
     shrinkage = ProductShrinkage(K)
     shrinkage.update(noised, np.ones((1, 1)))
-    whole = shrinkage.means(noised, 0, V)
-    parts = [shrinkage.means(noised, first, first + 700) for first in (0, 700, 1400)]
+    whole = shrinkage.means(0, V)
+    parts = [shrinkage.means(first, first + 700) for first in (0, 700, 1400)]
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 

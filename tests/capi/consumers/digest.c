@@ -186,17 +186,17 @@ static void topics(const vf_api *api) {
 
     static float grid[] = {0, 0.5F, 1, 4}, prior[] = {0.25F, 0.25F, 0.25F, 0.25F, 0.7F, 0.1F, 0.1F, 0.1F};
     static const double edge[] = {1}, ends[] = {0, 0.5, 1, 4};
-    static float expected[WORDS * K], scratch[3 * WORDS * K + 32];
-    static double average[WORDS * K], sd[WORDS * K], base[WORDS * K], means[WORDS * K], responsibility[8];
-    static double likelihood[WORDS * 8], mass[WORDS], loadings[K * 3], room[(K + 7) * (3 * K + 28)];
+    static float expected[WORDS * K], scratch[4 * WORDS * K + 32], x[WORDS * K], means[WORDS * K];
+    static double average[WORDS * K], sd[WORDS * K], base[WORDS * K], responsibility[8];
+    static double likelihood[WORDS * 8], mass[WORDS], loadings[K * 3], room[(K + 15) * (2 * K + 19)], topic_sums[2 * K];
     static double products[3 * K * K];
     for (int i = 0; i < WORDS * K; ++i) {
         average[i] = 20 * fraction() - 5, sd[i] = 0.5 + fraction(), base[i] = 0.25 + 2 * fraction();
-        expected[i] = (float)base[i];
+        expected[i] = (float)base[i], x[i] = (float)average[i];
     }
     const vf_shrink_params q = {WORDS, K, 4, 2};
     memset(responsibility, 0, sizeof responsibility);
-    int32_t status = api->shrink_means(&q, average, sd, expected, grid, prior, edge, scratch, means, responsibility);
+    int32_t status = api->shrink_means(&q, x, expected, grid, prior, edge, scratch, means, responsibility);
     show("shrink_means, means", status, sizeof means, means);
     show("shrink_means, responsibility", status, sizeof responsibility, responsibility);
     memset(responsibility, 0, sizeof responsibility);
@@ -205,9 +205,19 @@ static void topics(const vf_api *api) {
     show("word_masses, sums", status, sizeof responsibility, responsibility);
     show("word_masses, means", status, sizeof mass, mass);
     for (int i = 0; i < K * 3; ++i) loadings[i] = 2 * fraction() - 1;
-    show("topic_ratios", api->topic_ratios(WORDS, K, 3, average, base, loadings, alpha, room, means), sizeof means,
-         means);
-    show("topic_moments", api->topic_moments(WORDS, K, 0.3, average, base, room, products), sizeof products, products);
+    show("topic_ratios", api->topic_ratios(WORDS, K, 3, x, expected, sd, mass, loadings, alpha, room, means),
+         sizeof means, means);
+    show("topic_moments", api->topic_moments(WORDS, K, 0.3, x, expected, room, products), sizeof products, products);
+    show("noise_units", api->noise_units(WORDS, K, average, sd, mass, alpha, x, means), sizeof x, x);
+    show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, likelihood, topic_sums), sizeof topic_sums,
+         topic_sums);
+    const vf_blend_params blend = {WORDS, K, K, 0.3, 0.01, 2, 0.02};
+    status = api->blend_release_f64(&blend, sums, mass, base, average, sd);
+    show("blend_release", status, sizeof average, average);
+    show("blend_release, noise", status, sizeof sd, sd);
+    const vf_table_params rows = {WORDS, K, K, 1e-6};
+    show("table_spread", api->table_spread_f32(&rows, alpha, expected, mass), sizeof mass, mass);
+    show("table_shares", api->table_shares_f32(&rows, alpha, expected), sizeof expected, expected);
 }
 
 static void regression(const vf_api *api) {

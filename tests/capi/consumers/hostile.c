@@ -220,56 +220,50 @@ static void belief_network(const vf_api *api) {
 }
 
 static void shrink(const vf_api *api) {
-    const double sizes[] = {0, 5e-324, 1e-30, 1, 1e15, 1e16, 1e30, 1e39, 1e200, 1e308, INFINITY, NAN};
+    const float sizes[] = {0, 1e-45f, 1e-30f, 1, 1e12f, 1e13f, 1e30f, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     const float grid[] = {0, .5f, 2}, prior[] = {.2f, .3f, .5f, .2f, .3f, .5f};
     const double edge = 1, twice[] = {1, 1}, nan = NAN;
-    float work[3 + 32];
-    double means[1], responsibility[6];
-#define SHRINK(bands, edges, sd, average, b, grid, prior)                                                   \
-    api->shrink_means(&(vf_shrink_params){1, 1, 3, bands}, average, sd, b, grid, prior, edges, work, means, \
-                      responsibility)
+    float work[4 + 32], means[1];
+    double responsibility[6];
+#define SHRINK(bands, edges, x, b, grid, prior) \
+    api->shrink_means(&(vf_shrink_params){1, 1, 3, bands}, x, b, grid, prior, edges, work, means, responsibility)
     for (int i = 0; i < 2 * n; ++i)
-        for (int j = 0; j < n; ++j)
-            for (int k = 0; k < n; ++k) {
-                const double average = i < n ? sizes[i] : -sizes[i - n];
-                const float here = (float)sizes[j];
-                memset(responsibility, 0, sizeof responsibility);
-                const int32_t status = SHRINK(2, &edge, &sizes[k], &average, &here, grid, prior);
-                require(api, "shrink_means: status",
-                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
-                require(api, "shrink_means: a result that is no number",
-                        status != VF_OK || (means[0] >= 0 && means[0] <= 1e60 && responsibility[1] <= 1));
-            }
-    const double one = 1;
+        for (int j = 0; j < n; ++j) {
+            const float x = i < n ? sizes[i] : -sizes[i - n];
+            memset(responsibility, 0, sizeof responsibility);
+            const int32_t status = SHRINK(2, &edge, &x, &sizes[j], grid, prior);
+            require(api, "shrink_means: status", status == VF_OK || status == VF_ERR_RANGE);
+            require(api, "shrink_means: a result that is no number",
+                    status != VF_OK || (means[0] >= 0 && means[0] <= 1e20f && responsibility[1] <= 1));
+        }
     const float unit = 1, far = 1e30f, no_number = NAN;
-    expect(api, "shrink_means, average", VF_ERR_RANGE, SHRINK(1, NULL, &one, &sizes[6], &unit, grid, prior));
-    expect(api, "shrink_means, expected", VF_ERR_RANGE, SHRINK(1, NULL, &one, &one, &far, grid, prior));
-    expect(api, "shrink_means, expected is no number", VF_ERR_RANGE,
-           SHRINK(2, &edge, &one, &one, &no_number, grid, prior));
-    expect(api, "shrink_means, sd", VF_ERR_PARAMETER, SHRINK(1, NULL, &sizes[1], &one, &unit, grid, prior));
-    expect(api, "shrink_means, no edges", VF_ERR_NULL, SHRINK(2, NULL, &one, &one, &unit, grid, prior));
-    expect(api, "shrink_means, an edge twice", VF_ERR_PARAMETER, SHRINK(3, twice, &one, &one, &unit, grid, prior));
-    expect(api, "shrink_means, edge is no number", VF_ERR_PARAMETER, SHRINK(2, &nan, &one, &one, &unit, grid, prior));
-    expect(api, "shrink_means, bands", VF_ERR_SIZE, SHRINK(VF_SHRINK_BANDS + 1, &edge, &one, &one, &unit, grid, prior));
+    expect(api, "shrink_means, x", VF_ERR_RANGE, SHRINK(1, NULL, &far, &unit, grid, prior));
+    expect(api, "shrink_means, expected", VF_ERR_RANGE, SHRINK(1, NULL, &unit, &far, grid, prior));
+    expect(api, "shrink_means, expected is no number", VF_ERR_RANGE, SHRINK(2, &edge, &unit, &no_number, grid, prior));
+    expect(api, "shrink_means, x is missing", VF_ERR_NULL, SHRINK(1, NULL, NULL, &unit, grid, prior));
+    expect(api, "shrink_means, no edges", VF_ERR_NULL, SHRINK(2, NULL, &unit, &unit, grid, prior));
+    expect(api, "shrink_means, an edge twice", VF_ERR_PARAMETER, SHRINK(3, twice, &unit, &unit, grid, prior));
+    expect(api, "shrink_means, edge is no number", VF_ERR_PARAMETER, SHRINK(2, &nan, &unit, &unit, grid, prior));
+    expect(api, "shrink_means, bands", VF_ERR_SIZE, SHRINK(VF_SHRINK_BANDS + 1, &edge, &unit, &unit, grid, prior));
     const float falls[] = {0, 2, .5f}, endless[] = {0, 1, INFINITY}, no_prior[] = {0, 0, 0},
                 nan_prior[] = {.2f, NAN, 1};
-    expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, falls, prior));
-    expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, endless, prior));
-    expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1, NULL, &one, &one, &unit, grid, no_prior));
-    expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER,
-           SHRINK(1, NULL, &one, &one, &unit, grid, nan_prior));
+    expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1, NULL, &unit, &unit, falls, prior));
+    expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1, NULL, &unit, &unit, endless, prior));
+    expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1, NULL, &unit, &unit, grid, no_prior));
+    expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER, SHRINK(1, NULL, &unit, &unit, grid, nan_prior));
 }
 
 static void read_out(const vf_api *api) {
     const double sizes[] = {0, 5e-324, 1e-100, 1e-30, 1, 1e12, 1e30, 1e99, 1e200, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     const double points[] = {0, 1}, loading[] = {1, -1e50, 1e50, 1e-50}, no_loading[] = {1, NAN, 1, 1};
-    double likelihood[8], sums[2], means[1], workspace[9 * (3 * 2 + 28)], ratios[2], products[12];
+    double likelihood[8], sums[2], means[1], workspace[17 * 23], products[12];
+    float expected[2];
 #define MASSES(n_grid, known, sd, total, grid, width, weight) \
     api->word_masses(&(vf_mass_params){1, n_grid, known, sd}, total, grid, width, weight, likelihood, sums, means)
-#define RATIOS(n_factors, x, base, loadings, own) \
-    api->topic_ratios(1, 2, n_factors, x, base, loadings, own, workspace, ratios)
+#define RATIOS(n_factors, x, base, sd, mass, loadings, own) \
+    api->topic_ratios(1, 2, n_factors, x, base, sd, mass, loadings, own, workspace, expected)
 #define MOMENTS(spread, x, base) api->topic_moments(1, 2, spread, x, base, workspace, products)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
@@ -281,12 +275,13 @@ static void read_out(const vf_api *api) {
                         status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "word_masses: a result that is no number",
                         status != VF_OK || (means[0] > 0 && sums[1] >= 0));
-                const double x[] = {first, 1}, base[] = {sizes[j], 1}, own[] = {sizes[k], 1};
-                status = RATIOS(2, x, base, loading, own);
+                const float x[] = {(float)first, 1}, base[] = {(float)sizes[j], 1};
+                const double own[] = {sizes[k], 1}, sd[] = {sizes[(i + j) % n], 1};
+                status = RATIOS(2, x, base, sd, points + 1, loading, own);
                 require(api, "topic_ratios: status",
                         status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "topic_ratios: a result that is no number",
-                        status != VF_OK || (ratios[0] >= .1 && ratios[1] >= .1));
+                        status != VF_OK || (expected[0] >= 0 && expected[1] >= 0));
                 memset(products, 0, sizeof products);
                 status = MOMENTS(sizes[k], x, base);
                 require(api, "topic_moments: status",
@@ -295,6 +290,7 @@ static void read_out(const vf_api *api) {
                         status != VF_OK || (products[4] >= 0 && products[8] >= 0 && products[0] == products[0]));
             }
     const double one[] = {1, 1};
+    const float unit[] = {1, 1}, zero[] = {0, 1}, endless[] = {INFINITY, 1};
     expect(api, "word_masses", VF_OK, MASSES(2, 0, 1.0, one, points, one, one));
     expect(api, "word_masses, no points", VF_ERR_SIZE, MASSES(0, 0, 1.0, one, points, one, one));
     expect(api, "word_masses, points", VF_ERR_SIZE, MASSES(VF_MASS_GRID + 1, 0, 1.0, one, points, one, one));
@@ -303,18 +299,80 @@ static void read_out(const vf_api *api) {
     expect(api, "word_masses, grid", VF_ERR_NULL, MASSES(1, 0, 1.0, one, NULL, one, one));
     for (int i = 0; i < 8; ++i) likelihood[i] = i % 2 ? NAN : 0;
     expect(api, "word_masses, likelihoods of nothing", VF_OK, MASSES(2, 1, 1.0, one, points, one, one));
-    expect(api, "topic_ratios", VF_OK, RATIOS(2, one, one, loading, one));
-    expect(api, "topic_ratios, no factor", VF_OK, RATIOS(0, one, one, NULL, one));
-    expect(api, "topic_ratios, factors", VF_ERR_SIZE, RATIOS(VF_MOST_FACTORS + 1, one, one, loading, one));
-    expect(api, "topic_ratios, loadings", VF_ERR_PARAMETER, RATIOS(2, one, one, no_loading, one));
-    expect(api, "topic_ratios, own", VF_ERR_PARAMETER, RATIOS(2, one, one, loading, &sizes[9]));
-    expect(api, "topic_ratios, base", VF_ERR_RANGE, RATIOS(2, one, sizes, loading, one));
-    expect(api, "topic_moments", VF_OK, MOMENTS(.3, one, one));
-    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, one, one, workspace, products));
-    expect(api, "topic_moments, spread", VF_ERR_PARAMETER, MOMENTS(-1., one, one));
-    expect(api, "topic_moments, base", VF_ERR_RANGE, MOMENTS(.3, one, &sizes[9]));
-    expect(api, "topic_moments, base is missing", VF_ERR_NULL, MOMENTS(.3, one, NULL));
-    expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, one, NULL, loading, one));
+    expect(api, "topic_ratios", VF_OK, RATIOS(2, unit, unit, one, one, loading, one));
+    expect(api, "topic_ratios, no factor", VF_OK, RATIOS(0, unit, unit, one, one, NULL, one));
+    expect(api, "topic_ratios, factors", VF_ERR_SIZE, RATIOS(VF_MOST_FACTORS + 1, unit, unit, one, one, loading, one));
+    expect(api, "topic_ratios, loadings", VF_ERR_PARAMETER, RATIOS(2, unit, unit, one, one, no_loading, one));
+    expect(api, "topic_ratios, own", VF_ERR_PARAMETER, RATIOS(2, unit, unit, one, one, loading, &sizes[9]));
+    expect(api, "topic_ratios, base", VF_ERR_RANGE, RATIOS(2, unit, zero, one, one, loading, one));
+    expect(api, "topic_ratios, sd", VF_ERR_RANGE, RATIOS(2, unit, unit, sizes, one, loading, one));
+    expect(api, "topic_ratios, mass", VF_ERR_RANGE, RATIOS(2, unit, unit, one, &sizes[10], loading, one));
+    expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, unit, NULL, one, one, loading, one));
+    expect(api, "topic_moments", VF_OK, MOMENTS(.3, unit, unit));
+    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, unit, unit, workspace, products));
+    expect(api, "topic_moments, spread", VF_ERR_PARAMETER, MOMENTS(-1., unit, unit));
+    expect(api, "topic_moments, base", VF_ERR_RANGE, MOMENTS(.3, unit, endless));
+    expect(api, "topic_moments, base is missing", VF_ERR_NULL, MOMENTS(.3, unit, NULL));
+}
+
+static void noised(const vf_api *api) {
+    const double sizes[] = {0, 5e-324, 1e-30, 1, 1e12, 1e30, 1e200, INFINITY, NAN}, one[] = {1, 1};
+    const int n = sizeof sizes / sizeof *sizes;
+    const int64_t units[] = {INT64_MAX, INT64_MIN};
+    double values[2], noise[2], word_sd[1], totals[1], sums[4];
+    float x[2], base[2], table[4];
+    double wide[4];
+#define BLEND(rate, scale, noise_sd, floor, units) \
+    api->blend_release_f32(&(vf_blend_params){1, 2, 4, rate, scale, noise_sd, floor}, units, one, table, values, noise)
+#define UNITS(average, sd, mass) api->noise_units(1, 2, average, sd, mass, one, x, base)
+#define SHARES(padded, least, weight, table) \
+    api->table_shares_f64(&(vf_table_params){1, 2, padded, least}, weight, table)
+#define SPREAD(padded, least, weight) \
+    api->table_spread_f64(&(vf_table_params){1, 2, padded, least}, weight, wide, values)
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) {
+            const double average[] = {-sizes[i], 1}, sd[] = {sizes[j], 1};
+            for (int k = 0; k < 4; ++k) wide[k] = sizes[i], table[k] = (float)sizes[i];
+            memset(sums, 0, sizeof sums);
+            values[0] = values[1] = noise[0] = noise[1] = 1;
+            int32_t status = BLEND(sizes[j], sizes[i], sizes[j], sizes[i], units);
+            require(api, "blend_release: status", status == VF_OK || status == VF_ERR_PARAMETER);
+            status = api->noise_sums(1, 2, average, sd, word_sd, totals, sums);
+            require(api, "noise_sums: status", status == VF_OK || status == VF_ERR_PARAMETER);
+            require(api, "noise_sums: noise that is no number", status != VF_OK || word_sd[0] > 0);
+            status = UNITS(average, sd, sd);
+            require(api, "noise_units: status",
+                    status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+            require(api, "noise_units: a result that is no number",
+                    status != VF_OK || (x[0] >= -1e12f && x[0] <= 0 && base[0] <= 1e12f));
+            status = SHARES(4, 1e-30, sd, wide);
+            require(api, "table_shares: status",
+                    status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+            require(api, "table_shares: a share that is no share",
+                    status != VF_OK || (wide[0] >= 0 && wide[0] <= 1.1 && wide[3] == 0));
+            wide[0] = wide[1] = sizes[i] <= 1 ? sizes[i] : 1;
+            status = SPREAD(4, sizes[j], sd);
+            require(api, "table_spread: status", status == VF_OK || status == VF_ERR_PARAMETER);
+            require(api, "table_spread: a result that is no number", status != VF_OK || values[0] > 0);
+        }
+    expect(api, "blend_release", VF_OK, BLEND(.5, 1., 1., 1., units));
+    expect(api, "blend_release, rate", VF_ERR_PARAMETER, BLEND(1.5, 1., 1., 1., units));
+    expect(api, "blend_release, floor", VF_ERR_PARAMETER, BLEND(.5, 1., 1., -1., units));
+    expect(api, "blend_release, units are missing", VF_ERR_NULL, BLEND(.5, 1., 1., 1., NULL));
+    expect(api, "blend_release, a short row", VF_ERR_SIZE,
+           api->blend_release_f64(&(vf_blend_params){1, 2, 1, .5, 1., 1., 1.}, units, one, wide, values, noise));
+    expect(api, "noise_sums", VF_OK, api->noise_sums(1, 2, one, one, word_sd, totals, sums));
+    expect(api, "noise_sums, topics", VF_ERR_SIZE, api->noise_sums(1, 0, one, one, word_sd, totals, sums));
+    expect(api, "noise_sums, noise is missing", VF_ERR_NULL, api->noise_sums(1, 2, one, NULL, word_sd, totals, sums));
+    expect(api, "noise_units", VF_OK, UNITS(one, one, one));
+    expect(api, "noise_units, sd", VF_ERR_PARAMETER, UNITS(one, sizes, one));
+    expect(api, "noise_units, average", VF_ERR_RANGE, UNITS(&sizes[5], one, one));
+    expect(api, "noise_units, mass is missing", VF_ERR_NULL, UNITS(one, one, NULL));
+    expect(api, "table_shares, a short row", VF_ERR_SIZE, SHARES(1, 0., one, wide));
+    expect(api, "table_shares, weight", VF_ERR_PARAMETER, SHARES(4, 0., &sizes[7], wide));
+    expect(api, "table_shares, table is missing", VF_ERR_NULL, SHARES(4, 0., one, NULL));
+    expect(api, "table_spread, floor", VF_ERR_PARAMETER, SPREAD(4, 0., one));
+    expect(api, "table_spread, weight is missing", VF_ERR_NULL, SPREAD(4, .5, NULL));
 }
 
 static void tokens(const vf_api *api) {
@@ -369,6 +427,7 @@ int main(void) {
         belief_network(api);
         shrink(api);
         read_out(api);
+        noised(api);
         noise(api);
         tokens(api);
     }

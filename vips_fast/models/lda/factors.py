@@ -16,8 +16,8 @@ from ...kernels import native
 _FACTORS = 16
 #: Eigenvalues count from this many times the edge: with few topics and heavy tails, chance passes the edge itself.
 _CLEAR = 1.5
-#: Rounds to find the factors' part of the diagonal.
-_ROUNDS = 10
+#: Rounds to find the factors' part of the diagonal, and the change of it, over its largest entry, that ends them.
+_ROUNDS, _SETTLED = 10, 0.01
 #: Variance of ratios that the words' weights suppose, so that the commonest words do not speak for all.
 _SPREAD = 0.3
 #: Least variance of a topic's ratios that is its own.
@@ -27,10 +27,10 @@ _LEAST_OWN = 0.05
 def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
     """Compute sums over words, (3, K, K), that `TopicFactors` takes.
 
-    `vips_fast.kernels.reference.topic_moments` says which.
+    ``x`` and ``base`` are float32. `vips_fast.kernels.reference.topic_moments` says which sums.
     """
     n_topics = x.shape[1]
-    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 7) * (3 * n_topics + 28))
+    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 15) * (2 * n_topics + 19))
     native.topic_moments(_SPREAD, x, base, work, sums)
     return sums
 
@@ -61,17 +61,18 @@ class TopicFactors:
             kept = np.flatnonzero(values > edge)[-_FACTORS:]
             self.loadings = vectors[:, kept] * (values[kept] ** 2 - edge**2) ** 0.25
             shared = np.minimum((self.loadings**2).sum(axis=1), np.maximum(variances, 0.0))
-            if np.array_equal(shared, np.diagonal(covariance)):
+            if np.abs(shared - np.diagonal(covariance)).max() <= _SETTLED * shared.max():
                 break
             np.fill_diagonal(covariance, shared)
         self.own = np.maximum(variances - (self.loadings**2).sum(axis=1), _LEAST_OWN)
 
-    def predict(self, x: np.ndarray, base: np.ndarray) -> np.ndarray:
-        """Compute conditional means of the ratios, (n, K), at least 0.1.
+    def predict(self, x: np.ndarray, base: np.ndarray, sd: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """Compute ``base`` times conditional means of the ratios, (n, K) float32.
 
-        Each is given the word's other entries. The kernel takes the words' q x q systems by Woodbury's identity.
+        Each mean is given the word's other entries ``x``, and at least 0.1. A word's predictions are scaled so that
+        they keep its ``mass``, (n,). The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
-        out, work = np.empty(base.shape), np.empty(8 * (3 * n_topics + q * (q + 2)))
-        native.topic_ratios(x, base, np.ascontiguousarray(self.loadings), self.own, work, out)
+        out, work = np.empty(base.shape, dtype=np.float32), np.empty(8 * (3 * n_topics + q * (q + 2)))
+        native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
         return out

@@ -29,7 +29,7 @@ from .shrinkage import KnownMasses, ProductShrinkage
 from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
-_CHUNK = 256
+_CHUNK = 512
 
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
@@ -343,17 +343,16 @@ class LdaModel(Model):
 
     def _fill(self) -> None:
         """Fill the next step's table and scales, after an update."""
-        topics = self._average.values.shape[1]
         copied = self._starting and self._started == self._start_steps
         self._fill_table(self._copies() if copied else None)
         if self._noised and self.shrinks and self._exponent > 0.0:
             weight = self._shrinkage.weight
             if copied:
-                topics, weight = self.n_topics, spread(weight[None], self.n_topics)[0]
+                weight = spread(weight[None], self.n_topics)[0]
             mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._average.noise_sd.mean()) / float(mass.sum())
             words = word_scales(mass, self._exponent)
-            self._scales = EntryScales(words, self._table[:, :topics], weight, share_noise, self._n_threads)
+            self._scales = EntryScales(words, self._table, weight, share_noise, self._n_threads)
             self._weight, self._floor = self._scales.weight, self._scales.floor
 
     @property
@@ -371,7 +370,7 @@ class LdaModel(Model):
         values = self._average.values
         last = min(last, len(values))
         if self._noised:
-            mean = self._shrinkage.means(values, first, last)
+            mean = self._shrinkage.means(first, last)
         else:
             mean = np.maximum(values[first:last], 0.0)
         mean *= self.n_records
@@ -462,7 +461,6 @@ class LdaModel(Model):
         arithmetic = self._options.topic_mean == "arithmetic"
         n_topics = (self._average.values if lam is None else lam).shape[1]
         table = self._table[:, :n_topics]
-        self._table[:, n_topics:] = 0
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
@@ -477,17 +475,15 @@ class LdaModel(Model):
             table[first:last] = elog / elog.sum(axis=1, keepdims=True)
 
         def share(first: int, last: int, worker: int) -> None:
-            part = table[first:last]
-            part *= inverse
-            part /= part.sum(axis=1, keepdims=True)
-            part[part < _LEAST_SHARE] = 0
+            native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
 
         total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
         if arithmetic:
             # The means of all topics times one factor, which cancels and keeps float32 in its range.
-            inverse = (total.min() / total).astype(table.dtype)
+            inverse = total.min() / total
             map_chunks(self.n_words, _CHUNK, self._n_threads, share)
         else:
+            self._table[:, n_topics:] = 0
             bias = digamma(total)
             map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 

@@ -29,7 +29,7 @@ from ...kernels import native
 from ...kernels.threads import map_chunks
 
 #: Words blended at a time by a thread.
-_CHUNK = 256
+_CHUNK = 512
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
 
@@ -48,7 +48,7 @@ def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
 class EntryScales:
     """The scales d_v e_vk of a step.
 
-    They come from the words' scales ``word``, (V,), and the E-step's ``table`` of it, (V, K).
+    They come from the words' scales ``word``, (V,), and the E-step's ``table`` of it, whose rows begin with K topics.
 
     ``topic_weight``, (K,), are the topics' shares of all tokens, and ``share_noise`` is n of the module. The kernel
     takes ``weight``, (V,), and ``floor``: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
@@ -57,25 +57,24 @@ class EntryScales:
     def __init__(
         self, word: np.ndarray, table: np.ndarray, topic_weight: np.ndarray, share_noise: float, n_threads: int = 1
     ):
-        self._table, self.floor = table, min(1.0 / table.shape[1] + _NOISE_IN_FLOOR * share_noise, 1.0)
+        n_topics = len(topic_weight)
+        self._table, self.floor = table, min(1.0 / n_topics + _NOISE_IN_FLOOR * share_noise, 1.0)
         self._word = np.empty(len(table))
 
         def fill(first: int, last: int, worker: int) -> None:
-            share = table[first:last].astype(np.float64)
-            used = np.einsum("vk,k->v", share, topic_weight)
-            share /= share + self.floor
-            norm = np.einsum("vk,k->v", share, topic_weight)
-            # A word that no topic has takes no part.
-            square = np.divide(norm, used, out=np.ones(len(used)), where=used > 0)
-            self._word[first:last] = word[first:last] * np.sqrt(square)
+            native.table_spread(self.floor, topic_weight, table[first:last], self._word[first:last])
 
         map_chunks(len(table), _CHUNK, n_threads, fill)
+        self._word *= word
         np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
         self.weight = 1.0 / self._word
 
-    def rows(self, first: int, last: int) -> np.ndarray:
-        """Compute the scales of words first..last, (last - first, K) float64."""
-        return np.asarray(np.sqrt(self._table[first:last] + self.floor) * self._word[first:last, None])
+    def blend(self, release: Release, rate: float, first: int, values: np.ndarray, noise: np.ndarray) -> None:
+        """Average words from ``first`` on of a release in ``values``, and in ``noise`` its law; both are (n, K)."""
+        part = slice(first, first + len(values))
+        units = np.ascontiguousarray(release.units[part])
+        numbers = (rate, release.scale, release.noise_sd, self.floor)
+        native.blend_release(*numbers, units, self._word[part], self._table[part], values, noise)
 
 
 class ScaledAverage:
@@ -96,29 +95,24 @@ class ScaledAverage:
 
         values ← (1 − rate) values + rate scales · release; None stands for scales of 1.
         """
-        values, units = self.values, release.units
-        before = np.broadcast_to(self.noise_sd, values.shape)
-        after = self.noise_sd if self.noise_sd.shape == values.shape or scales is None else np.empty(values.shape)
+        values, units, scale = self.values, release.units, release.scale * rate
 
-        def blend(first: int, last: int, worker: int) -> None:
+        def even(first: int, last: int, worker: int) -> None:
             part = values[first:last]
             part *= 1.0 - rate
-            if scales is None:
-                part += units[first:last] * (release.scale * rate)
-                return
-            scale = scales.rows(first, last)[:, : part.shape[1]]
-            variance = np.multiply(before[first:last], 1.0 - rate, out=after[first:last])
-            variance *= variance
-            noise = scale * (release.noise_sd * rate)
-            noise *= noise
-            variance += noise
-            np.sqrt(variance, out=variance)
-            scale *= release.scale * rate
-            scale *= units[first:last]
-            part += scale
+            part += units[first:last] * scale
 
-        map_chunks(len(values), _CHUNK, n_threads, blend)
-        self.noise_sd = after if scales is not None else self._with_even_noise(release, rate)
+        def blend(first: int, last: int, worker: int) -> None:
+            assert scales is not None
+            scales.blend(release, rate, first, values[first:last], self.noise_sd[first:last])
+
+        if scales is None:
+            map_chunks(len(values), _CHUNK, n_threads, even)
+            self.noise_sd = self._with_even_noise(release, rate)
+        else:
+            if self.noise_sd.shape != values.shape:
+                self.noise_sd = np.full(values.shape, self.noise_sd)
+            map_chunks(len(values), _CHUNK, n_threads, blend)
         self.initial_weight *= 1.0 - rate
 
     def _with_even_noise(self, release: Release, rate: float) -> np.ndarray:

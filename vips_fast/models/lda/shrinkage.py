@@ -45,10 +45,10 @@ from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 _RATIO_POINTS = 16
 #: Points of the prior of p.
 _MASS_POINTS = 60
-#: EM rounds of the priors of p and r: the first time, and at each later step (which
-#: starts from the prior of the step before).
+#: EM rounds of the priors of p and r: the first time, and of p at each later step (which starts from the prior of the
+#: step before). The prior of r takes one round a step, in the pass that reads the means; the next step has its result.
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
-_FIRST_ROUNDS, _ROUNDS = 8, 1
+_FIRST_ROUNDS = 8
 #: Bands of public frequency with priors of their own: the most, the fewest words of one, rounds, and the words that the
 #: prior of all words counts as.
 _MOST_BANDS, _BAND_WORDS, _BAND_ROUNDS, _BAND_START = 8, 150, 6, 20.0
@@ -59,7 +59,7 @@ _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
 #: Halvings of a quantile's bracket, some tens of standard deviations wide.
 _HALVINGS = 18
-_CHUNK = 256
+_CHUNK = 512
 
 
 def word_masses(
@@ -212,59 +212,58 @@ class ProductShrinkage:
             np.float32
         )
         self._prior: np.ndarray | None = None
+        self._next_prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
-        self._predicted: np.ndarray | None = None
+        self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Estimate p, w and the prior of r from an average.
+        """Estimate p, w and the prior of r from an average, and its means.
 
         It is (V, K), with noise sd > 0, (V, K) or (1, 1).
         """
-        n_words, n_topics = average.shape
         self._likely = None
-        self._take_noise(average, sd)
-        inverse = 1.0 / self._word_sd
-
-        def sums(first: int, last: int, worker: int) -> np.ndarray:
-            part, sd = inverse[first:last], self._sd[first:last]
-            noise = np.einsum("v,vk,vk->k", part * part, sd, sd)
-            return np.stack([np.einsum("v,vk->k", part, average[first:last]), noise])
-
-        share, noise = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
-        totals, error, unit = self._totals(average)
+        share, noise, totals = self._take_noise(average, sd)
+        totals, error, unit = self._totals(totals)
         bands = () if self._known is None else self._known.bands
         self._mass, self._mass_prior = word_masses(totals, error, self._mass_prior, self._n_threads, bands)
         self._mass *= unit
-        spread = max(float(share.var()) - n_words, 0.0)  # the mean of the noise's variances is n_words
-        mean = float(self._mass.sum()) / n_topics
+        spread = max(float(share.var()) - len(average), 0.0)  # the mean of the noise's variances is the words' number
+        mean = float(self._mass.sum()) / self._n_topics
         share = mean + spread / (spread + noise) * (share - share.mean())
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
         self._predict(average)
-        rounds = _ROUNDS
+        if self._next_prior is not None:
+            self._prior = self._next_prior
         if self._prior is None:
-            rounds = _FIRST_ROUNDS
             self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
+            for _ in range(_FIRST_ROUNDS):
+                self._prior = self._read(means=False)
+        self._next_prior = self._read(means=True)
+
+    def _read(self, means: bool) -> np.ndarray:
+        """Return the prior after a round of EM; with ``means``, put these in place of the units of noise."""
+        prior = self._prior
+        assert prior is not None
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
-            weight = np.zeros((_BANDS, len(self._grid)))
-            self._call(average[first:last], self._sd[first:last], first, None, weight)
+            weight, units = np.zeros(prior.shape), self._units[first:last]
+            self._shrink(units, first, units if means else None, weight)
             return weight
 
-        for _ in range(rounds):
-            weight = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, expect), axis=0)
-            # A little of every point, so that none is lost for good.
-            weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
-            self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+        weight = np.sum(map_chunks(len(self._units), _CHUNK, self._n_threads, expect), axis=0)
+        # A little of every point, so that none is lost for good.
+        weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
+        return np.asarray((weight / weight.sum(axis=1, keepdims=True)).astype(np.float32))
 
-    def _totals(self, average: np.ndarray) -> tuple[np.ndarray, float, np.ndarray | float]:
-        """Return words' noised masses, (V,), their noise, and a factor.
+    def _totals(self, sums: np.ndarray) -> tuple[np.ndarray, float, np.ndarray | float]:
+        """Return words' noised masses, (V,), their noise, and a factor, from their sums.
 
         The factor brings them to units of the words' noise.
         """
-        sums, noise = np.einsum("vk->v", average), float(np.sqrt(self._n_topics))
+        noise = float(np.sqrt(self._n_topics))
         if self._known is None:
             return sums * (1.0 / self._word_sd), noise, 1.0
         x, sd = self._known.with_sums(sums, self._word_sd * noise)
@@ -278,101 +277,86 @@ class ProductShrinkage:
         """
         return np.asarray(self._mass * self._word_sd)
 
-    def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Take the noise of all entries, and the noise of words."""
+    def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Take the noise of all entries and of words; return topics' sums, their noise and words' sums."""
         self._sd = np.ascontiguousarray(np.broadcast_to(sd, average.shape))
-        self._word_sd = np.sqrt(np.broadcast_to(np.einsum("vk,vk->v", sd, sd) / sd.shape[1], len(average)))
+        self._word_sd, totals = np.empty((2, len(average)))
 
-    def _units(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Entries of words first..last in units of their noise."""
-        return np.asarray(average[first:last] / self._sd[first:last])
+        def add(first: int, last: int, worker: int) -> np.ndarray:
+            sums, part = np.zeros((2, self._n_topics)), slice(first, last)
+            native.noise_sums(average[part], self._sd[part], self._word_sd[part], totals[part], sums)
+            return sums
+
+        share, noise = np.sum(map_chunks(len(average), _CHUNK, self._n_threads, add), axis=0)
+        return share, noise, totals
 
     def _predict(self, average: np.ndarray) -> None:
         """Predict each entry, in units of its noise, (V, K) float32."""
-        self._predicted = None
+        if self._units.shape != average.shape:
+            self._units, self._predicted = np.empty((2, *average.shape), dtype=np.float32)
+        mass = self.mass
+
+        def fill(first: int, last: int, worker: int) -> None:
+            part = slice(first, last)
+            native.noise_units(
+                average[part], self._sd[part], mass[part], self.weight, self._units[part], self._predicted[part]
+            )
+
+        map_chunks(len(average), _CHUNK, self._n_threads, fill)
         if self._neighbors is not None:
-            self._ask_neighbors(average, self._neighbors)
+            self._ask_neighbors(self._neighbors)
         if self._n_topics > 1:
             # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
             with one_blas_thread(0, scipy=False):
-                self._ask_topics(average)
-        if self._predicted is None:
-            self._predicted = self._ordinary(0, len(average)).astype(np.float32)
+                self._ask_topics()
 
-    def _ask_topics(self, average: np.ndarray) -> None:
+    def _ask_topics(self) -> None:
         """Predict ratios from other topics.
 
         But for its part of the mass, no entry is predicted from itself.
         """
-        n_words = len(average)
-        out = np.empty((n_words, self._n_topics), dtype=np.float32)
+        mass = self.mass
 
         def collect(first: int, last: int, worker: int) -> np.ndarray:
-            return moments(self._units(average, first, last), self._expected(first, last))
+            return moments(self._units[first:last], self._predicted[first:last])
 
         def predict(first: int, last: int, worker: int) -> None:
-            base = self._expected(first, last)
-            base *= factors.predict(self._units(average, first, last), base)
-            out[first:last] = self._shared(base, first, last)
+            part = slice(first, last)
+            base = self._predicted[part]
+            base[:] = factors.predict(self._units[part], base, self._sd[part], mass[part])
 
+        n_words = len(self._units)
         factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
         map_chunks(n_words, _CHUNK, self._n_threads, predict)
-        self._predicted = out
 
-    def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Scaled so that each word keeps its mass."""
-        total = np.einsum("vk,vk->v", expected, self._sd[first:last])
-        expected *= (self._mass[first:last] * self._word_sd[first:last] / total)[:, None]
-        return expected
-
-    def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
+    def _ask_neighbors(self, neighbors: WordNeighbors) -> None:
         """Predict ratios from neighbors.
 
         What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is predicted from itself, so
         false neighbors are found out, and do no harm.
         """
-        n_words = len(average)
-        own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))
-
-        base = self._ordinary
+        n_words, units, base, mass = len(self._units), self._units, self._predicted, self.mass
+        own, sums = (np.empty((2, *units.shape), dtype=np.float32) for _ in range(2))
 
         def collect(first: int, last: int, worker: int) -> None:
-            own[:, first:last] = neighbors.evidence(self._units(average, first, last), base(first, last))
+            own[:, first:last] = neighbors.evidence(units[first:last], base[first:last])
 
         def judge(first: int, last: int, worker: int) -> np.ndarray:
             sums[0, first:last], sums[1, first:last] = (neighbors.sums(one, first, last) for one in own)
-            b, x = base(first, last).astype(np.float32), self._units(average, first, last).astype(np.float32)
+            b, x = base[first:last], units[first:last]
             errors = [x - b * predict_ratios(sums[:, first:last], ordinary) for ordinary in ORDINARY]
             return np.array([(error * error / (1 + b * b)).sum(dtype=np.float64) for error in errors])
 
         def predict(first: int, last: int, worker: int) -> None:
-            expected = base(first, last)
-            expected *= predict_ratios(sums[:, first:last], best)
-            own[0, first:last] = self._shared(expected, first, last)
+            expected = base[first:last] * predict_ratios(sums[:, first:last], best)
+            # Each word keeps its mass.
+            total = np.einsum("vk,vk->v", expected, self._sd[first:last])
+            base[first:last] = expected * (mass[first:last] / total)[:, None]
 
         map_chunks(n_words, _CHUNK, self._n_threads, collect)
         errors = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, judge), axis=0)
         best = ORDINARY[np.argmin(errors)]
         map_chunks(n_words, _CHUNK, self._n_threads, predict)
-        self._predicted = own[0]
-
-    def _ordinary(self, first: int, last: int) -> np.ndarray:
-        """Compute shares p_v w_k in units of noise, (last - first, K).
-
-        The noise is the entries'.
-        """
-        shares = np.multiply.outer(self._mass[first:last] * self._word_sd[first:last], self.weight)
-        shares /= self._sd[first:last]
-        return np.asarray(shares)
-
-    def _expected(self, first: int, last: int) -> np.ndarray:
-        """Compute expected entries in units of noise, (last - first, K).
-
-        They are the statistics of a ratio of 1.
-        """
-        if self._predicted is None:
-            return self._ordinary(first, last)
-        return self._predicted[first:last].astype(np.float64)
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`; none before the first update."""
@@ -400,24 +384,22 @@ class ProductShrinkage:
         self._mass, self.weight = mass, weight
         self._take_noise(average, sd)
         self._predict(average)
+        self._next_prior = self._read(means=True)
 
-    def means(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
+    def means(self, first: int, last: int) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K)."""
-        rows = average[first:last]
-        out = np.empty(rows.shape)
-        self._call(rows, self._sd[first:last], first, out, None)
-        return out
+        return np.asarray(self._units[first:last] * self._sd[first:last])
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int) -> np.ndarray:
         """Compute central differences of `means` in the average.
 
         They are over ``step`` standard deviations to each side.
         """
-        units = self._units(average, first, last)
-        high, low = np.empty((2, *units.shape))
+        units = average[first:last] / self._sd[first:last]
+        high, low = np.empty((2, *units.shape), dtype=np.float32)
         for out, shift in ((high, step), (low, -step)):
-            self._call(units + shift, np.ones(units.shape), first, out, None)
-        return np.asarray((high - low) / (2.0 * step))
+            self._shrink((units + shift).astype(np.float32), first, out, None)
+        return np.asarray((high.astype(np.float64) - low) / (2.0 * step))
 
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
         """Compute posterior quantiles at ``levels``, (last - first, K, levels).
@@ -426,14 +408,14 @@ class ProductShrinkage:
         other likely masses of the word. The mass has a posterior too, taken to be a Gamma distribution, at three
         quantiles. Parts below 0 count as 0.
         """
-        assert self._prior is not None and self._predicted is not None
+        assert self._prior is not None
         likely = (self._likely_masses(average)[:, first:last] / self._mass[first:last])[:, :, None, None]
         grid = self._grid.astype(np.float64)
         width = np.concatenate(([0.0], np.gradient(grid)[1:]))
         width[1:-1] = (grid[2:] - grid[:-2]) / 4
         width[-1] /= 2
-        x = self._units(average, first, last)[:, :, None]
-        scale = likely * self._expected(first, last)[:, :, None]
+        x = (average[first:last] / self._sd[first:last])[:, :, None]
+        scale = likely * self._predicted[first:last].astype(np.float64)[:, :, None]
         variance = 1.0 + (scale * width) ** 2
         distance = x - scale * grid
         log = -0.5 * distance**2 / variance
@@ -460,21 +442,16 @@ class ProductShrinkage:
         """(3, V) masses that are equally likely for each word."""
         if self._likely is None:
             assert self._mass_prior is not None
-            totals, sd, unit = self._totals(average)
+            totals, sd, unit = self._totals(np.einsum("vk->v", average))
             variance = mass_variances(totals, sd, self._mass_prior) * unit**2
             shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
             levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]
             self._likely = np.maximum(gammaincinv(shape, levels) / shape, 1e-9) * self._mass
         return self._likely
 
-    def _call(
-        self, rows: np.ndarray, sd: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None
-    ) -> None:
-        """Call the kernel on words from ``first`` on, for one output.
-
-        It reads their statistics with their noise.
-        """
-        assert self._prior is not None and self._predicted is not None
-        expected = self._predicted[first : first + len(rows)]
-        work = np.empty(3 * rows.size + 32, dtype=np.float32)
-        native.shrink_means(rows, sd, expected, self._grid, self._prior, _EDGES, work, means, weight)
+    def _shrink(self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None) -> None:
+        """Call the kernel on words from ``first`` on, for their statistics in units of noise."""
+        assert self._prior is not None
+        expected = self._predicted[first : first + len(units)]
+        work = np.empty(4 * units.size + 32, dtype=np.float32)
+        native.shrink_means(units, expected, self._grid, self._prior, _EDGES, work, means, weight)
