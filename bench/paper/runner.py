@@ -36,6 +36,7 @@ FIGURES = (
     "lda_vectors",
     "public_prior",
     "public_clusters",
+    "vector_topics",
     "topic_tables",
     "nightly_tables",
     "topic_labels",

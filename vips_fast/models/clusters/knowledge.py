@@ -129,7 +129,7 @@ class PublicVectors:
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def settings(self) -> dict[str, Any]:
-        """Give numbers and words for the settings of a fit; `of_settings` takes them."""
+        """Give numbers and words for the settings of a fit."""
         numbers = {_SETTING + name: array for name, array in self.arrays().items()}
         return {**numbers, _SETTING + "name": self.name, _SETTING + "words": "\n".join(self.words)}
 

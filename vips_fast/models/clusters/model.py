@@ -143,7 +143,7 @@ class ClusterModel(Model):
             diagnose(scratch, clipped=0, norm_sum=0)
 
     def clusters(self, coordinates: np.ndarray) -> np.ndarray:
-        """Find the nearest centers by coordinates in units of 1 / GRID."""
+        """Find the nearest centers."""
         return nearest_centers(coordinates, self.centers)
 
     # -- updates
@@ -260,7 +260,10 @@ class ClusterModel(Model):
 
 
 def nearest_centers(coordinates: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Find the nearest of (K, d) centers to coordinates in units of 1 / GRID, (n,)."""
+    """Find the nearest of (K, d) centers, (n,).
+
+    Coordinates are in units of 1 / GRID.
+    """
     whole = np.trunc(np.clip(centers, -1.0, 1.0) * GRID)
     return np.asarray((2.0 * (coordinates @ whole.T) - (whole * whole).sum(axis=1)).argmax(axis=1))
 
@@ -284,10 +287,11 @@ def vector_sums(
 
 
 def moved_centers(start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
-    """Move (K, d) centers and their shares as far as noised sums show.
+    """Move centers and their shares as far as sums show.
 
-    ``sums``, (K, 1 + d), are those of `vector_sums`, with noise of ``sd``. A center is the posterior mean, with a normal
-    prior at the start. The prior's variance comes from all centers.
+    ``start``, (K, d), and ``shares``, (K,), are from before. ``sums``, (K, 1 + d), come from `vector_sums`, with noise
+    of ``sd``. A center is the posterior mean, with a normal prior at the start. The prior's variance comes from all
+    centers.
     """
     counts = sums[:, 0] / COUNT
     total = max(float(counts.sum()), sd / COUNT * len(start) ** 0.5, 1e-300)

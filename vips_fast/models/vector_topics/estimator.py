@@ -50,8 +50,8 @@ class VectorTopics(LatentDirichletAllocation):
 
     Notes
     -----
-    The sensitivity is proven at `vips_fast.models.vector_topics.model.VectorTopicModel`. A document's vector has to be a
-    function of its own text (`vips_fast.data.SentenceEncoder`). A document without known words contributes nothing.
+    The sensitivity is proven at `vips_fast.models.vector_topics.model.VectorTopicModel`. A document's vector has to be
+    a function of its own text (`vips_fast.data.SentenceEncoder`). A document without known words contributes nothing.
 
     Examples
     --------
@@ -81,7 +81,10 @@ class VectorTopics(LatentDirichletAllocation):
         return self._fit(X, y, **call)
 
     def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """Do one more step from all rows of X and y, as `LatentDirichletAllocation.partial_fit` does."""
+        """Do one more step from all rows of X and y.
+
+        See `LatentDirichletAllocation.partial_fit`.
+        """
         return self._fit(X, y, partial=True, **call)
 
     def fit_transform(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
@@ -148,7 +151,7 @@ class VectorTopics(LatentDirichletAllocation):
 
     def _restored(self) -> LdaModel | PriorLdaModel:
         result = self._fitted()
-        model = cast(VectorTopics, self._as_fitted())._model(result.public)
+        model = self._as_fitted()._model(result.public)
         model.restore(result.state)
         return model.words
 
@@ -166,9 +169,10 @@ class VectorTopics(LatentDirichletAllocation):
     # ------------------------------------------------------------ read-outs
 
     def transform(self, X: Data, y: object = None) -> Matrix:
-        """Topic proportions of documents by words and vectors, float64 (n, K); rows sum to 1.
+        """Estimate documents' topic proportions by words and vectors.
 
-        Without ``y`` they follow from the words. They describe X: publish them only if X may be published.
+        They are float64 (n, K), and rows sum to 1. Without ``y`` they follow from the words. They describe X: publish
+        them only if X may be published.
         """
         if y is None:
             return super().transform(X)
@@ -177,19 +181,21 @@ class VectorTopics(LatentDirichletAllocation):
         return cast(Matrix, framed(self, gamma / gamma.sum(axis=1, keepdims=True), X))
 
     def predict(self, X: Data, y: object) -> Labels:
-        """Find the topic of each document by words ``X`` and vector ``y``, (n,), from 0.
+        """Find the topic of each document by words and vector.
 
-        It is the likeliest topic of the vector. It describes X and y.
+        ``X`` and ``y`` are as in `fit`. Topics, (n,), are counted from 0. They describe X and y.
         """
         return cast(Labels, self._of_both(X, y)[1].argmax(axis=1))
 
     def _of_both(self, X: Any, y: object) -> tuple[np.ndarray, np.ndarray]:
-        """Return the Dirichlet parameters by words, and the probabilities of the vector's topic, (n, K) each.
+        """Infer proportions by words, and the topic of the vector.
+
+        Returns Dirichlet parameters and probabilities, (n, K) each.
 
         A topic's probability before the vector is the expected proportion. The variance of a vector about its center is
-        the same in all directions: what is left of length 1.
+        the same in all directions: together they make up for the rest of a length of 1.
         """
-        known = check_public(cast(VectorTopics, self._as_fitted()).public)
+        known = check_public(self._as_fitted().public)
         vectors = read_vectors(y, "y", known, "raise")[0]
         gamma = self._posterior(X)[1]
         if len(vectors) != len(gamma):

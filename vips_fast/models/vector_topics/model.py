@@ -1,13 +1,14 @@
 """Topics that have a center of sentence vectors beside their words.
 
-Document d has words and a vector x_d, projected by a public matrix. Proportions theta_d are Dirichlet, the words come
-from topics drawn from theta_d, and so does the topic c_d of the vector: x_d is normal about the center of topic c_d.
+Document d has words and a vector x_d, projected by a public matrix. Its proportions theta_d are Dirichlet. Each word
+has a topic drawn from theta_d, and so has the vector: c_d. Given its topic, x_d is normal about the topic's center.
 The words' part is a topic model as it is (`vips_fast.models.lda`). The vectors' part of a step releases how many
 vectors are nearest to each topic's center, and their sum.
 
-A center starts where the topic's words are: at the mean of all vectors, plus a step in the direction of the mean vector
-of its words, less the mean of all topics' words. Word vectors are public, and topics are public or released. So private
-centers cost nothing at the start, and releases of vectors move them (`vips_fast.models.clusters.model.moved_centers`).
+A center starts where the topic's words are. It is one step from the mean of all vectors, in the direction of the mean
+vector of the topic's words, less the mean of all topics' words. Word vectors are public, and topics are public or
+released. So a start costs nothing, and releases of vectors move it
+(`vips_fast.models.clusters.model.moved_centers`).
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ _BELOW = 1.0 - 1e-9
 class VectorTopicModel(Model):
     """Topics of words, each with a center of vectors.
 
-    ``words`` is the topic model of the words, with V words and up to K topics. ``share`` in (0, 1) is the vectors' share
-    of the squared clip.
+    ``words`` is the topic model of the words, with V words and up to K topics. ``share`` in (0, 1) is the vectors'
+    share of the squared clip.
 
     Notes
     -----
-    *Sensitivity.* A contribution has two blocks: the words', with an L2 norm of at most sqrt(1 - share) C, which
-    ``words`` proves for its own clip, and the vectors', with a norm of at most sqrt(share) C. They have different
-    entries, so the norm of both together is at most C, and adding or removing a unit moves the sum by at most C: one
-    release with one noise. Replacing a unit moves the words' block by at most the sensitivity R that ``words`` proves,
-    and the vectors' by at most twice its bound, since coordinates have signs. So it moves the sum by at most
-    sqrt(R^2 + 4 share C^2).
+    *Sensitivity.* A contribution has two blocks. The words' block has an L2 norm of at most sqrt(1 - share) C, which
+    ``words`` proves for its own clip. The vectors' has a norm of at most sqrt(share) C. They are different entries, so
+    both together have a norm of at most C: a unit that is added or removed moves the sum by at most C. It is one
+    release, with one noise. Replacing a unit moves the words' block by at most the sensitivity R that ``words``
+    proves. It moves the vectors' by at most twice its bound, since coordinates have signs: sqrt(R^2 + 4 share C^2) in
+    all.
 
-    *Vectors.* A unit's block has, for each topic, the number of its documents with the nearest center, times a public
-    weight, and the sum of their projected vectors, divided by the norm of all these if it is above 1
-    (`vips_fast.models.clusters.model.vector_sums`), times sqrt(share) C. It is a function of the unit's own documents
-    and of the centers. Those are functions of public word vectors, of released topics and of earlier releases of this
-    block. A person's documents are added before the norm is taken.
+    *Vectors.* For each topic a unit's block has the number of its documents with the nearest center, times a public
+    weight, and the sum of their projected vectors. All of it is divided by its norm if that is above 1
+    (`vips_fast.models.clusters.model.vector_sums`), and multiplied by sqrt(share) C. It is a function of the unit's own
+    documents and of the centers. Those are functions of public word vectors, of released topics and of earlier releases
+    of this block. A person's documents are added before the norm is taken.
 
     *Purity and lattice.* Coordinates and distances are exact sums of whole numbers, as `ClusterModel` says.
     Contributions are truncated toward zero, which raises no norm; `_BELOW` is above the rounding of norms.
@@ -140,9 +141,9 @@ class VectorTopicModel(Model):
         self.centers, self.shares = self._placed(weights, self._present)
 
     def _placed(self, weights: np.ndarray, n_moved: int) -> tuple[np.ndarray, np.ndarray]:
-        """Find centers (J, d) and shares (J,) of topics with weights of words, (J, V).
+        """Find centers (J, d) and shares (J,) of topics.
 
-        Releases were about the first ``n_moved`` of them.
+        ``weights``, (J, V), are the topics' words. Releases were about the first ``n_moved`` topics.
         """
         shares = weights.sum(axis=1) / weights.sum()
         with one_blas_thread(0, scipy=False):  # bits are not to hang on how many threads a BLAS takes
@@ -156,7 +157,10 @@ class VectorTopicModel(Model):
         return start, shares
 
     def _middle(self) -> np.ndarray:
-        """Estimate the mean of all vectors, (d,): the public one, as far as the noise hides the records'."""
+        """Estimate the mean of all vectors, (d,).
+
+        As far as noise hides it, it is the public mean.
+        """
         if not self._count:
             return self._mean
         total, known = self._sums.sum(axis=0), self._variance * self.n_topics
@@ -177,7 +181,7 @@ class VectorTopicModel(Model):
         return self.words.gain_score()
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give ``components`` of the words, and a center and a share of vectors for each topic."""
+        """Give ``components``, and each topic's center and share of vectors."""
         found, centers, shares = self.words.result(), self.centers, self.shares
         if isinstance(self.words, PriorLdaModel) and self._own:
             taken = self._present if self.words.takes_present else 0

@@ -17,10 +17,10 @@ _BLOCK = 1024
 
 
 class VectorTexts(Documents):
-    """Documents by word counts ``X``, (n, V), and the coordinates of vectors ``y``, (n, D).
+    """Documents by their word counts and projected vectors.
 
-    A document without words has no vector either. ``usable`` says which documents have a finite vector, and is None if
-    all do.
+    ``X`` are counts, (n, V), and ``y`` vectors, (n, D). A document without words has no vector either. ``usable`` says
+    which documents have a finite vector, and is None if all do.
     """
 
     def __init__(self, X: Any, y: Any, public: PublicVectors, invalid: str, owner: str):
@@ -30,9 +30,8 @@ class VectorTexts(Documents):
             raise ValueError("y=None: expected sentence vectors, a row for each document of X")
         super().__init__(X, invalid, owner)
         if self.n_features != len(public.words):
-            raise ValueError(
-                f"X has {self.n_features} columns: expected {len(public.words)}, a column for each word of {public.name!r}"
-            )
+            expected = f"{len(public.words)}, a column for each word of {public.name!r}"
+            raise ValueError(f"X has {self.n_features} columns: expected {expected}")
         vectors, self.usable = read_vectors(y, "y", public, invalid)
         if len(vectors) != self.n_rows:
             raise ValueError(f"y has {len(vectors)} rows: expected {self.n_rows}, one for each document of X")
