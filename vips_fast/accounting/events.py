@@ -210,16 +210,7 @@ def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> Priva
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    outermost = (
-        PoissonSampledEvent,
-        WithoutReplacementEvent,
-        RandomAllocationEvent,
-        SelectedAllocationEvent,
-        GroupEvent,
-        RunningSumEvent,
-        RepeatAndSelectEvent,
-    )
-    if isinstance(event, outermost) or (
+    if isinstance(event, _OUTERMOST) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
         raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
@@ -500,25 +491,18 @@ def gaussian_mu_squared(event: PrivacyEvent) -> float:
     return math.fsum(n / leaf.noise_multiplier**2 for leaf, n in leaves if isinstance(leaf, GaussianEvent))
 
 
-_KINDS: dict[str, Any] = {
-    cls.kind: cls
-    for cls in (
-        NonPrivateEvent,
-        GaussianEvent,
-        LaplaceEvent,
-        RandomizedResponseEvent,
-        ApproximateDPEvent,
-        PoissonSampledEvent,
-        WithoutReplacementEvent,
-        RandomAllocationEvent,
-        SelectedAllocationEvent,
-        GroupEvent,
-        RunningSumEvent,
-        RepeatAndSelectEvent,
-        ComposedEvent,
-        SelfComposedEvent,
-    )
-}
+#: Events that no sample can hold.
+_OUTERMOST: Any = (
+    PoissonSampledEvent,
+    WithoutReplacementEvent,
+    RandomAllocationEvent,
+    SelectedAllocationEvent,
+    GroupEvent,
+    RunningSumEvent,
+    RepeatAndSelectEvent,
+)
+_INSIDE: Any = (NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent)
+_KINDS: dict[str, Any] = {cls.kind: cls for cls in (*_INSIDE, *_OUTERMOST, ComposedEvent, SelfComposedEvent)}
 
 
 def _names(cls: Any) -> list[str]:
