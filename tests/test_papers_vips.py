@@ -56,7 +56,7 @@ def test_each_method_of_figure_5_is_run_shown_and_drawn(tmp_path):
                 assert fit["exact"] <= fit["epsilon"] * (1.2 if method.startswith("authors") else 1 + 1e-9), method
         rows.append(cell | result | {"seconds": 1.0})
     page = stroke_fig5.report(rows)
-    assert all(method in page for method in stroke_fig5.METHODS) and "NOT PRIVATE" in page
+    assert all(method.removesuffix(", no privacy") in page for method in stroke_fig5.METHODS) and "NOT PRIVATE" in page
     assert [path.suffix for path in stroke_fig5.draw(rows, tmp_path)] == [".png"]
 
 
@@ -176,7 +176,7 @@ def test_the_table_of_downstream_accuracy(tmp_path):
     module = importlib.import_module("mnist_downstream")
     rows = [
         cell | dict(accuracy=0.5 + i / 1e3, images=bytes(10 * 2 * 98).hex(), seconds=1.0)
-        for i, cell in enumerate(module.cells(10))
+        for i, cell in enumerate(cell for cell in module.cells(1) if cell["run"] == 0)
     ]
     lines = module.report(rows).splitlines()
     starts = ["| **ours, ε = 0.5**", "| **ours, ε = 1**", "| **ours, ε = 10**", "| ours, no", "| real"]
@@ -186,7 +186,7 @@ def test_the_table_of_downstream_accuracy(tmp_path):
         assert line.strip("| ").split(" | ")[2:] == (own[:4] + ["–"] if start == "| real" else own)
     assert "| DPDM | 10 | 90.8 | 94.8 | 98.1 | – | – |" in lines
     assert module.draw(rows, tmp_path) == [] and (tmp_path / "mnist_downstream.png").exists()
-    assert "| **ours, ε = 1** | 1 | – | – | – | – | – |" in module.report(rows[:5]).splitlines()
+    assert "| **ours, ε = 1**" not in module.report(rows[:5])
 
 
 def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
@@ -204,4 +204,4 @@ def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
     assert len(rows) == 3 and all(row["accuracy"] > 0.95 for row in rows)
     rows = [cell | dict(accuracy=0.5 + i / 1e3) for i, cell in enumerate(cells)]
     page = topic_labels.report(rows)
-    assert all(f"{row['accuracy']:.3f}" in page for row in rows)
+    assert all(f"{row['accuracy']:.3f}".lstrip("0") in page for row in rows)

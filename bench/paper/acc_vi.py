@@ -1,14 +1,11 @@
-"""Private logistic regressions, accuracy against epsilon.
-
-Figures 4 and 5 of the accountants' paper share them.
-"""
+"""What Figures 4 and 5 of the accountants' paper share: private logistic regressions, accuracy against epsilon."""
 
 import math
 from statistics import mean
 
 import numpy as np
 from acc_common import PairsBackend, bayesian_v1, exact, mean_sd, moments
-from common import DATA, STYLES, full_run, listed, markdown, order, save, subplots
+from common import DATA, STYLES, crossed, full_run, listed, order, save, subplots
 from peers import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
 from peers.sampling import SamplingModel
 from peers.uci import read_adult
@@ -42,10 +39,7 @@ TRIALS = 10
 
 
 def load(data):
-    """Load training rows and labels, and the test's.
-
-    As in DPVI: the first 80 %, and the rest.
-    """
+    """Load training rows and labels, the first 80 %, and the rest as the test, as DPVI does."""
     if data == "abalone":
         with np.load(DATA / "abalone" / "dpvi_aba.npz") as file:
             X, y = file["x"], file["y"]
@@ -57,10 +51,7 @@ def load(data):
 
 
 def cells(data, scale):
-    """List a method and a noise multiplier each.
-
-    At scale 10 a fifth of the trials and every third noise multiplier.
-    """
+    """A method and a noise multiplier each; at scale 10 a fifth of the trials and every third noise multiplier."""
     sigmas = [round(float(s), 4) for s in SETTINGS[data]["sigmas"]]
     few = scale > 1
     return [
@@ -77,9 +68,7 @@ def distances(model, block):
 
 
 def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, watch=None):
-    """Fit variational inference by samples.
-
-    Returns the coefficients, and the Bayesian accountants' epsilons.
+    """Fit variational inference by samples; return the coefficients, and the Bayesian accountants' epsilons.
 
     ``watch(model, records, release)`` is called before the model sees a release.
     """
@@ -108,7 +97,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 
 
 def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
-    """The article's sampling VI, NOT PRIVATE: q continues from its own parameters, which nobody protects.
+    """The article's sampling VI, NOT PRIVATE: q goes on from its own parameters, which nobody protects.
 
     As `sampling_vi`, but each step forgets what the last one's samples added to q's mean: only the last is in the
     result. Seeded, as nothing is hidden.
@@ -132,10 +121,7 @@ def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
 
 
 def langevin_printed(q, z, steps, delta):
-    """Compute epsilon of DP-SGLD by Wang, Fienberg & Smola 2015.
-
-    Their noise 128 T L^2 ... / epsilon^2, solved for epsilon.
-    """
+    """Epsilon of DP-SGLD by Wang, Fienberg & Smola 2015: their noise 128 T L^2 ... / epsilon^2, solved for epsilon."""
     return q * math.sqrt(128 * steps * math.log(2.5 * steps / delta) * math.log(2 / delta)) / z
 
 
@@ -181,11 +167,11 @@ def run(cell):
 
 
 def orders(rows):
-    """Check the printed orders, by the printed accountants and a sound one."""
+    """Check the printed orders, by the printed accountants and by a sound one."""
 
     name = {"abalone": "acc_fig4_full", "adult": "acc_fig5_full"}[rows[0]["data"]]
     names = "method", "sigma", "accuracy", "printed", "exact"
-    runs = {"": rows, "full form: ": [dict(zip(names, row)) for row in full_run(name)["rows"]]}
+    runs = {"": rows, "transcribed full run: ": [dict(zip(names, row)) for row in full_run(name)["rows"]]}
 
     def above(rows, better, worse, what):
         ours, theirs = (
@@ -207,58 +193,35 @@ def orders(rows):
 def report(rows):
     """See the runner."""
     data, plain = rows[0]["data"], next(row for row in rows if row["method"] == "non-private")
-    settings, trials = SETTINGS[data], rows[0]["trials"]
-    table = [
-        [
-            row["method"],
-            row["sigma"],
-            mean_sd(row["accuracy"]),
-            row["printed"],
-            row.get("later"),
-            row.get("exact"),
-            row.get("exact5"),
-            row["seconds"],
-        ]
-        for row in rows
-        if row["sigma"]
-    ]
-    columns = [
-        "method",
-        "noise multiplier",
-        "test accuracy",
-        "ε of its printed accountant",
-        "Bayesian, later form",
-        "exact ε, δ = 10⁻³",
-        "exact ε, δ = 10⁻⁵",
-        "seconds",
-    ]
-    few = len(rows) < 3 * len(settings["sigmas"])
-    cut = f"Cut for time: {trials} of {TRIALS} trials and every third noise multiplier. " if few else ""
-    what = {
-        "abalone": "DPVI's own file of the data, standardized by all its rows, which no ε here covers",
-        "adult": "Adult in our encoding of public bounds (108 columns): DPVI's own file of it is lost, and with it its "
-        "clip of 75, here 2",
-    }[data]
-    return f"""{cut}Printed as a picture, without numbers in the text; order of methods at equal ε: sampling VI,
-DPVI, DP-SGLD. Data: {what}. The first 80 % of the rows train. Rate {settings["q"]:g}, {settings["steps"]:,}
-steps ({settings["sgld"]} of DP-SGLD), clip {settings["clip"]:g} and the noise multipliers come from DPVI's
-published scripts; learning rates are the best of a few by the test. Without privacy: {plain["accuracy"][0]:.4f}.
+    settings = SETTINGS[data]
+    found = {(row["method"], row["sigma"]): row for row in rows}
 
-Points of the second method that the first reaches at no larger ε (printed: all, by the printed accountants):
+    def shown(method, sigma):
+        row = found.get((method, sigma))
+        if row is None:
+            return None
+        return "; ".join(f"{row[name]:.3g}" if name in row else "–" for name in ("printed", "exact"))
+
+    def accuracy(method, sigma):
+        return mean_sd(found[method, sigma]["accuracy"]) if (method, sigma) in found else None
+
+    lines = {(what, m): m + name for what, name in ((accuracy, ""), (shown, ": ε printed; exact")) for m in METHODS}
+    columns = {s: f"z = {s:.3g}" for s in sorted({row["sigma"] for row in rows} - {0.0})}
+    what = {
+        "abalone": "DPVI's own file, standardized by all its rows, which no ε here covers",
+        "adult": "our encoding; DPVI's own file is lost, and with it its clip of 75, here 2",
+    }[data]
+    return f"""Data: {what}. {settings["steps"]:,} steps ({settings["sgld"]} of DP-SGLD) at the rate {settings["q"]:g}
+and clip {settings["clip"]:g}, with the noise multipliers z of DPVI's scripts. *Sampling VI as printed* (NOT PRIVATE)
+continues from parameters that are never released, and its ε is the Bayesian accountant's first version: about a
+random pair of records, without sampling. *Sampling VI* is ours. The exact ε is for adding or removing a record, δ =
+10⁻³. The article's lead lay in the accounting. Without privacy the accuracy is {plain["accuracy"][0]:.4f}; trials:
+{rows[0]["trials"]}. Orders count points of the second method that the first reaches at no larger ε; a full run is
+transcribed.
 
 {listed(orders(rows))}
 
-{markdown(columns, table)}
-
-*Sampling VI as printed* (NOT PRIVATE) adds no noise to its parameters: q continues from parameters that are never
-released, while each step is counted as if only its own gradient told two data sets apart. Its ε is the Bayesian
-accountant's first version at δ = 10⁻⁵: about a random pair of records, without the effect of sampling. *Sampling VI* is
-ours, which starts each step from the released samples, so that the count is right. DPVI's printed ε is the moments
-accountant at half of δ = 10⁻³ with λ up to 159, as its scripts count, and DP-SGLD's the noise of Wang et al. (2015)
-solved for ε.
-
-The left picture has each by its printed accountant, the right one sound accountant for all, adding or removing a
-record. The two are one mechanism with different steps: the article's lead lay in the accounting."""
+{crossed("test accuracy", lines, columns, lambda line, sigma: line[0](line[1], sigma))}"""
 
 
 def draw(rows, folder, name):
@@ -275,7 +238,7 @@ def draw(rows, folder, name):
             axis.errorbar([row[what] for row in group], *values, label=method, capsize=3, markersize=5, **shown[method])
         axis.axhline(plain["accuracy"][0], color="0.6", linestyle=(0, (1, 3)), label="non-private")
         axis.set_xscale("log")
-    axes[0].set_xlabel("ε, each by its printed accountant")
+    axes[0].set_xlabel("ε, each by its printed accountant, add or remove")
     axes[1].set_xlabel("exact ε at δ = 1e-3, add or remove a record")
     axes[0].set_ylabel("test accuracy")
     named = {name: line for axis in axes for line, name in zip(*axis.get_legend_handles_labels())}

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from common import STYLES, markdown, save, subplots
+from common import STYLES, crossed, save, subplots
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
@@ -171,33 +171,31 @@ def gathered(rows):
 
 
 def report(rows: list[dict]) -> str:
-    found, shown = gathered(rows), []
-    for (design, n, d, epsilon, method), lists in found.items():
-        inside = np.array(lists["inside"])
-        shown.append(
-            (
-                f"{n:,} × {d} {design}",
-                "∞" if epsilon is None else f"{epsilon:g}",
-                method,
-                len(inside),
-                f"{inside.mean():.3f} ± {inside.std() / max(1, len(inside) - 1) ** 0.5:.3f}",
-                coverage_error(lists["shares"]),
-                float(np.mean(lists["widths"])),
-                math.sqrt(float(np.mean(lists["errors"]))),
-            )
-        )
+    found = gathered(rows)
+
+    def shown(line, method):
+        lists = found.get((*line, method))
+        if lists is None:
+            return None
+        width = f"; {np.mean(lists['widths']):.2f}; {math.sqrt(float(np.mean(lists['errors']))):.2f}"
+        return f"{np.mean(lists['inside']):.3f}{width if method == METHODS[0] else ''}"
+
     pooled = []
     for method in METHODS:
         shares = [s for key, lists in found.items() if key[4] == method and key[3] for s in lists["shares"]]
-        if shares:
-            pooled.append(f"{method} {coverage_error(shares):.3f} ({len(shares)} runs)")
-    order = sorted(shown, key=lambda row: [row[0], row[1] == "∞", row[1]])
-    columns = ("records", "ε", "method", "runs", "coverage ± se", "TARP error", "half width", "rmse")
-    return f"""{markdown(columns, order)}
+        pooled.append(f"{method} {coverage_error(shares):.3f}")
+    lines = {
+        (design, n, d, e): f"{n:,} × {d} {design}, {'no privacy' if e is None else f'ε = {e:g}'}"
+        for design, n, d, e, _ in sorted(found, key=lambda key: (*key[:3], key[3] or math.inf))
+    }
+    runs = {len(lists["inside"]) for lists in found.values()}
+    return f"""Share of coefficients whose 90 % interval holds the truth, over {max(runs)} simulated data sets; for
+*ours* also the interval's half width and the root mean squared error. *Noise ignored* takes the released statistics
+as exact, *one release* has the noise-aware posterior of a single release. Expected coverage error of credible regions
+by TARP over all private cells: {"; ".join(pooled)}. Uniform shares have about 0.3 over the root of the number of
+runs.
 
-Nominal: 0.9. Expected coverage error of credible regions by TARP over all private cells: {"; ".join(pooled)}. (Shares
-that are uniform have an error of about 0.3 over the root of the number of runs.) TARP's figures of single cells have
-that much noise."""
+{crossed("records", lines, {m: m for m in (*METHODS, "all records")}, shown)}"""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import math
 import os
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,13 +118,10 @@ class Order(NamedTuple):
 
     @property
     def not_at(self) -> str:
-        """The settings that break it; of more than six the first three."""
-        if len(self.fails) > 6:
-            return "; ".join([*self.fails[:3], f"{len(self.fails) - 3} more"])
+        """The settings that break it; of more than three the first two."""
+        if len(self.fails) > 3:
+            return "; ".join([*self.fails[:2], f"{len(self.fails) - 2} more"])
         return "; ".join(self.fails)
-
-    def __str__(self) -> str:
-        return f"{self.statement}: {self.count}" + (f", not at {self.not_at}" if self.fails else "")
 
 
 def order(statement, cases) -> Order:
@@ -141,8 +139,30 @@ def full_run(name) -> dict:
 
 
 def listed(orders) -> str:
-    """Write orders as a Markdown list."""
-    return "\n".join(f"- {o};" for o in orders)[:-1] + "."
+    """Write the orders that hold everywhere, with the number of settings, then a list of the others."""
+    kept = "; ".join(f"{o.statement} ({len(o.holds)})" for o in orders if not o.fails)
+    broken = [f"- {o.statement}: {o.count}, not at {o.not_at}" for o in orders if o.fails]
+    return "\n\n".join(filter(None, [kept and f"Holds at every setting: {kept}.", "\n".join(broken)]))
+
+
+def wrapped(text) -> str:
+    """Break the lines of Markdown at 120 characters, but for tables and pictures."""
+    parts = text.split("\n\n")
+    for i, part in enumerate(parts):
+        if not part.startswith(("|", "!")):
+            items = part.split("\n") if part.startswith("- ") else [part]
+            lines = (
+                textwrap.fill(x, 120, subsequent_indent="  " * x.startswith("- "), break_on_hyphens=False)
+                for x in items
+            )
+            parts[i] = "\n".join(lines)
+    return "\n\n".join(parts)
+
+
+def crossed(corner, lines, columns, cell) -> str:
+    """Write a table of ``cell(line, column)``; both map values to titles, and a line without a cell is left out."""
+    rows = [(title, *(cell(line, column) for column in columns)) for line, title in lines.items()]
+    return markdown((corner, *columns.values()), [row for row in rows if any(value is not None for value in row[1:])])
 
 
 def subplots(*shape, **options):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import markdown
+from common import crossed
 from lda_common import DATA, LENGTH, K, load, npmi, overlap, top_words, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, N
 
@@ -37,7 +37,8 @@ GRID = {
 
 
 def cells(scale: int) -> list[dict]:
-    runs, levels, grids = (3, (0.3, 1.0, 2.0), (0.3, 1.0, 3.0)) if scale == 1 else (1, (1.0,), (1.0,))
+    """List all parts, or in the quick form one run without the sections and the grid."""
+    runs, levels, grids = (3, (0.3, 1.0, 2.0), (0.3, 1.0, 3.0)) if scale == 1 else (1, (), ())
     out = [("simulated", "words' own frequencies", None, 0)]
     out += [("simulated", "non-private", None, seed) for seed in range(runs)]
     out += [
@@ -46,7 +47,8 @@ def cells(scale: int) -> list[dict]:
         for setting in ("plan", "paper's update")
         for seed in range(runs)
     ]
-    out += [("sections", "words' own frequencies", None, 0), ("sections", "non-private", None, 0)]
+    if levels:
+        out += [("sections", "words' own frequencies", None, 0), ("sections", "non-private", None, 0)]
     out += [
         ("sections", setting, epsilon, seed)
         for epsilon in levels
@@ -177,31 +179,30 @@ def run(cell: dict) -> dict:
 
 
 def report(rows: list[dict]) -> str:
-    groups = {}
+    groups: dict = {}
     for row in rows:
-        groups.setdefault((row["part"], row["epsilon"], row["setting"]), []).append(row)
-    shown, plans = [], {}
-    for (part, epsilon, setting), group in groups.items():
-        values = [row["perplexity"] for row in group]
-        plans.setdefault((part, epsilon), {})[setting] = mean = float(np.mean(values))
-        spread = f" ± {np.std(values):.0f}" if len(values) > 1 else ""
-        means = [
-            None if group[0][name] is None else float(np.mean([row[name] for row in group]))
-            for name in ("npmi", "overlap", "seconds")
-        ]
-        shown.append((part, setting, epsilon, f"{mean:.0f}{spread}", *means, len(group)))
-    ratios = ", ".join(
-        f"{plans[part, epsilon]['plan'] / min(plans[part, epsilon].values()):.3f} at ε = {epsilon:g}"
-        for part, epsilon in plans
-        if part == "grid"
-    )
-    columns = ("part", "setting", "ε, sound", "perplexity", "NPMI", "overlap", "seconds a run", "runs")
-    return f"""{markdown(columns, shown)}
+        groups.setdefault((row["part"], row["setting"], row["epsilon"]), []).append(row)
 
-The article prints no such table (its Table 1 is notation); these are the figures of `topics.md`. All private rows are
-proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant; *paper's update* is Algorithm 3 with its
-S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the plan over the best of the grid: {ratios}.
-The quick form has a tenth of the simulated documents, one run and ε = 1 for the sections and the grid."""
+    def shown(line, epsilon):
+        group = groups.get((*line, epsilon))
+        if not group:
+            return None
+        means = (np.mean([r[name] for r in group]) for name in ("npmi", "overlap") if group[0][name] is not None)
+        return "; ".join([f"{np.mean([r['perplexity'] for r in group]):.0f}", *(f"{x:.2f}" for x in means)])
+
+    lines = {key[:2]: " ".join(key[:2]) for key in groups}
+    columns = {
+        e: "no privacy" if e is None else f"ε = {e:g}" for e in sorted({k[2] for k in groups}, key=lambda e: e or 9)
+    }
+    return f"""The article prints no such table. All private rows are proven for adding or removing a document, δ =
+10⁻⁴, by the tight accountant. *Paper's update* is Algorithm 3 with its S = 20,000, 20 steps and clip of .1 under that
+accounting; *plan's topics* has the number of topics that the plan takes, else 50. *Grid* has settings around the
+plan, for a tenth of the documents with a tenth of the noise. The quick form has a tenth of the simulated documents,
+one run, no sections and no grid.
+
+Perplexity; NPMI; overlap with topics without privacy, means over runs:
+
+{crossed("corpus and setting", lines, columns, shown)}"""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

@@ -124,7 +124,11 @@ def report(rows: list[dict]) -> str:
                 )
     columns = ("nights", "way", "noise sd of the sum", "error by hierarchy, mean over the year", "at the end")
     columns += ("by period", "trend", "coverage", "of trends", "trend found")
-    return markdown(columns, shown)
+    return f"""Persons are dealt to nights; errors are in points of a share, at ε = {EPSILON:g}, adding or removing a
+person. *Running* is a running sum with correlated noise. *Parts* releases each night by itself and adds up; each part
+costs the same ε, in parallel. Intervals are of 90 %. Neither article has this.
+
+{markdown(columns, shown)}"""
 
 
 def draw(rows: list[dict], folder) -> list:

@@ -26,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from common import DATA, ROOT, markdown
+from common import DATA, ROOT, markdown, wrapped
 
 FIGURES = (
     "lda_fig2",
@@ -66,15 +66,14 @@ PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
 Each figure and table of the papers beside ours, with two baselines a model: the algorithm *as printed*, and as *the
-authors' code* runs it (`bench/peers/vips.py`). The first table lists each printed order that fails here, and where.
+authors' code* runs it (`bench/peers/vips.py`). Models that trust the article's sensitivity and accountant are **NOT
+PRIVATE** if that sensitivity does not hold; [errata](errata.md) has each error of the papers. Compare curves of one
+neighboring relation only; legends name it. *Strong composition* is shown with a step's exact (ε, δ) ("tight step"),
+with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the constants of the authors' code.
 
-- What takes the article's sensitivity and accountant for its ε is **NOT PRIVATE** if that sensitivity does not hold;
-  [errata](errata.md) has each error of the papers. Legends name the neighboring relation; compare curves of one
-  relation only.
-- *Strong composition* is shown with a step's exact (ε, δ) ("tight step") and with the classical σ of a step, as
-  theorem 3.20 of Dwork & Roth has it; the authors' code is the latter with constants of its own.
-- `make paper` (`python -m bench.paper`) makes this page from `bench/paper/results`, and a test compares the two.
-  Scale 1 has the printed ranges and numbers of runs, scale 10 about a tenth of them. Seconds are of one core.
+`make paper` makes this page from `bench/paper/results`, and a test compares the two. Scale 1 has the printed ranges and
+numbers of runs, scale 10 about a tenth of them. Each section lists the printed orders, and where they fail here; the
+table counts those that hold at every setting that was run. Minutes are of one core.
 """
 
 
@@ -193,10 +192,9 @@ def section(name, scale) -> str | None:
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
         return None
-    seconds = sum(row["seconds"] for row in rows)
-    first = f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."
+    first = f"Scale {scale}: {len(rows)} of {cells} cells run."
     try:
-        report = module.report(rows).strip()
+        report = wrapped(module.report(rows).strip())
     except Exception as error:
         # Some of the cells may not be enough for a table; all of them have to be.
         if len(rows) == cells:
@@ -232,15 +230,12 @@ def render(name, scale) -> None:
         shutil.copyfile(path, PAGE.parent / "papers" / path.name)
 
 
-def printed_orders() -> list[tuple[str, str, str, str]]:
-    """List the figure, statement, count and failures of each printed order."""
-    found = []
-    for name in FIGURES:
-        module = importlib.import_module(name)
-        rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
-        for o in module.orders(rows) if rows else ():
-            found.append((f"`{name}`", o.statement, o.count, o.not_at or None))
-    return found
+def printed_orders(name) -> str | None:
+    """Count the orders of a figure that hold at every setting, from its stored results."""
+    module = importlib.import_module(name)
+    rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
+    found = module.orders(rows) if rows else []
+    return f"{sum(not o.fails for o in found)} of {len(found)}" if found else None
 
 
 def sources() -> dict[str, list]:
@@ -268,13 +263,12 @@ def page(scale, names) -> tuple[str, list[str]]:
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
     overview, parts, failed = [], [], []
     for name in FIGURES:
-        module = importlib.import_module(name)
+        module, at = importlib.import_module(name), fullest(name, scale)
         body = kept.get(name, "Not run")
         if name in names or name not in kept:
             lacking = missing(module.NEEDS)
             why = f": missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)." if lacking else " yet."
             try:
-                at = fullest(name, scale)
                 if name in names:
                     render(name, at)
                 body = section(name, at) or (f"Not run{why}" if body.startswith("Not run") else body)
@@ -282,20 +276,13 @@ def page(scale, names) -> tuple[str, list[str]]:
                 body = kept.get(name) or f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
-        first = body.splitlines()[0]
-        if first.startswith("Scale") and not rows_of(name, fullest(name, scale)):
-            first += " Raw results are not stored."
-        overview.append((module.TITLE, f"`{name}`", first))
+        rows = rows_of(name, at)
+        minutes = f"{sum(row['seconds'] for row in rows) / 60:.1f}" if rows else None
+        kept_only = "transcribed" if body.startswith("Scale") else None
+        overview.append((f"`{name}`", at if rows else kept_only, minutes, printed_orders(name)))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
-    orders = printed_orders()
-    broken = [o for o in orders if o[-1]]
-    overview_text = ""
-    if orders:
-        said = f"{len(orders) - len(broken)} of {len(orders)} orders hold at every setting that was run. The others:"
-        found = markdown(("figure", "printed", "holds here", "not at"), broken)
-        overview_text = f"## Printed orders, and where they fail\n\n{said}\n\n{found}\n\n## What was run\n\n"
-    overview_text += markdown(("figure", "module", "what was run"), overview)
-    return "\n".join([HEAD, overview_text, "", *parts]), failed
+    columns = ("section", "scale", "minutes", "orders that hold")
+    return "\n".join([HEAD, markdown(columns, overview), "", *parts]), failed
 
 
 def main(argv=None) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import CLASSICAL, TIGHT, boxes, listed, markdown, order, save, spread, strong_composition_noise, subplots
+from common import CLASSICAL, TIGHT, boxes, crossed, listed, order, save, spread, strong_composition_noise, subplots
 from epsilon_table import blr_joint_sensitivity
 from peers import ObjectivePerturbationLogisticRegression, vips
 from scipy.special import expit
@@ -195,50 +195,29 @@ def orders(rows: list[dict]) -> list:
 
 
 def report(rows: list[dict]) -> str:
-    shown = []
-    for method in METHODS:
-        for epsilon in (None,) if method in FREE else EPSILONS:
-            fits = list(_fits(rows, method, epsilon).values())
-            if not fits:
-                continue
-            first = fits[0]
-            relation = None if method in FREE else "replace" if method in REPLACE else "add or remove"
-            shown.append(
-                (
-                    epsilon and f"{epsilon:g}",
-                    method,
-                    relation,
-                    f"{first['noise_multiplier']:.3g}" if method in (*BASELINES, EXACT) else None,
-                    "cross-validation uncounted" if method == ERM else first["exact"] and f"{first['exact']:.3g}",
-                    len(fits),
-                    spread([fit["auc"] for fit in fits], 3),
-                    f"{statistics.mean(fit['seconds'] for fit in fits):.1f}",
-                )
-            )
-    columns = ("ε", "method", "one patient", "σ", "exact tight ε", "runs", "AUC (printed: a picture)", "seconds")
+    def shown(method, epsilon):
+        fits = list(_fits(rows, method, epsilon).values())
+        if not fits:
+            return None
+        exact = f"; {fits[0]['exact']:.2g}" if fits[0]["exact"] and method != ERM else ""
+        return spread([fit["auc"] for fit in fits], 3) + exact
+
+    private = {m: f"{m}, {'replace' if m in REPLACE else 'add or remove'} one" for m in METHODS if m not in FREE}
+    private[OURS_ADDED] = f"{OURS_ADDED} one"
     cell, true = rows[0], statistics.mean({row["run"]: row["true_auc"] for row in rows}.values())
-    return f"""*Printed*, as a picture: the fits without privacy, then VIPS with the moments accountant, with strong
-composition, then private ERM, at every ε. *Here*, in one run:
+    free = ", ".join(f"{method.removesuffix(', no privacy')} {shown(method, None)}" for method in FREE)
+    return f"""*As printed* is Algorithm 5 letter by letter, with noise for 2/N and 1/(2N). *Authors' code* has noise
+for 1/N and 1/(2N), replaces everything at step 1, which keeps {100 * vips.first_weight(cell["steps"]):.0f} % of the
+weight, and has δ = 10⁻⁶ a step. *Exact accounting* is Algorithm 5 with the sensitivities that are needed. Private ERM
+has δ = 0, and its cross-validation is not accounted for: NOT PRIVATE. Without privacy: {free}; the true probabilities
+have {true:.3f}. Data are {cell["train"]:,} simulated patients of {cell["codes"]:,} codes, {cell["steps"]} steps over
+all of them, δ = 10⁻⁴. The quick form has a tenth of the codes, at the full form's noise over signal.
 
 {listed(orders(rows))}
 
-*Which is which.* *As printed* is Algorithm 5 letter by letter, with noise for 2/N and 1/(2N) and the prior's natural
-parameters in the running average. *Authors' code* has noise for 1/N and 1/(2N) and replaces everything at step 1, so
-that it keeps {100 * vips.first_weight(cell["steps"]):.0f} % of the weight; its strong composition has δ = 10⁻⁶ a step.
-*Exact accounting* is the package's Algorithm 5 with the sensitivities that are needed. All these and *ours* replace
-one patient. Objective perturbation is proven for adding or removing one, so *ours, add or remove* is its like: compare
-rows of one relation only. Private ERM has δ = 0 and a penalty by five-fold cross-validation, which is not accounted
-for: NOT PRIVATE. The exact ε of *as printed* is that of its printed sensitivities, which are above those that hold.
+AUC; exact tight ε:
 
-{markdown(columns, shown)}
-
-{cell["train"]:,} patients of {cell["codes"]:,} codes train and {TEST:,} test; δ = 10⁻⁴, {cell["steps"]} steps over all
-of them; the true probabilities have an AUC of {true:.3f}. The data are simulated, as Stroke is not public; the article
-does not print the number of steps. With rows of norm 1 the spectrum of the noise in the d × d statistic reaches z √d /
-N, where a column's own curvature is far smaller. Private ERM pays for δ = 0 with a perturbation whose length grows as
-d, not √d. Both forms have 1 run in place of 5; the full one takes an hour of a core. The quick form has a tenth of the
-codes and N/√10 patients, so that z √d / N is that of the full form; d / N is then √10 smaller, which favors private
-ERM."""
+{crossed("method", private, {e: f"ε = {e:g}" for e in EPSILONS}, shown)}"""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

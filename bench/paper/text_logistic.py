@@ -1,6 +1,4 @@
-"""Private logistic regression of texts: the table of docs/logistic.md.
-
-One topic against the rest.
+"""Private logistic regression of texts, one topic against the rest: the table of docs/logistic.md.
 
 Reuters-21578: the 10,377 articles with a topic over 9,637 words, which are taken as public (they were chosen from the
 whole corpus); the five most frequent topics. Newsgroups: 15,351 posts, their words hashed to 2^16 columns, which needs
@@ -25,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from common import DATA, markdown, newsgroup_posts, spread
+from common import DATA, crossed, newsgroup_posts, spread
 from peers import DPSGDLogisticRegression
 from scipy import sparse
 from scipy.optimize import brentq
@@ -62,10 +60,7 @@ GRIDS = {
 
 @lru_cache(2)
 def load(name):
-    """Load (rows of log counts, labels, names of the tasks).
-
-    Each task has one label a row.
-    """
+    """(rows of log counts, one label a row for each task, names of the tasks)."""
     if name == "reuters":
         folder = DATA / "text" / "reuters"
         with gzip.open(folder / "docword.reuters.txt.gz", "rt") as file:
@@ -74,9 +69,9 @@ def load(name):
         X = sparse.csr_array((np.log1p(entries[:, 2]), (entries[:, 0] - 1, entries[:, 1] - 1)), shape=(n, d))
         with gzip.open(folder / "reuters_docs.tsv.gz", "rt") as file:
             topics = [set(line.rstrip("\n").split("\t")[3].replace(",", " ").split()) for line in file]
-        labeled = np.array([bool(given) for given in topics])
-        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labeled]
-        return X[labeled], y.astype(int), TOPICS
+        labelled = np.array([bool(given) for given in topics])
+        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labelled]
+        return X[labelled], y.astype(int), TOPICS
     from sklearn.feature_extraction.text import HashingVectorizer
 
     posts = newsgroup_posts("train")
@@ -94,9 +89,7 @@ def scaled(X, order, length=1.0):
 
 
 def frank_wolfe(X, y, epsilon, *, radius, n_steps, rng):
-    """Fit weights of the L1 ball of this radius by Frank-Wolfe steps.
-
-    With the exponential mechanism; rows have |x| <= 1.
+    """Weights of the L1 ball of this radius by Frank-Wolfe steps with the exponential mechanism; rows have |x| <= 1.
 
     A step draws one of the 2 d vertices v = +-radius e_j with a probability in proportion to exp(e score / 2 D), score
     = -v . (mean gradient), which one text more or less moves by at most D = radius / n: a residual is below 1, an entry
@@ -124,10 +117,7 @@ def frank_wolfe(X, y, epsilon, *, radius, n_steps, rng):
 
 
 def logits(method, epsilon, run, data, task, settings=None):
-    """Predict the test part of one fit: labels, logits, stated epsilon.
-
-    The epsilon may be None.
-    """
+    """(labels, logits, epsilon stated or None) of the test part of one fit."""
     X, labels, _ = load(data)
     y = labels[:, task]
     order = np.random.default_rng([run, task]).permutation(len(y))
@@ -144,9 +134,9 @@ def logits(method, epsilon, run, data, task, settings=None):
 
         model = LogisticRegression(C=30, max_iter=1000).fit(X[train], y[train])
         return y[test], model.decision_function(X[test]), None
-    guarantee = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
+    promised = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
     if method == "ours":
-        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **guarantee)
+        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **promised)
     else:
         length = math.hypot(1, scale)
         model = DPSGDLogisticRegression(
@@ -154,7 +144,7 @@ def logits(method, epsilon, run, data, task, settings=None):
             clip_norm=given["clip"] * length,
             learning_rate=given["rate"] / length**2,
             n_steps=given["n_steps"],
-            **guarantee,
+            **promised,
         )
     model.fit(X[train], y[train])
     return y[test], model.decision_function(X[test]), float(model.privacy_.epsilon)
@@ -169,10 +159,7 @@ def scores(y, decision):
 
 
 def tune(data, method, epsilon, tasks=(0, 3), run=1000):
-    """Find the settings of a grid with the highest test AUC.
-
-    On a split that the table does not use.
-    """
+    """The settings of a grid that have the highest test AUC on a split that the table does not use."""
 
     def auc(settings):
         return np.mean([scores(*logits(method, epsilon, run, data, task, settings)[:2])[0] for task in tasks])
@@ -183,7 +170,7 @@ def tune(data, method, epsilon, tasks=(0, 3), run=1000):
 
 def cells(scale: int) -> list[dict]:
     return [
-        dict(data=data, method=method, epsilon=epsilon, runs=max(2, RUNS // scale))
+        dict(data=data, method=method, epsilon=epsilon, runs=max(1, RUNS // scale))
         for data in EPSILONS
         for method, epsilon in [("scikit-learn", None), *itertools.product(METHODS, EPSILONS[data])]
     ]
@@ -203,25 +190,21 @@ def run(cell: dict) -> dict:
 
 
 def report(rows: list[dict]) -> str:
-    shown = []
-    for row in rows:
-        n = len(row["each"]["auc"])
-        shown.append(
-            (
-                row["data"],
-                row["method"],
-                row["epsilon"],
-                row["sound"],
-                *(spread(row["each"][name]) for name in ("auc", "log_loss", "accuracy")),
-                row["seconds"] / n,
-            )
-        )
-    columns = ("data", "method", "ε asked", "ε sound", "AUC ± sd", "log loss ± sd", "accuracy ± sd", "seconds a run")
-    return f"""{markdown(columns, shown)}
+    found = {(row["data"], row["method"], row["epsilon"]): row["each"] for row in rows}
 
-Not a table of the article. Means over the topics (Reuters: {", ".join(TOPICS)}; newsgroups: {", ".join(FAMILIES)}) of
-{rows[0]["runs"]} random splits, δ = 10⁻⁵, add or remove a text. DP-SGD and Frank-Wolfe have the best settings of a grid
-at each ε by the test AUC of another split of Reuters, which favors them there; ours has one setting for all."""
+    def shown(line, epsilon):
+        each = found.get((*line, epsilon))
+        return each and "; ".join(spread(each[name]) for name in ("auc", "log_loss", "accuracy"))
+
+    columns = {None: "no privacy"} | {e: f"ε = {e:g}" for e in EPSILONS["reuters"]}
+    return f"""Not a table of the article. Means over the topics (Reuters: {", ".join(TOPICS)}; newsgroups:
+{", ".join(FAMILIES)}), δ = 10⁻⁵, add or remove a text; random splits: {rows[0]["runs"]}. DP-SGD and Frank-Wolfe have
+the best settings of a grid at each ε by the test AUC of another split of Reuters, which favors them there; ours has
+one setting for all.
+
+AUC; log loss; accuracy:
+
+{crossed("data, method", {key[:2]: ", ".join(key[:2]) for key in found}, columns, shown)}"""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

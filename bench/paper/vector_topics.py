@@ -1,4 +1,4 @@
-"""Topics of words and sentence vectors, beside topics of words (the table of docs/topics.md).
+"""Topics of words and sentence vectors, beside topics of words (the table of docs/topics_measured.md).
 
 Accounting: adding or removing one person, delta = 10^-6; the plan's settings. Posts, words, vectors and groups are
 those of `public_clusters`, the public prior is that of `public_prior`, from packages only. *Words* are topics of words
