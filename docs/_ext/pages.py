@@ -7,6 +7,7 @@ forgotten.
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,16 @@ def setup(app: Any) -> dict[str, bool]:
     """Sphinx's hook."""
     app.add_lexer("cron", BashLexer)
     app.connect("autodoc-process-docstring", _prepare, priority=100)  # before napoleon
+    app.connect("source-read", _keep_together)
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference" / "generated"))
     return {"parallel_read_safe": True}
+
+
+def _keep_together(app: Any, page: str, source: list[str]) -> None:
+    """Let no line of a cell end between a mean and its standard deviation."""
+    source[0] = re.sub(
+        r"(?m)^\|.*", lambda row: row[0].replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"), source[0]
+    )
 
 
 def _prepare(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
