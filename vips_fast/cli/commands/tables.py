@@ -24,7 +24,7 @@ from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
 from ...models.tables import TopicTables, model_epsilon
 from ...report import part_of
-from ...report.whole import chained
+from ...report.whole import chain_models
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
@@ -45,7 +45,7 @@ def tabulate(args: Namespace) -> int:
     kind = DocumentClusters if clusters else LatentDirichletAllocation
     model = load_model(args.model, kind, "fit lda or fit clusters", args.verify_key)
     earlier = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.after]
-    after = chained(model, earlier)[-1]
+    after = chain_models(model, earlier)[-1]
     args.by = public_values(args.values, args.by.split(","))
     shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
     kept = read_settings(model)

@@ -191,7 +191,7 @@ class ClusterModel(Model):
             self._start = np.where(weights[:, None] > 0, sums / np.maximum(weights, 1e-300)[:, None], centers), weights
             self.centers, self.weights = self._start
         elif self._done <= self._steps.votes + self._steps.vectors:
-            self.centers, self.weights = self._moved()
+            self.centers, self.weights = self._move_centers()
 
     def _divide(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Divide the prototypes into clusters by their shares."""
@@ -213,7 +213,7 @@ class ClusterModel(Model):
         shares = np.maximum(known + apart / max(apart + noise, 1e-300) * (votes - known), _KEPT * known)
         return np.asarray(shares / shares.sum())
 
-    def _moved(self) -> tuple[np.ndarray, np.ndarray]:
+    def _move_centers(self) -> tuple[np.ndarray, np.ndarray]:
         """Move centers and their shares as far as vectors show.
 
         A center is the posterior mean, with a normal prior at the start. The prior's variance comes from all centers.
@@ -289,7 +289,7 @@ class ClusterModel(Model):
         self._begin()
         self._done = done
         if self._steps.vectors and done > self._steps.votes:
-            self.centers, self.weights = self._moved()
+            self.centers, self.weights = self._move_centers()
 
 
 def _shortening(of_unit: np.ndarray, squares: np.ndarray, n_units: int, least: float) -> np.ndarray:
