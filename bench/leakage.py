@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "paper"))
 from common import DATA, ROOT, save, subplots
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.audit.membership import ShadowFits, ShadowModels, joined, likelihood_ratios, measure
+from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, measure
 from vips_fast.data.readers import read_docword
 from vips_fast.models.lda import LdaOptions
 
@@ -128,7 +128,7 @@ def measured(corpus):
         return {}
     X, out = counts(corpus), {}
     for name, epsilon in SETTINGS.items():
-        shadows = joined(parts[name])
+        shadows = join_fits(parts[name])
         fits = ShadowFits(estimator(corpus, epsilon), X)
         scores = likelihood_ratios(shadows)
         out[name] = measure(scores, shadows, fits.event), fits.event

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .models.family import exported
+from .models.family import exported_classes
 
 if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 #: Where each public name lives; a name is imported when it is first used.
-_HOMES = exported() | {
+_HOMES = exported_classes() | {
     "ColumnEncoder": "data.encoder",
     "ConjugateEstimator": "models.conjugate",
     "Ledger": "engine.ledger",

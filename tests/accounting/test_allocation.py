@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from vips_fast import accounting as acc
-from vips_fast.accounting.privacy_loss.allocation import Kind, Law, allocation_law, combined, merged
+from vips_fast.accounting.privacy_loss.allocation import Kind, Law, allocation_law, combine_laws, merged
 
 
 def run(t, z, epochs=1, reused=False):
@@ -121,7 +121,7 @@ def test_each_operation_bounds_the_exact_one(combine, of, upper):
                 for x, m in zip(a.values, a.masses, strict=True)
                 for y, n in zip(b.values, b.masses, strict=True)
             ]
-            found = combined(a, b, combine, Kind(1e-3, 0.8, 20.0, upper))
+            found = combine_laws(a, b, combine, Kind(1e-3, 0.8, 20.0, upper))
             assert found.value_error <= 1e-12 and found.mass_error <= 1e-12
             assert len(found.values) < len(exact) / 2
             assert holds(found, exact, upper)

@@ -9,7 +9,7 @@ from scipy import sparse, stats
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, gaussian_noise_multiplier
 from vips_fast.audit import invented_documents, membership_attack
-from vips_fast.audit.membership import ShadowFits, ShadowModels, joined, likelihood_ratios, log_likelihoods, measure
+from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, log_likelihoods, measure
 from vips_fast.engine.randomness import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
@@ -120,7 +120,7 @@ def test_noise_that_is_missing_is_found(documents):
     """Fits without noise, under the claim of fits with it."""
     claim = ShadowFits(leaving(5.0), documents).event
     fits = ShadowFits(OPEN, documents)
-    shadows = joined([fits.make(range(12)), fits.make(range(12, 24))])
+    shadows = join_fits([fits.make(range(12)), fits.make(range(12, 24))])
     assert fits.event is None
     assert not measure(likelihood_ratios(shadows), shadows, claim).passed
 

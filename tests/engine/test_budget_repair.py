@@ -165,9 +165,9 @@ def test_no_damage_lowers_what_was_spent(damaged):
 @pytest.mark.parametrize("mutant", ["drawn only", "two may be lost"])
 def test_a_wrong_repair_is_found(damaged, monkeypatch, mutant):
     if mutant == "drawn only":
-        applied = budget_repair._applied
+        applied = budget_repair._apply
         monkeypatch.setattr(
-            budget_repair, "_applied", lambda records: applied([r for r in records if r["kind"] != "repaired"])
+            budget_repair, "_apply", lambda records: applied([r for r in records if r["kind"] != "repaired"])
         )
     else:
         salvage = budget_repair.salvage

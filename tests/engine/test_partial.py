@@ -19,7 +19,7 @@ def test_what_is_packed_comes_out_again(rows, columns, largest, share, seed):
     array = rng.integers(-(2**largest), 2**largest - 1, shape, dtype=np.int64, endpoint=True)
     array[rng.random(rows) < share] = 0
     packed = PackedSum.of(array)
-    out = packed.unpacked()
+    out = packed.unpack()
     assert out.dtype == np.int64 and out.shape == shape and (out == array).all() and out.flags.writeable
     assert packed.nbytes <= array.nbytes
 
@@ -28,7 +28,7 @@ def test_few_touched_rows_take_few_bytes():
     array = np.zeros((5000, 50), dtype=np.int64)
     array[7] = 3
     assert PackedSum.of(array).nbytes == 4 + 50
-    assert (PackedSum.of(array).unpacked() == array).all()
+    assert (PackedSum.of(array).unpack() == array).all()
 
 
 def sums(*numbers):
@@ -40,7 +40,7 @@ def test_sums_add_and_stay_as_they_were():
     parts = sums(3, 5, 1000)
     whole, again = add(parts, 99), add(parts, 99)
     for one in (whole, again):
-        assert one.packed.unpacked().tolist() == [1008, -1008]
+        assert one.packed.unpack().tolist() == [1008, -1008]
         assert (one.parts, one.n_units, one.diagnostics) == (0b111, 3, {"n": 3.0})
     assert whole.moved == sum(p.packed.nbytes for p in (*parts, whole))
 
@@ -55,7 +55,7 @@ def test_a_part_that_is_computed_again_counts_once():
 
 def test_more_units_than_int64_holds():
     large = [PartialSum.of(1 << i, 2, np.array([2**62, 1]), None) for i in range(4)]
-    whole = add([add(large[:2], 3), add(large[2:], 3)], 3).packed.unpacked()
+    whole = add([add(large[:2], 3), add(large[2:], 3)], 3).packed.unpack()
     assert whole.dtype == object and whole.tolist() == [4 * 2**62, 4]
 
 

@@ -8,7 +8,7 @@ import pytest
 from cases import CASES
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.checkpoint import settled
+from vips_fast.engine.checkpoint import settle_ledger
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.store.log import Log, encode
 
@@ -125,7 +125,7 @@ def read_ledger(path, plan):
     """The ledger in a file, as a run reads it that goes on: a torn end is settled."""
     descriptor = os.open(path, os.O_RDWR)
     try:
-        return settled(Log(path, "ledger"), descriptor, plan)
+        return settle_ledger(Log(path, "ledger"), descriptor, plan)
     finally:
         os.close(descriptor)
 

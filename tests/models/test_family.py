@@ -293,7 +293,7 @@ def fit(args):
     names = "".join(f"c{j}\\n" for j in range(X.shape[1]))
     model.fit(X, transcript=args.out + ".transcript", inputs={"columns.txt": names})
     model.save(args.out)
-    for name, text in beside.written(model).items():
+    for name, text in beside.write_text(model).items():
         Path(args.out, name).write_text(text)
     return 0
 

@@ -349,7 +349,7 @@ def test_a_terminal_has_the_topics_that_hold_most_words():
         prior = PublicPrior(known.words, np.ones((n_topics, V)), weights, known.frequencies, "a test")
         model = LatentDirichletAllocation(n_topics, public_prior=prior, noise_multiplier=1e5, n_records=50, n_steps=2)
         head, *rows = beside.shown(model.fit(documents(50, V))).splitlines()
-        (text,) = beside.written(model).values()
+        (text,) = beside.write_text(model).values()
         assert [head, *rows[:-1]] == text.splitlines()[: number + 1]
         shares = np.sort(model.components_.sum(axis=1))[::-1]
         rest = f"{shares[number:].sum() / shares.sum():.1%}"
@@ -373,14 +373,14 @@ def test_shell_and_report_say_what_was_found():
         said = model.verdict_.text
         assert "half of a record's words predict the other half" in said and said.endswith(end)
         assert said in unescape(html_report(model))
-    (text,) = beside.written(used).values()
+    (text,) = beside.write_text(used).values()
     first, empty, head, *rows = text.splitlines()
     assert first == used.verdict_.text and not empty
     assert head == "share  from the records  topic and its words" and len(rows) == K
     shares = [float(row.split("%")[0]) for row in rows]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.3)
     assert beside.shown(used) == text
-    (text,) = beside.written(left).values()
+    (text,) = beside.write_text(left).values()
     assert "share  from" not in text and beside.shown(left) == text
     assert "% from the records, the rest public" in html_report(used)
     assert "from the records" in short_report(make_dossier(used)) and "from the records]" not in short_report(

@@ -153,11 +153,11 @@ def test_the_interval_of_a_score_covers(noise):
         return 2.0 + 4.0 * rng.standard_t(5, shape)
 
     score = Plain()
-    everyone = score.bounded(draw(400_000)[:, None], np.full(400_000, 0.5), None, 1.0).mean(axis=0)
+    everyone = score.clip_rows(draw(400_000)[:, None], np.full(400_000, 0.5), None, 1.0).mean(axis=0)
     true = Score.read(everyone, 0.0, 1.0, 1e12).found().gain
     hits = 0
     for _ in range(runs):
-        values = score.bounded(draw(units)[:, None], np.full(units, 0.5), None, 1.0).mean(axis=0)
+        values = score.clip_rows(draw(units)[:, None], np.full(units, 0.5), None, 1.0).mean(axis=0)
         noised = values + noise * 0.1 * rng.standard_normal(4)
         found = Score.read(noised, noise * 0.1, 1.0, units).found()
         hits += found.low <= true <= found.high
@@ -172,7 +172,7 @@ class Plain(GainScore):
     """A score of blocks that are nats."""
 
     def rows(self, block, words, asked, clip):
-        return self.bounded(block, asked, None, clip)
+        return self.clip_rows(block, asked, None, clip)
 
 
 @pytest.mark.parametrize("candidates", [1, 3])
@@ -180,10 +180,10 @@ def test_no_contribution_is_longer_than_the_clip(candidates):
     score, rng = Plain(), np.random.default_rng(0)
     score.n_candidates = candidates
     nats = rng.choice([-np.inf, -1e300, -NATS, -3.0, 0.0, 0.1, NATS, 1e9, np.inf, np.nan], (500, candidates))
-    rows = score.bounded(nats, rng.random(500).round(), None, 2.5)
+    rows = score.clip_rows(nats, rng.random(500).round(), None, 2.5)
     norms = np.linalg.norm(rows, axis=1)
     assert (rows >= 0).all() and norms.max() <= 2.5 and (rows[np.isnan(nats).any(axis=1)] == 0).all()
-    extreme = score.bounded(np.full((1, candidates), NATS), np.ones(1), None, 2.5)
+    extreme = score.clip_rows(np.full((1, candidates), NATS), np.ones(1), None, 2.5)
     np.testing.assert_allclose(np.linalg.norm(extreme), 2.5, rtol=1e-8)  # it is reached
 
 

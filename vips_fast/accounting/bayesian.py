@@ -19,7 +19,7 @@ class BayesianGuarantee:
     """What the Bayesian accountant states: Bayesian differential privacy, not differential privacy.
 
     For a random record of the distribution that the data came from, the privacy loss exceeds `epsilon_mu` with
-    probability at most `delta_mu`; `order` is the lambda in use.
+    probability at most `delta_mu`. `order` is the lambda in use.
     """
 
     epsilon_mu: float
@@ -52,7 +52,7 @@ class BayesianAccountant:
     1 - gamma^T for the estimates.
 
     The result is not differential privacy. It needs records that are independent and identically distributed, says
-    nothing about atypical records, and depends on the data, so it must not be published without protection of its
+    nothing about atypical records, and depends on the data. So it must not be published without protection of its
     own. It has no event: a ledger or budget cannot take it.
     """
 

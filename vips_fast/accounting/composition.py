@@ -69,7 +69,7 @@ def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_tota
     """Return the optimal k-fold composition of (epsilon, delta)-DP mechanisms.
 
     Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact smallest epsilon at
-    `delta_total`; infinity where k steps already exceed `delta_total`.
+    `delta_total`. Infinity if k steps already exceed `delta_total`.
     """
     epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
     delta_total = open_probability("delta_total", delta_total)
@@ -87,7 +87,7 @@ def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_tota
 def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: float) -> float:
     """Return the optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
 
-    It is exact where the distinct epsilons lead to at most 2^20 distinct losses; otherwise it is the privacy-loss
+    It is exact if the distinct epsilons lead to at most 2^20 distinct losses. Otherwise it is the privacy-loss
     distribution with relative accuracy 1e-6, rounded up.
     """
     counts = Counter(non_negative("epsilons", e) for e in epsilons)
@@ -97,7 +97,10 @@ def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: fl
 
 
 def _pure_composition(parts: Sequence[tuple[float, int]], delta: float) -> float:
-    """Compute the optimal composition of (epsilon, count) pure mechanisms at delta >= 0."""
+    """Compute the optimal composition of pure mechanisms at delta >= 0.
+
+    The mechanisms are pairs (epsilon, count).
+    """
     total = math.fsum(e * n for e, n in parts)
     if delta <= 0.0:
         return total

@@ -2,7 +2,7 @@
 
 A ``DpEvent`` does not state its neighboring relation, an argument of their accountants; here it stands beside it.
 Where dp-accounting has no class that means the same, or an accountant of theirs (0.6) reads it otherwise, the event is
-wrapped in `VipsFastDpEvent`, which is *ours*: their accountants refuse it, so that no figure comes of a misreading.
+wrapped in `VipsFastDpEvent`, which is *ours*. Their accountants refuse it, so that no figure comes of a misreading.
 
 ===========================  ========================================================================================
 event here                   there
@@ -100,8 +100,8 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
 def export_event(event: PrivacyEvent) -> dict[str, Any]:
     """Return the event as JSON in the terms of dp-accounting.
 
-    ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None where the event states
-    no relation; ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf";
+    ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None if the event states
+    no relation. ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf".
     ``ours`` lists the types of the events in it that dp-accounting cannot account for. Raises TypeError if `event` is
     none.
     """

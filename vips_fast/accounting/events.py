@@ -21,7 +21,7 @@ from .running_sum import MOST_STEPS, participation_norm
 def round_up_probability(numerator: int, denominator: int) -> float:
     """Find the smallest double >= numerator / denominator in [0, 1].
 
-    It is meant for samplers that compare random bits with a threshold: a record is drawn with probability
+    It is meant for samplers that compare random bits with a threshold. A record is drawn with probability
     threshold / 2**64, and the accounted probability must not be smaller.
     """
     numerator = count("numerator", numerator)
@@ -150,7 +150,7 @@ class LaplaceEvent(_NoiseEvent):
 
     `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `relation`. Otherwise it is as in
     `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and its
-    Renyi divergences are never below their values for a shift spread over several coordinates, as they are convex in
+    Renyi divergences are never below their values for a shift spread over several coordinates. They are convex in
     the shift and 0 at 0. A numerical check shows the same for the whole profile.
     """
 
@@ -275,8 +275,8 @@ class RandomAllocationEvent(PrivacyEvent):
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
     `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
-    part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once for all:
-    then whatever else is released from the same minibatches, by other runs too, has to be composed with it in one
+    part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once for all.
+    Then whatever else is released from the same minibatches, by other runs too, has to be composed with it in one
     event, and minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
     `privacy_loss.allocation` has the proofs.
     """
@@ -391,7 +391,7 @@ class RepeatAndSelectEvent(PrivacyEvent):
     """The best of a random number of runs (Papernot & Steinke 2022).
 
     `event` is one run together with its score. The number of runs is not released. It is Poisson with
-    `mean` > 0 if `shape` is None, and a count of 0 is then all that is released; else truncated negative binomial
+    `mean` > 0 if `shape` is None, and a count of 0 is then all that is released. Else truncated negative binomial
     with `mean` >= 1 and `shape` >= 0: 0 is the logarithmic distribution, 1 the geometric. Accountant ``"rdp"`` bounds
     it; `selection` has the proofs.
     """

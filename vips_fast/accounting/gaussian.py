@@ -21,7 +21,7 @@ def _round_up(mu: float) -> float:
     """Return the factor that covers the rounding of `gaussian_delta`'s forms.
 
     Both forms subtract numbers that agree to within about mu, which multiplies the rounding of the special functions (a
-    few ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
+    few ulp) by 1 / mu. And exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
     """
     return 1.0 + 1e-12 + 2e-15 / mu
 

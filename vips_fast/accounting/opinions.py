@@ -61,7 +61,7 @@ class DpAccountingAccountant(Accountant):
                     f"samples, under add_remove, in at most {_MOST_STEPS} steps; use accountant='pld'"
                 )
 
-    def _composed(self, event: PrivacyEvent) -> Any:
+    def _compose(self, event: PrivacyEvent) -> Any:
         self.check(event)
         pld = _module("dp_accounting.pld")
         relation = _module("dp_accounting").NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -72,11 +72,11 @@ class DpAccountingAccountant(Accountant):
 
     def epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """Bound epsilon; ImportError without the package."""
-        return float(self._composed(event).get_epsilon(delta))
+        return float(self._compose(event).get_epsilon(delta))
 
     def delta(self, event: PrivacyEvent, epsilon: float) -> float:
         """Bound delta, likewise."""
-        return float(self._composed(event).get_delta(epsilon))
+        return float(self._compose(event).get_delta(epsilon))
 
 
 class PldAccountingAccountant(Accountant):

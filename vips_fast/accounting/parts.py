@@ -9,9 +9,9 @@ Then all releases together are (epsilon, delta_p(epsilon))-private for this pair
 delta_p(epsilon))-private for every pair, at every epsilon. Epsilon at delta is max_p of the epsilons of the parts.
 
 *Proof.* Parts other than p are the same in both data sets. So a release of one of them is, given all that was seen
-before it, drawn by the same law on both sides: a function of the earlier outputs and of fresh coins, which do not
+before it, drawn by the same law on both sides. It is a function of the earlier outputs and of fresh coins, which do not
 depend on the data. All outputs together are then a function of the other releases, which delta_p bounds, and of
-coins; that these were chosen in view of everything seen before is choosing by earlier releases and coins, which every
+coins. That these were chosen in view of everything seen before is choosing by earlier releases and coins, which every
 bound of a sequence allows already. A function does not tell more: P(S) <= e^epsilon Q(S) + delta_p(epsilon) for every
 set S. A pair of neighbors concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
 the smallest epsilon that makes the largest of them at most delta is the largest of the smallest epsilons.

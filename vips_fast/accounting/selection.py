@@ -2,7 +2,7 @@
 
 The bounds are of Papernot & Steinke 2022 ("Hyperparameter Tuning with Renyi Differential Privacy").
 
-A mechanism Q gives outputs that are totally ordered; a number of runs K is drawn without looking at the data, Q is run
+A mechanism Q gives outputs that are totally ordered. A number of runs K is drawn without looking at the data, Q is run
 K times with fresh coins, and only the largest output is released. Outputs that tie count as ordered by a coin of their
 own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighboring data sets, A and A' the
 selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^K].
@@ -37,7 +37,7 @@ P(Q in E) <= (1 + 1/(alpha-1)) P(Q' in E) + delta for all events E and both ways
 - alpha a = (alpha-1) (a' - (1 + 1/(alpha-1)) a) <= (alpha-1) delta. The output "no run" has the probability e^-m under
 both laws and adds e^-m to S. Here delta comes from the Renyi bounds of Q (`rdp.delta_from_rdp`).
 
-A Renyi divergence does not fall with its order, so a bound at a larger order holds at a smaller one, too; the
+A Renyi divergence does not fall with its order, so a bound at a larger order holds at a smaller one, too. The
 accountant's minimum over orders takes what of that is of use.
 """
 

@@ -118,7 +118,7 @@ def largest_loss(event: PrivacyEvent, failure: float) -> float:
 
     *Proof.* For a composition of whole-data Gaussian mechanisms with mu, L is N(mu^2 / 2, mu^2), and the bound is its
     quantile. For any other event, delta(e) = E (1 - e^(e - L))_+ >= P(L > t) (1 - e^(e - t)) for every e < t. So
-    t = e - ln(1 - delta(e) / failure) will do for every e with delta(e) < failure; the smallest of some is taken.
+    t = e - ln(1 - delta(e) / failure) will do for every e with delta(e) < failure. The smallest of some is taken.
     delta(e) covers both cases. Raises ValueError if no accountant bounds the event.
     """
     failure = open_probability("failure", failure)

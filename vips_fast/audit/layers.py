@@ -126,7 +126,7 @@ def audit(
         result = drawn()
         if result.failed_by_chance:
             # Fresh noise and sampling, as they take no seed.
-            result = result.drawn_again(drawn())
+            result = result.combine_draws(drawn())
         result = replace(result, seconds=time.perf_counter() - start)
         done.append(result)
         if callback is not None:

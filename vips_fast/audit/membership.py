@@ -135,7 +135,7 @@ class ShadowFits:
         return ShadowModels(statistics, members, time.process_time() - start)
 
 
-def joined(parts: list[ShadowModels]) -> ShadowModels:
+def join_fits(parts: list[ShadowModels]) -> ShadowModels:
     """Join shadow models of several calls of `ShadowFits.make`."""
     return ShadowModels(
         np.concatenate([part.statistics for part in parts]),
@@ -331,5 +331,5 @@ def membership_attack(
         parts.append(fits.make(range(number, number + 1)))
         if callback is not None:
             callback(number + 1)
-    shadows = joined(parts)
+    shadows = join_fits(parts)
     return measure(likelihood_ratios(shadows, online=online), shadows, fits.event)

@@ -143,7 +143,7 @@ class _Purity:
             Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same again, later"),
             Check("its own data set", differ(self._own) == 0, detail="the record in another data set"),
         ]
-        scratch, entered = self._poisoned()
+        scratch, entered = self._sum_poisoned()
         after = f"after one {'whose parameters were not finite' if entered else 'as it was, as NaN is refused'}"
         later, used = differ(lambda i: self.sum([i])), differ(lambda i: self._in(scratch, i))
         return [
@@ -158,7 +158,7 @@ class _Purity:
         own.model.restore(self.state)
         return self.bench.fine(own, [0], self.words[[row]])
 
-    def _poisoned(self) -> tuple[dict[str, Any], bool]:
+    def _sum_poisoned(self) -> tuple[dict[str, Any], bool]:
         """Sum with poisoned parameters; return the workspace and whether they got in."""
         model, records = self.stage.model, self.stage.records
         scratch: dict[str, Any] = {}

@@ -43,7 +43,7 @@ class LayerResult:
         """Whether a check failed that a true claim fails now and then."""
         return any(not check.passed and check.by_chance > 0 for check in self.checks)
 
-    def drawn_again(self, second: "LayerResult") -> "LayerResult":
+    def combine_draws(self, second: "LayerResult") -> "LayerResult":
         """Return the verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability

@@ -152,7 +152,7 @@ def read_public(args: Namespace) -> Corpus:
     return corpus
 
 
-def sharded(args: Namespace) -> ShardedCorpus | None:
+def open_shards(args: Namespace) -> ShardedCorpus | None:
     """Open INPUT as shards; None for any other INPUT."""
     if not is_sharded(args.input):
         return None
@@ -164,7 +164,7 @@ def sharded(args: Namespace) -> ShardedCorpus | None:
 
 def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
     """Read documents for a fitted model, by the settings of its fit."""
-    if (shards := sharded(args)) is not None:
+    if (shards := open_shards(args)) is not None:
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
         return shards

@@ -31,7 +31,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parse(argv)
         # Loaded only now, because --help does without it.
-        code: int = load("commands:recorded")(args, functools.partial(_explained, args))
+        code: int = load("commands:record_end")(args, functools.partial(_explain, args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -41,7 +41,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if args and args.debug and isinstance(error, Exception):
             raise
-        message, code = _explained(args, error)
+        message, code = _explain(args, error)
         silent = isinstance(error, BrokenPipeError) and error.filename is None
         flush()  # the rest of a broken stream would fail again at exit
         if not silent:  # otherwise the reader of a pipe has seen enough
@@ -61,7 +61,7 @@ def _open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _explained(args: Namespace | None, error: BaseException) -> tuple[str, int]:
+def _explain(args: Namespace | None, error: BaseException) -> tuple[str, int]:
     """Give an error's message, with options for parameters, and its exit code."""
     message, code = _message(cause(error))
     # A fit that ended early notes its spending, and how to resume it.

@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def aligned(array: Any, dtype: Any = None) -> np.ndarray:
+def align(array: Any, dtype: Any = None) -> np.ndarray:
     """Make an array C-contiguous, aligned and of native byte order."""
     array = np.asarray(array)
     return np.require(array, array.dtype.newbyteorder("=") if dtype is None else dtype, ["C", "A"])
@@ -28,7 +28,7 @@ def consecutive(rows: np.ndarray) -> bool:
     return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
-def selected(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def select(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Take entries of an array by number, adjacent ones as a view."""
     if len(rows) and consecutive(rows):
         return array[int(rows[0]) : int(rows[-1]) + 1]
@@ -132,7 +132,7 @@ def csr_arrays(X: Any, name: str) -> Parts:
         # Rebuilt, since the matrix may carry a flag "sorted" that is not true of it.
         data, indices, indptr = _compressed_arrays(X, name)
         rows = sparse.csc_array((data, indices, indptr), shape=X.shape).tocsr()
-        return rows.data, aligned(rows.indices, np.int32), aligned(rows.indptr, np.int64)
+        return rows.data, align(rows.indices, np.int32), align(rows.indptr, np.int64)
     if X.format != "coo":
         try:
             if X.format == "bsr":
@@ -140,7 +140,7 @@ def csr_arrays(X: Any, name: str) -> Parts:
             X = X.tocoo(copy=False)
         except (ValueError, IndexError):
             raise ValueError(f"{name} is not a valid sparse matrix") from None
-    data, rows, columns = aligned(X.data), _index_array(X.row, name, "row"), _index_array(X.col, name, "col")
+    data, rows, columns = align(X.data), _index_array(X.row, name, "row"), _index_array(X.col, name, "col")
     for array, size in ((rows, X.shape[0]), (columns, X.shape[1])):
         if array.shape != data.shape:
             raise ValueError(f"{name} has index and data arrays of different lengths")
@@ -150,7 +150,7 @@ def csr_arrays(X: Any, name: str) -> Parts:
         data, columns = data[order], columns[order]
     indptr = np.zeros(X.shape[0] + 1, np.int64)
     np.cumsum(np.bincount(rows.astype(np.int64, copy=False), minlength=X.shape[0]), out=indptr[1:])
-    return data, aligned(columns, np.int32), indptr
+    return data, align(columns, np.int32), indptr
 
 
 def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
@@ -183,7 +183,7 @@ def _compressed_arrays(X: Any, name: str) -> Parts:
         raise ValueError(f"{name}.indptr points past the end of {name}.indices or {name}.data")
     indices = indices[:nnz]
     _check_range(indices, minor, name)
-    return aligned(data[:nnz]), aligned(indices), aligned(indptr, np.int64)
+    return align(data[:nnz]), align(indices), align(indptr, np.int64)
 
 
 def _index_array(array: Any, name: str, what: str) -> np.ndarray:

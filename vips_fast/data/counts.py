@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import CHUNK, INT32_MAX, Parts, aligned, check_invalid, check_shape, csr_arrays, dense_matrix, is_ascending
+from .arrays import CHUNK, INT32_MAX, Parts, align, check_invalid, check_shape, csr_arrays, dense_matrix, is_ascending
 
 
 class _Limits(NamedTuple):
@@ -127,7 +127,7 @@ def _checked(
         parts = _with_dtype(parts, allow_float)
     parts = without(parts, _rows_too_long(parts, name, limits.row, drop))
     if not is_ascending(*parts[1:]):
-        parts = _summed(parts, X.shape)
+        parts = _sum_repeated(parts, X.shape)
         parts = without(parts, _rows_of_invalid(parts, name, True, limits.entry, drop))
         parts = _with_dtype(parts, allow_float)
     data, indices, indptr = parts
@@ -256,10 +256,10 @@ def _with_dtype(parts: Parts, allow_float: bool) -> Parts:
         dtype = data.dtype if data.dtype in (np.float32, np.float64) else np.float64
     else:
         dtype = np.int32 if data.max(initial=0).item() <= INT32_MAX else np.int64
-    return aligned(data, dtype), indices, indptr
+    return align(data, dtype), indices, indptr
 
 
-def _summed(parts: Parts, shape: tuple[int, int]) -> Parts:
+def _sum_repeated(parts: Parts, shape: tuple[int, int]) -> Parts:
     """Sort indices and sum repeated ones.
 
     Sums are int64 or float64; no row that passed the checks overflows them.
@@ -278,4 +278,4 @@ def _summed(parts: Parts, shape: tuple[int, int]) -> Parts:
         sums = np.add.reduceat(data, kept, dtype=np.float64 if is_float else np.int64)
         data = sums.astype(data.dtype) if is_float else sums
         indices, indptr = indices[kept], np.searchsorted(kept, indptr)
-    return data, aligned(indices, np.int32), aligned(indptr, np.int64)
+    return data, align(indices, np.int32), align(indptr, np.int64)

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .frames import framed, named_columns, set_output
+from .frames import named_columns, set_output, to_frame
 from .records import read_batches
 from .schema import Schema
 from .types import Names
@@ -106,7 +106,7 @@ class ColumnEncoder:
             done += n
         none = sparse.csr_array((0, len(schema.feature_names)))
         matrix = sparse.vstack(parts, format="csr") if parts else none
-        return framed(self, matrix, X)
+        return to_frame(self, matrix, X)
 
     def fit_transform(self, X: object, y: object = None) -> sparse.csr_array:
         """`fit`, then `transform`."""

@@ -152,7 +152,7 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
 
 
 def set_output(estimator: Any, transform: str | None) -> Any:
-    """Set the output of ``transform``, see `framed`; None leaves it.
+    """Set the output of ``transform``, see `to_frame`; None leaves it.
 
     Raises ValueError for another name.
     """
@@ -163,7 +163,7 @@ def set_output(estimator: Any, transform: str | None) -> Any:
     return estimator
 
 
-def framed(estimator: Any, values: Any, X: Any) -> Any:
+def to_frame(estimator: Any, values: Any, X: Any) -> Any:
     """Convert values to the format of ``set_output``, or of scikit-learn's configuration.
 
     Names of columns are the estimator's; the index comes from X.

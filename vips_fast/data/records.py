@@ -58,13 +58,13 @@ class _BadRow(BadLine):
 _Rows = Iterator[tuple[int, Sequence[Any]]]
 
 
-def _marked(error: UnicodeError) -> tuple[str, int]:
+def _mark_bytes(error: UnicodeError) -> tuple[str, int]:
     """Put the mark of bad bytes in their place."""
     assert isinstance(error, UnicodeDecodeError)  # the handler is named for decoding only
     return _BAD, error.end
 
 
-codecs.register_error("vips_fast.bad", _marked)
+codecs.register_error("vips_fast.bad", _mark_bytes)
 
 
 def read_batches(
@@ -123,7 +123,7 @@ def read_batches(
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
-            batches = _batched(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
+            batches = _batch_rows(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
             raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
             if source != "-":
@@ -141,13 +141,13 @@ def read_batches(
             if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
                 raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
             if format == "xlsx":
-                batches = _batched(_sheet(raw, columns), columns, batch_rows)
+                batches = _batch_rows(_sheet(raw, columns), columns, batch_rows)
             elif format == "parquet":
                 batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
                 lines = _lines(file, encoding, read, drop)
                 rows = (_csv if format == "csv" else _jsonl)(lines, columns, drop)
-                batches = _batched(rows, columns, batch_rows)
+                batches = _batch_rows(rows, columns, batch_rows)
         for batch in _checked(batches, texts, drop):
             yield batch
             if progress is not None:
@@ -428,7 +428,7 @@ def _folder(
         yield number, [cells[place] for place in places]
 
 
-def _batched(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+def _batch_rows(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Batch rows, each batch with the lines that it is on."""
     numbers: list[int] = []
     cells: list[Sequence[Any]] = []
@@ -506,10 +506,10 @@ def _cells(column: Any, drop: bool) -> list[Any]:
         if not drop:
             raise
     column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
-    return [None if cell is None else _decoded(cell) for cell in column.cast("large_binary").to_pylist()]
+    return [None if cell is None else _decode(cell) for cell in column.cast("large_binary").to_pylist()]
 
 
-def _decoded(cell: bytes) -> Any:
+def _decode(cell: bytes) -> Any:
     try:
         return cell.decode("utf-8")
     except UnicodeDecodeError:
@@ -528,7 +528,7 @@ def _in_memory(
     if table_columns(source) is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
-        yield from _batched(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
+        yield from _batch_rows(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
         places_of(columns, _names(source))

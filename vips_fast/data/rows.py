@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays, dense_array
+from .arrays import CHUNK, align, check_invalid, check_shape, csr_arrays, dense_array
 
 
 def binary_records(
@@ -32,7 +32,7 @@ def binary_records(
     drop = check_invalid(invalid)
     Y = _matrix(Y, n_features, name, expected_by, drop, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
-    records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
+    records = align(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
     step = max(1, CHUNK // Y.shape[1])
     for first in range(0, Y.shape[0], step):

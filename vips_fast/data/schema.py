@@ -210,13 +210,13 @@ class Column:
                     codes[i] = _MISSING
                     continue
                 try:
-                    values[i] = float(self._pointed(cell))
+                    values[i] = float(self._point_decimals(cell))
                 except (TypeError, ValueError, OverflowError):
                     codes[i] = _WRONG
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
         return np.where(codes == 0, values, 0.0), codes
 
-    def _pointed(self, cell: Any) -> Any:
+    def _point_decimals(self, cell: Any) -> Any:
         """Write a decimal comma as a point; None for other texts."""
         if self.decimal == "." or not isinstance(cell, str):
             return cell
@@ -381,7 +381,7 @@ class Schema:
         """Return the text that `parse` reads."""
         lines = [] if self.nulls == {""} else [f"nulls = {json.dumps(sorted(self.nulls))}", ""]
         for column in self.columns:
-            lines.append(f"[columns.{_quoted(column.name)}]")
+            lines.append(f"[columns.{_quote(column.name)}]")
             for field in fields(column)[1:]:
                 value = getattr(column, field.name)
                 if value != field.default:
@@ -432,7 +432,7 @@ def draft(names: Iterable[str]) -> str:
         '# missing and unknown: "refuse", "zero" or "flag".\n'
         'nulls = [""]\n'
     )
-    return head + "".join(f'\n[columns.{_quoted(name)}]\nkind = "?"\n' for name in names)
+    return head + "".join(f'\n[columns.{_quote(name)}]\nkind = "?"\n' for name in names)
 
 
 def text_of(cell: Any) -> str:
@@ -455,11 +455,11 @@ def _listed(cells: Any) -> Sequence[Any]:
     return listed
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_quoted, value)) + "]"
-    return _quoted(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+        return "[" + ", ".join(map(_quote, value)) + "]"
+    return _quote(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .arrays import Parts, rows_of, selected
+from .arrays import Parts, rows_of, select
 from .groups import Runs
 from .read_ahead import ReadAhead
 from .schema import Schema
@@ -323,7 +323,7 @@ class ShardedCorpus:
         arrays = self._open(k)
         values, first, last = arrays["values"], int(local[0]), int(local[-1])
         if not self.sparse:
-            dense = np.array(selected(values.array, local), self.dtype)
+            dense = np.array(select(values.array, local), self.dtype)
             values.drop(first, last + 1)
             return dense
         indices, indptr = arrays["indices"], arrays["indptr"]

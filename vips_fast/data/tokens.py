@@ -92,7 +92,7 @@ def _paper(text: str) -> bytes:
 _lemmas: dict[str, Callable[[str], str]] = {}
 
 
-def _registered(lemmas: str | Callable[[str], str]) -> str:
+def _register(lemmas: str | Callable[[str], str]) -> str:
     """Give a function's name, from now on known; ImportError if unknown."""
     name = lemmas if isinstance(lemmas, str) else f"{lemmas.__module__}:{lemmas.__qualname__}"
     if not isinstance(lemmas, str) and "<" not in name:
@@ -154,7 +154,7 @@ class Analyzer:
         if self.words in SEGMENTERS:
             load_segmenter(self.words)  # refused now if its package is missing
         if self.lemmas is not None:
-            self._set("lemmas", _registered(self.lemmas))
+            self._set("lemmas", _register(self.lemmas))
         check_number("min_length", self.min_length, 1, 1000, integer=True)
         check_choice("numbers", self.numbers, ("keep", "mixed", "drop"))
         check_number("ngrams", self.ngrams, 1, 3, integer=True)

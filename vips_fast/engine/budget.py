@@ -486,7 +486,7 @@ class Budget:
 
         `reserve` gives them back.
         """
-        dead = state.abandoned()
+        dead = state.abandoned_runs()
         if not dead:
             return state
         after = copy.deepcopy(state)
@@ -498,7 +498,7 @@ class Budget:
         return after
 
     def _give_back_abandoned(self, state: BudgetState) -> None:
-        for name in state.abandoned():
+        for name in state.abandoned_runs():
             self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
 
     def give_back(self, run: str) -> None:

@@ -83,7 +83,7 @@ def read_damaged(path: str | Path) -> Repair:
         damage, log = "", Log(path, _KIND)
         try:
             log.read(lock.descriptor)
-            state = _applied(log.records)
+            state = _apply(log.records)
             if log.torn:
                 state.settle()
         except _ILL as error:  # LogDamagedError is a ValueError
@@ -105,13 +105,13 @@ def read_damaged(path: str | Path) -> Repair:
             chain = Chain()
             for record in records:
                 chain.append(record)
-            return Repair(path, damage, records, len(found), lost, _applied(chain.records))
+            return Repair(path, damage, records, len(found), lost, _apply(chain.records))
         except _ILL:
             continue
     raise LogDamagedError(f"{path}: its first record is malformed, so nothing can be repaired; restore a whole copy")
 
 
-def _applied(records: list[Record]) -> BudgetState:
+def _apply(records: list[Record]) -> BudgetState:
     state = BudgetState()
     for record in records:
         state.apply(record)

@@ -226,7 +226,7 @@ class BudgetState:
             if run.item is not None:
                 self.lists[run.item[0]].begun = True
 
-    def abandoned(self) -> list[str]:
+    def abandoned_runs(self) -> list[str]:
         """Name the open reservations of processes that have ended."""
         return [name for name, run in self.live.items() if is_dead(run.holder)]
 

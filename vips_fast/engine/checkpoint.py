@@ -145,7 +145,7 @@ def _ledger_of(log: Log) -> Ledger:
         raise LogDamagedError(f"{log.path}: {error}") from None
 
 
-def settled(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
+def settle_ledger(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
     """Read a run's ledger and count a torn end as one release.
 
     The file counts it too, and the ledger writes ahead to its log.
@@ -368,7 +368,7 @@ class RunFolder:
     def _read(self, plan: RunPlan) -> Ledger:
         with naming(self._log.path):
             self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        return settled(self._log, self._descriptor, plan)
+        return settle_ledger(self._log, self._descriptor, plan)
 
     def _write_run(self, facts: dict[str, Any]) -> None:
         text = canonical_json(dict(facts, digest=json_digest(facts)))

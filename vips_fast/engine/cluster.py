@@ -225,7 +225,7 @@ class DaskBackend:
                 raise ValueError(f"{name}: expected a list of {len(blocks)} blocks, as X has")
         if groups is not None:
             parts = given["groups"]
-            given["groups"] = self._gathered("groups", lambda name, workers: [self._source(part) for part in parts])
+            given["groups"] = self._gather("groups", lambda name, workers: [self._source(part) for part in parts])
             check_whole(given["groups"])
         held: list[Future[Any]] = []
 
@@ -247,14 +247,14 @@ class DaskBackend:
             held[:] = [self.client.submit(first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
             return [self.client.submit(rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
 
-        sizes, facts, refusals = zip(*self._gathered("X", begin), strict=True)
+        sizes, facts, refusals = zip(*self._gather("X", begin), strict=True)
         for error, text in filter(None, refusals):
             raise error(text)
         ends = np.cumsum([0, *sizes]).tolist()
         ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
         return Placed(ranges, held), _common(facts)
 
-    def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future[Any] | None]]) -> list[Any]:
+    def _gather(self, what: str, begin: Callable[[str, list[str]], Sequence[Future[Any] | None]]) -> list[Any]:
         """Collect the results of tasks on blocks; restart lost tasks."""
         from distributed import CancelledError
 
@@ -311,10 +311,10 @@ class DaskBackend:
                 continue
             own = Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
-            future = self._scattered(own, worker)
+            future = self._scatter(own, worker)
             placed.held[number : number + 1] = [future]
 
-    def _scattered(self, sent: Sent, worker: str) -> Future[Any]:
+    def _scatter(self, sent: Sent, worker: str) -> Future[Any]:
         """Send to one worker; the others fetch from it.
 
         Dask's own broadcast waits forever for a dead worker. The scheduler sends, since it notices a death at once;
@@ -356,7 +356,7 @@ class DaskBackend:
         self.moved = sum(one.moved for one in sums)
         if diagnostics is not None:
             diagnostics.update(whole.diagnostics)
-        return whole.packed.unpacked()
+        return whole.packed.unpack()
 
     def _attempt(
         self, model: Sent, capacity: int, placed: Placed, draw: Draw, diagnoses: bool, attempt: int
@@ -374,7 +374,7 @@ class DaskBackend:
         try:
             if attempt or not placed.held:
                 self._send(placed, workers)
-            sent = self._scattered(model, workers[(draw.step + attempt) % len(workers)])
+            sent = self._scatter(model, workers[(draw.step + attempt) % len(workers)])
         except ClusterError:
             raise
         except Exception as error:
@@ -416,7 +416,7 @@ class DaskBackend:
             if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._alive()):
                 return None
             kind = type(error).__name__
-        raise ClusterError(f"a worker failed ({kind})")  # as in `_gathered`
+        raise ClusterError(f"a worker failed ({kind})")  # as in `_gather`
 
     def _result(self, what: Any, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
         """Wait for the result of one or more tasks; None if lost.

@@ -65,7 +65,7 @@ class GainScore(ABC):
         and of released parameters.
         """
 
-    def bounded(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
+    def clip_rows(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
         """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
 
         ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the

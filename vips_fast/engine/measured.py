@@ -10,7 +10,7 @@ from ..mechanisms import GaussianMechanism
 from .gain import FoundGain, GainScore, Score
 from .model import Model, Release, array_of, diagnose
 from .sampling import Sampler
-from .units import GOLDEN, mixed
+from .units import GOLDEN, scramble
 
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
@@ -33,7 +33,7 @@ class ScoreStep:
 
         They are truncated toward zero on the noise's lattice.
         """
-        asked = mixed(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+        asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
         rows = self.score.rows(block, words, asked, self._clip)
         out.reshape(-1)[: self.score.cells] += np.floor(rows / spacing).astype(np.int64).sum(axis=0)
 
@@ -53,7 +53,7 @@ class MeasuredModel(Model):
     Notes
     -----
     *Sensitivity.* All steps but the last are the model's, whose proof holds. In the last step a unit's contribution has
-    entries >= 0 and an L2 norm of at most a bound B, whatever the unit holds (`GainScore.bounded`). Truncation toward
+    entries >= 0 and an L2 norm of at most a bound B, whatever the unit holds (`GainScore.clip_rows`). Truncation toward
     zero lowers no entry below 0 and raises no norm. So adding or removing a unit moves the sum by at most B. Replacing
     one moves it by at most sqrt(2) B, as ||x - y||^2 = ||x||^2 + ||y||^2 - 2 x.y <= 2 B^2. B is at most the mechanism's
     sensitivity, divided by sqrt(2) for replacing, so the noise of every step covers the score. The model that is scored

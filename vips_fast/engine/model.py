@@ -80,7 +80,7 @@ class Model(ABC):
 
     @abstractmethod
     def sensitivity(self, relation: Relation) -> float:
-        """Return the proven L2 sensitivity of the rounded sum under a neighboring relation."""
+        """Return the rounded sum's proven L2 sensitivity under a neighboring relation."""
 
     def prepare(self, mechanism: "GaussianMechanism", sampler: "Sampler") -> None:
         """Take lattice and scale from the plan, before any data.

@@ -54,7 +54,7 @@ class PackedSum:
         if self.high is not None:
             rows[at] += self.high.astype(np.int64) << 32
 
-    def unpacked(self) -> np.ndarray:
+    def unpack(self) -> np.ndarray:
         """Unpack the numbers into a new array."""
         if self.values.dtype == object:
             return self.values.copy()
@@ -127,7 +127,7 @@ def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
         for name, value in one.diagnostics.items():
             diagnostics[name] = diagnostics.get(name, 0.0) + value
         if n_units > capacity:
-            total += one.packed.unpacked()
+            total += one.packed.unpack()
         else:
             one.packed.add_to(total)
     whole = PartialSum.of(parts, n_units, total, diagnostics)

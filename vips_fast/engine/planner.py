@@ -120,7 +120,7 @@ class Planner:
         ValueError if the budget has another unit, relation or delta. Raises BudgetExceededError if nothing fits the
         budget.
         """
-        terms, schedule = self._scheduled(request, budget)
+        terms, schedule = self._complete_terms(request, budget)
         assert schedule is not None, "the columns of the data are known"
         public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
         reasons = dict.fromkeys(request.design.taints)
@@ -176,7 +176,7 @@ class Planner:
         Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
         run that does not fit it now, and a resumed ``run`` without a checkpoint that can have no further step.
         """
-        terms, schedule = self._scheduled(request, budget)
+        terms, schedule = self._complete_terms(request, budget)
         if schedule is None or not terms.noised:
             return None
         sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
@@ -192,14 +192,14 @@ class Planner:
 
     def check_terms(self, request: Request, budget: Budget | None) -> None:
         """Raise ValueError if the terms differ from the budget."""
-        self._scheduled(request, budget)
+        self._complete_terms(request, budget)
 
     def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
         """Check a run after a purchase; return its neighboring relation.
 
         Raises as `plan`, also if the budget cannot pay for both.
         """
-        terms, schedule = self._scheduled(request, budget)
+        terms, schedule = self._complete_terms(request, budget)
         assert schedule is not None, "the columns of the data are known"
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
@@ -210,7 +210,7 @@ class Planner:
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 
-    def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
+    def _complete_terms(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
         """Complete the terms by a known delta, and make the schedule."""
         terms = request.terms
         if request.earlier is not None and terms.delta is None and request.earlier.delta is not None:

@@ -21,7 +21,7 @@ from .randomness import Randomness
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def mixed(words: np.ndarray) -> np.ndarray:
+def scramble(words: np.ndarray) -> np.ndarray:
     """Scramble uint64 words one to one, by the finisher of SplitMix64."""
     words = (words ^ (words >> np.uint64(30))) * _MIX1
     words = (words ^ (words >> np.uint64(27))) * _MIX2
@@ -118,11 +118,11 @@ class UnitRecords:
         rows = self._numbers(np.repeat(self._starts[units], whole) + position)
         row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
         later = position > 0
-        row_words[later] = mixed(row_words[later])
+        row_words[later] = scramble(row_words[later])
         if self._limit is not None and whole.max(initial=0) > self._limit:
             # The rows with the least keys of their own, in their order in the data.
             unit_of = np.repeat(np.arange(len(units)), whole)
-            order = np.lexsort((mixed(row_words ^ _MIX2), unit_of))
+            order = np.lexsort((scramble(row_words ^ _MIX2), unit_of))
             kept = np.sort(order[position < self._limit])
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))

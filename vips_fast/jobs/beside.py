@@ -34,7 +34,7 @@ def describe_budget(budget: Any) -> str:
     )
 
 
-def written(model: Any, n_words: int = 10) -> dict[str, str]:
+def write_text(model: Any, n_words: int = 10) -> dict[str, str]:
     """Write the text of the model's family, if any, by file name."""
     from ..report import part_of
 
@@ -44,7 +44,7 @@ def written(model: Any, n_words: int = 10) -> dict[str, str]:
 
 def texts(model: Any, n_words: int = 10) -> dict[str, str]:
     """Write all texts of a model, by file name."""
-    return {**written(model, n_words), PRIVACY: statement(model)}
+    return {**write_text(model, n_words), PRIVACY: statement(model)}
 
 
 def shown(model: Any, n_words: int = 10) -> str:

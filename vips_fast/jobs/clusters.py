@@ -20,7 +20,7 @@ from ..models.clusters.packaged import Encode
 from ..report import Namer, component_rows, distinct_names
 from . import beside
 from .job import Material, Reading
-from .progress import ReadingLine, watched
+from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
 from .text import reading_file
 
@@ -192,7 +192,7 @@ class PrivateClusters:
 
         Raises the errors of `Job.run`.
         """
-        shown = watched() if self.progress is None else self.progress
+        shown = is_watched() if self.progress is None else self.progress
         lines = text_lines(shown)
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         columns = (text,) if isinstance(text, str) else tuple(text)

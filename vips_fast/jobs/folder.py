@@ -61,7 +61,7 @@ def _before_journal(folder: Path) -> list[str]:
     return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOURNAL}."))
 
 
-def _noted(folder: Path, kind: str) -> Record:
+def _last_record(folder: Path, kind: str) -> Record:
     """Return the journal's last readable record of a kind; empty without one."""
     path = folder / JOURNAL
     records = Log.of(path, _KIND, strict=False).records if path.is_file() and not path.is_symlink() else []
@@ -107,7 +107,7 @@ def spent(folder: Path) -> str:
         ledger = others[0][0]
     counts = []
     for one, torn, unit in ledgers:
-        cut = torn or _charged(folder, one) > len(one)
+        cut = torn or _count_charged(folder, one) > len(one)
         if len(one) or cut or one is ledger:
             what = " of its vocabulary" if unit == "round" else ""
             counts.append(f"{len(one)} release{'s' * (len(one) != 1)}{what}" + " and one that was cut short" * cut)
@@ -118,9 +118,9 @@ def spent(folder: Path) -> str:
     return f"{text} spent" + (f" of the budget of {budget['dataset']}" if budget else "")
 
 
-def _charged(folder: Path, ledger: Ledger) -> int:
+def _count_charged(folder: Path, ledger: Ledger) -> int:
     """Count a ledger's releases in the budget, 0 if unreadable."""
-    path, runs = _noted(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
+    path, runs = _last_record(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
     if isinstance(path, str) and runs:
         with suppress(OSError, ValueError):
             return sum(run["counted"] for run in Budget(path).show()["runs"] if run["run"] in runs)
@@ -129,7 +129,7 @@ def _charged(folder: Path, ledger: Ledger) -> int:
 
 def belongs(model: Path, folder: Path) -> bool:
     """Tell whether a model is the result of a run, by folders."""
-    head = _noted(folder, "result").get("head")
+    head = _last_record(folder, "result").get("head")
     if head is None or not model.is_dir() or not any(model.iterdir()):
         return False
     with suppress(OSError, ValueError):
@@ -251,7 +251,7 @@ class JobFolder(RunFolder):
 
     def _note(self, **record: Any) -> None:
         """Write a record into the journal, unless it repeats the last."""
-        if {key: _noted(self.path, record["kind"]).get(key) for key in record} == record:
+        if {key: _last_record(self.path, record["kind"]).get(key) for key in record} == record:
             return
         path = self.path / JOURNAL
         if not path.exists():
@@ -278,7 +278,7 @@ class JobFolder(RunFolder):
         digest = json_digest(list(names))
         if not self.begun:
             self._note(kind="columns", digest=digest)
-        return bool(_noted(self.path, "columns").get("digest") == digest)
+        return bool(_last_record(self.path, "columns").get("digest") == digest)
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """Call `RunFolder.begin`, then reserve space for the result.

@@ -14,7 +14,7 @@ from ..store.text import rewrite, tell
 _PAUSE, _LINES = 0.1, 20
 
 
-def watched() -> bool:
+def is_watched() -> bool:
     """Tell whether standard error is a terminal or a notebook."""
     stream = sys.stderr
     return stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
@@ -24,7 +24,7 @@ class _Line:
     """A line of standard error that shows the progress of some work."""
 
     def __init__(self, label: str):
-        self._label, self._terminal = label, watched()
+        self._label, self._terminal = label, is_watched()
         self._next, self._length = -math.inf, 0
 
     def __enter__(self) -> Self:

@@ -28,7 +28,7 @@ from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
 from ..models.registry import REGISTRY_FILE, About, registry_entry, registry_yaml
 from ..report import Namer, html_report, make_dossier, part_of
-from ..report.whole import chained
+from ..report.whole import chain_models
 from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
 from ..store.folder import Folder
 from . import beside
@@ -104,7 +104,7 @@ def publish(
         for name, text in inputs.items():
             if text:
                 _write(folder / name, text)
-        for name, text in _derived(every, facts, _names(inputs[NAMES])).items():
+        for name, text in _write_derived(every, facts, _names(inputs[NAMES])).items():
             _write(folder / name, text)
         put_in_place(folder, out)
     except BaseException:
@@ -131,8 +131,8 @@ def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | 
         checks += [_of(name, one) for one in (record, *check_texts(part, Path(path, name)))]
     with Folder(path) as folder:
         texts = {name: folder.text(name) if folder.holds(name) else "" for name in (ABOUT, NAMES)}
-        want = _derived(every, _about(texts[ABOUT]), _names(texts[NAMES]))
-        checks += [_compared(folder, name, want.get(name)) for name in (beside.REPORT, REGISTRY_FILE)]
+        want = _write_derived(every, _about(texts[ABOUT]), _names(texts[NAMES]))
+        checks += [_compare_file(folder, name, want.get(name)) for name in (beside.REPORT, REGISTRY_FILE)]
         checks.append(VerifyCheck(PRIVACY_FILE, *compare_record(folder, every[-1]._fitted())))
         known_names = {*known, *texts, *want, SIGNATURE}
         checks += [VerifyCheck(n, False, "not a file of a publication") for n in folder.names() if n not in known_names]
@@ -154,14 +154,14 @@ def _of(part: str, check: VerifyCheck) -> VerifyCheck:
     return VerifyCheck(f"{part}: {check.name}", check.ok, check.detail)
 
 
-def _compared(folder: Folder, name: str, want: str | None) -> VerifyCheck:
+def _compare_file(folder: Folder, name: str, want: str | None) -> VerifyCheck:
     """Compare a derived file with the text that follows from the rest."""
     if want is None or not folder.holds(name):
         return VerifyCheck(name, want is None and not folder.holds(name), "missing" if want is not None else "")
     return VerifyCheck(name, folder.read(name) == want.encode())
 
 
-def _derived(every: Sequence[PrivateEstimator], about: About, names: Sequence[str] | None) -> dict[str, str]:
+def _write_derived(every: Sequence[PrivateEstimator], about: About, names: Sequence[str] | None) -> dict[str, str]:
     """Write the files that follow from parts, facts and names."""
     model, *tables = every
     known: dict[str, Any] = {"tables": tables, "titles": names}
@@ -219,7 +219,7 @@ def _parts(path: str | os.PathLike[str]) -> tuple[PrivateEstimator, ...]:
     for one in (model, *tables):
         if not one.privacy_.private:
             raise ValueError(f"a part is NOT PRIVATE ({'; '.join(one.privacy_.taints)}); expected private fits only")
-    return chained(model, tables)
+    return chain_models(model, tables)
 
 
 def _about(text: str) -> About:

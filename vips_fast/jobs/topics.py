@@ -25,7 +25,7 @@ from ..report import Namer, topic_names
 from . import beside
 from .folder import write_model
 from .places import kind_in
-from .progress import ReadingLine, watched
+from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
 from .text import TextFile, read_settings
 
@@ -179,7 +179,7 @@ class PrivateTopics:
                 "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
                 "is left"
             )
-        prior, shown = self._prior(), watched() if self.progress is None else self.progress
+        prior, shown = self._prior(), is_watched() if self.progress is None else self.progress
         columns = (text,) if isinstance(text, str) else tuple(text)
         source = TextFile(
             as_table(data, columns),

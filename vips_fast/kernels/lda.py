@@ -130,7 +130,7 @@ def estep_blocks(
             sums += extra
 
 
-def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _check_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make contiguous CSR arrays; their entries are checked by blocks."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
@@ -167,7 +167,7 @@ def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
         raise ValueError("counts: expected at most 1e15 words a document")
 
 
-def _converted(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) -> np.ndarray:
+def _convert(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) -> np.ndarray:
     """Convert an array to this type, in a reused buffer."""
     if array.dtype == dtype:
         return array
@@ -267,7 +267,7 @@ def lda_estep(
     if beta.ndim != 2 or 0 in beta.shape:
         raise ValueError(f"exp_elog_beta has shape {beta.shape}: expected (K, V) with K, V >= 1")
     n_topics, n_words = beta.shape
-    indptr, indices, counts = _checked_csr(indptr, indices, counts)
+    indptr, indices, counts = _check_csr(indptr, indices, counts)
     n_docs = len(indptr) - 1
     alpha = np.asarray(alpha, dtype=np.float64)
     if alpha.shape not in ((), (n_topics,)):
@@ -310,7 +310,7 @@ def lda_estep(
             _check_counts(count, indptr[first : last + 1])
             if words.dtype != np.int32:
                 _check_indices(words, n_words)
-            return _converted(words, np.int32, buffer), _converted(count, np.float64, buffer)
+            return _convert(words, np.int32, buffer), _convert(count, np.float64, buffer)
 
         estep_blocks(
             indptr,

@@ -36,7 +36,7 @@ BLOCK = 1 << 16
 _INT64_MAX = 2**63 - 1
 
 
-def _checked_scale(scale: Any) -> float:
+def _check_scale(scale: Any) -> float:
     if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, Real):
         raise TypeError(f"scale={scale!r}: expected a real number")
     value = float(scale)
@@ -45,7 +45,7 @@ def _checked_scale(scale: Any) -> float:
     return value
 
 
-def _checked_size(size: Any) -> tuple[int, ...]:
+def _check_size(size: Any) -> tuple[int, ...]:
     shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     for n in shape:
         if isinstance(n, (bool, np.bool_)) or not isinstance(n, Integral):
@@ -55,7 +55,7 @@ def _checked_size(size: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
-def _checked_key(key: Any) -> None:
+def _check_key(key: Any) -> None:
     """Refuse a malformed test key first, without showing it."""
     if key is not None and not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
@@ -124,8 +124,8 @@ def rounded_gaussian(
     Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the algorithm, its error bound and the basis
     of its security.
     """
-    value, shape = _checked_scale(scale), _checked_size(size)
-    _checked_key(unsafe_test_key)
+    value, shape = _check_scale(scale), _check_size(size)
+    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
@@ -150,7 +150,7 @@ def add_rounded_gaussian(
     Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +
     64 * scale exceeds int64, and OSError if the operating system gives no random bits; nothing is drawn or changed.
     """
-    value = _checked_scale(scale)
+    value = _check_scale(scale)
     if not isinstance(sums, np.ndarray):
         raise TypeError(f"sums: expected an int64 array, got {type(sums).__name__}")
     if sums.dtype != np.int64 or not sums.dtype.isnative:
@@ -159,7 +159,7 @@ def add_rounded_gaussian(
         raise ValueError(f"sums has shape {sums.shape}: expected at least one element")
     if not (sums.flags.c_contiguous and sums.flags.writeable and sums.flags.aligned):
         raise ValueError("sums: expected a C-contiguous, aligned and writeable array")
-    _checked_key(unsafe_test_key)
+    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     flat = sums.reshape(-1)
     try:
@@ -221,11 +221,11 @@ def symmetric_gaussian(
     Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
     key's noise, so the bits depend on neither blocks nor threads.
     """
-    value = _checked_scale(scale)
+    value = _check_scale(scale)
     if form not in ("orthonormal", "analyze_gauss"):
         raise ValueError(f"form={form!r}: expected 'orthonormal' or 'analyze_gauss'")
     off = value if form == "analyze_gauss" else half_power_scale(value)
-    _checked_key(unsafe_test_key)
+    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     given = matrix_or_size
     if isinstance(given, np.ndarray):
@@ -240,7 +240,7 @@ def symmetric_gaussian(
         if not (given.flags.writeable and given.flags.aligned):
             raise ValueError("matrix: expected an aligned and writeable array")
     else:
-        (d,) = _checked_size((given,))
+        (d,) = _check_size((given,))
         if d >= 2**24:
             raise ValueError(f"size={d}: expected below 2^24")
         given = matrix = np.zeros((d, d), dtype=np.int64)

@@ -91,7 +91,7 @@ def names() -> list[str]:
     return [name for name in FUNCTIONS if name != "status_message"]
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if name not in FUNCTIONS:
         raise ValueError(f"name={name!r}: expected one of {names()}")
     return name
@@ -99,12 +99,12 @@ def _checked_name(name: str) -> str:
 
 def address(name: str) -> int:
     """Get the address of a kernel; ValueError for an unknown name."""
-    return int(getattr(_API, _checked_name(name)))
+    return int(getattr(_API, _check_name(name)))
 
 
 def signature(name: str) -> Signature:
     """Make a kernel's Numba signature; ValueError for an unknown name."""
-    returns, *arguments = _kinds(_checked_name(name), 1)
+    returns, *arguments = _kinds(_check_name(name), 1)
     found: Signature = returns(*arguments)
     return found
 

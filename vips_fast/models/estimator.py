@@ -218,7 +218,7 @@ class PrivateEstimator(Fitted):
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         counts = bool(self.private) and budget is None and not (partial or resume or self._unsafe_taints())
-        with self._counted(counts), self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+        with self._count_fit(counts), self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             stage = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)

@@ -254,7 +254,7 @@ def family_named(name: str) -> Family:
     return {one.name: one for one in FAMILIES}[name]
 
 
-def exported() -> dict[str, str]:
+def exported_classes() -> dict[str, str]:
     """Map the classes that ``vips_fast`` exports to their modules."""
     paths = (path.partition(":") for one in FAMILIES for path in one.classes)
     return {name: module for module, _, name in paths}

@@ -33,7 +33,7 @@ class Repeatable(Parameters):
         return fits
 
     @contextmanager
-    def _counted(self, counts: bool) -> Iterator[None]:
+    def _count_fit(self, counts: bool) -> Iterator[None]:
         """Count a fit if it is private and no budget pays."""
         fits = self._shared_fits()
         if counts and fits.count and not fits.said:

@@ -359,7 +359,7 @@ class PrivateSearch(Generic[E]):
         if seen.classes is not None and "classes" in base.get_params(deep=False):
             common["classes"] = seen.classes.tolist()
         facts = self._charge(payer, event, None)
-        with base._counted(payer is None and self._test_key is None):
+        with base._count_fit(payer is None and self._test_key is None):
             randomness: Randomness = SystemRandomness() if self._test_key is None else KeyedRandomness(self._test_key)
             fitted = np.ones(n_units, dtype=bool)
             if self.score == "private":

@@ -25,7 +25,7 @@ from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
-from .whole import Section, chained, drifted, findings, purchased_words, sections, spent_by, titled
+from .whole import Section, chain_models, drifted, findings, number_names, purchased_words, sections, spent_by
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -107,7 +107,7 @@ def make_dossier(
     report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
-    every = chained(model, tables)
+    every = chain_models(model, tables)
     result, last = model._fitted(), every[-1]._fitted()
     privacy, ledger, n = last.privacy, last.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
@@ -137,7 +137,7 @@ def make_dossier(
         unit=privacy.unit,
         gains=_gains(ledger, privacy, known),
         verdict=model.verdict_.text,
-        learned=titled(part.learned(model, columns, n_words), titles),
+        learned=number_names(part.learned(model, columns, n_words), titles),
         sections=more,
         findings=findings(every),
         curve=_curve(every, purchased) if privacy.private and len(ledger) else None,

@@ -28,7 +28,7 @@ class Section:
     learned: Learned
 
 
-def chained(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tuple[PrivateEstimator, ...]:
+def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tuple[PrivateEstimator, ...]:
     """Put a model and its tables in a row.
 
     Raises ValueError unless each includes the one before it.
@@ -80,7 +80,7 @@ def drifted(
     return (Section("drift", "Over time", f"the same after each of {len(earlier)} earlier periods", learned),)
 
 
-def titled(learned: Learned, titles: Sequence[str] | None) -> Learned:
+def number_names(learned: Learned, titles: Sequence[str] | None) -> Learned:
     """Name topics, or the rows of clusters, by their numbers from 1."""
     if titles is None:
         return learned

@@ -1,6 +1,6 @@
 """Random allocation: each unit goes to one of t minibatches an epoch.
 
-A unit's minibatch is uniform on the t, independent of the others', and each minibatch is released once, by a Gaussian
+A unit's minibatch is uniform on the t, independent of the others'. Each minibatch is released once, by a Gaussian
 mechanism of noise multiplier z under "add or remove one unit". With mu = 1/z and g_1, ..., g_t independent N(0, 1) let
 
     S = (1/t) sum_i exp(mu g_i - mu^2 / 2).
@@ -13,7 +13,7 @@ without it. Then dP/dQ is at most S in convex order, and is S where the unit mov
 for one epoch, and with the product of independent copies of S for epochs with fresh minibatches.
 *Proof.* Fix the minibatches of all other units, and coins: the hockey-stick divergence is jointly convex. If the unit
 is in minibatch i, output i is shifted by s_i, of norm at most mu in units of the noise, which depends on the outputs
-before it; no other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the
+before it. No other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the
 past under Q. Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1): these are independent
 N(0, 1), and E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality
 S has the larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by
@@ -21,18 +21,18 @@ factor, gives the product. (S, as dP/dQ, makes a dominating pair, which composes
 
 *Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e
 1 / z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2), which is
-exp(mu g - mu^2 / 2). This is also a bound where some of them were drawn anew with the same t: let A = mean_i a_i and
+exp(mu g - mu^2 / 2). This is also a bound if some of them were drawn anew with the same t. Let A = mean_i a_i and
 B = mean_i b_i be the factors of the two parts. A B is the average over permutations pi of mean_i a_i b_pi(i), each with
-the law of mean_i a_i b_i; by Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with
+the law of mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with
 reused minibatches and equal t are put together, whether or not they share them.
 
 *Several minibatches a unit*: each unit is in k of t, a uniform choice. With t = k b + r, 0 <= r < k, the epoch is at
 most k independent ones, k - r of b minibatches and r of b + 1, where the unit is in one each. *Proof.* Divide the
-minibatches at random into k blocks of these sizes and choose one of each block: no permutation changes the law of the
+minibatches at random into k blocks of these sizes and choose one of each block. No permutation changes the law of the
 k minibatches, so they are a uniform choice. Fix the blocks, by joint convexity. With e_i = exp(<s_i, x_i> - |s_i|^2 /
 2) as above, the choices being independent, dP/dQ = prod_blocks mean_{i in block} e_i, as e_i of a past choice is fixed
 and s_i depends on past outputs only. The g_i above are independent N(0, 1) for all minibatches together, whatever the
-order of the blocks' minibatches, and the conditional mean of the product of the k factors S is dP/dQ; Jensen's
+order of the blocks' minibatches. The conditional mean of the product of the k factors S is dP/dQ; Jensen's
 inequality again. The bound is the law of these products, not the best one: other minibatches of a block tell something
 about a unit's. An attack that adds up all outputs sees a Gaussian mechanism of mu^2 = k^2 / (t z^2).
 
@@ -60,7 +60,7 @@ epsilon, and a is a shift of epsilon, the loss being the logarithm of a value.
 *Proof.* For y >= 0 the functions f(. + y) and f(. y) are again such f. So the bounds of two laws give one of the sum or
 product of independent variables with b = b_1 + b_2, and a = max(a_1, a_2) for a sum, whose terms are not negative,
 a = a_1 + a_2 for a product. Whatever is computed is a sum of positive numbers: a mass of N terms errs by the factor
-1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u; the cell that the logarithm finds for it may be the
+1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u. The cell that the logarithm finds for it may be the
 one beside its own, where x is moved to the end between them: both go to a. In a cell [x, y] the value v gives the end y
 the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x); both differences are exact where y <= 2 x
 (Sterbenz), and of one rounding elsewhere, so that these parts too are good to a few u of themselves. (What stays at the
@@ -173,7 +173,7 @@ def merged(law: Law, kind: Kind) -> Law:
     return Law(points[kept], mass[kept], infinite + float(first[-1]), value_error, mass_error)
 
 
-def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
+def combine_laws(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
     """Return the law of the sum, or product, of two independent variables."""
     # The cells between 0 and a geometric grid. What is less than both least positive values make goes into the first.
     low = math.log(combine(*(law.values[np.searchsorted(law.values, 0.0, "right")] for law in (a, b))))
@@ -228,14 +228,14 @@ def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
     total, copies = one, 1
     for bit in f"{n:b}"[1:]:
         copies *= 2
-        total = combined(total, total, combine, kind.of(copies))
+        total = combine_laws(total, total, combine, kind.of(copies))
         if bit == "1":
             # One among many copies may be coarser than all of them.
             fewer = kind.of(copies)._replace(
                 middle=max(100.0, kind.middle / math.sqrt(copies)), nats=kind.nats * min(4.0, math.sqrt(copies))
             )
             copies += 1
-            total = combined(total, merged(one, fewer), combine, kind.of(copies))
+            total = combine_laws(total, merged(one, fewer), combine, kind.of(copies))
     return total
 
 

@@ -1,7 +1,7 @@
 """The convolution of discretized pairs on one window of the loss grid.
 
 It runs on the exponentially tilted distribution p(x) exp(theta x - K(theta)). At the saddle point of the sought
-(epsilon, delta), rounding and wrap-around are relative to delta: a delta of 1e-30 is as accurate as one of 1e-2, and
+(epsilon, delta), rounding and wrap-around are relative to delta. A delta of 1e-30 is as accurate as one of 1e-2, and
 the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
@@ -10,7 +10,7 @@ What is read from it is an upper bound, for four reasons.
    into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots").
    The original is a post-processing (a merge) of the split, so the split pair dominates it. The error is of second
    order in the spacing.
-2. *Tails.*  Mass below the grid moves up to its first point; mass above it keeps its Q-mass at the last
+2. *Tails.*  Mass below the grid moves up to its first point. Mass above it keeps its Q-mass at the last
    point, and the remainder becomes an infinite loss.
 3. *Wrap-around* of the circular convolution: mass that wraps from below only adds; the mass above the
    window is bounded by Chernoff and added to delta.
@@ -60,7 +60,7 @@ def log_sum_exp(a: FloatArray, axis: int) -> FloatArray:
 
 
 def union(masses: Iterable[tuple[float, int]]) -> float:
-    """Compute the infinite mass of a composition, 1 - prod (1 - m)^count."""
+    """Compute a composition's infinite mass, 1 - prod (1 - m)^count."""
     masses = list(masses)
     if any(m >= 1.0 and count for m, count in masses):
         return 1.0

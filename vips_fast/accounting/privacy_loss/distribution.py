@@ -330,9 +330,9 @@ class PrivacyLoss:
     log2(T) products.
 
     `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
-    bounds for every value; random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
+    bounds for every value. Random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
     `attack`, samples without replacement are replaced by that explicit attack (0: one
-    record against none, 1: an equilateral triangle of records) in place of the dominating pairs; its `epsilon_lower`
+    record against none, 1: an equilateral triangle of records) in place of the dominating pairs. Its `epsilon_lower`
     bounds from below what any accountant can prove.
     """
 

@@ -118,8 +118,8 @@ def check_pairs(event: PrivacyEvent) -> None:
             pairs(leaf)
 
 
-def _summed(event: SelectedAllocationEvent) -> float:
-    """Return mu^2 of the sum of all outputs, which is a Gaussian mechanism."""
+def _square_of_sum(event: SelectedAllocationEvent) -> float:
+    """Return mu^2 of the sum of all outputs, a Gaussian mechanism."""
     return event.n_epochs * event.n_selected**2 / event.n_batches * gaussian_mu_squared(event.event)
 
 
@@ -137,7 +137,7 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
         single = Counter[PrivacyEvent]()
         for leaf, count in leaves.items():
             if isinstance(leaf, SelectedAllocationEvent):
-                mu2 += count * _summed(leaf)
+                mu2 += count * _square_of_sum(leaf)
                 continue
             single[leaf.event if _is_dealt(leaf) else leaf] += count
         leaves = single

@@ -11,7 +11,7 @@ functions, so S R has larger ones, E R being 1. On the other side
 
 so that, E S being 1, delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions, x, k >= 0. delta_R
 is the profile of a Gaussian mechanism of mu = tau. Each S_i is replaced by a law of about a thousand atoms, which is
-larger in convex order for an upper bound and smaller for a lower one, as in `allocation`, whose errors a and b are
+larger in convex order for an upper bound and smaller for a lower one, as in `allocation`. Its errors a and b are
 charged here too. (Where eps >= sum -ln(1 - q) there is no loss as large in the direction of removal.)
 
 *Inversion.* With M(s) = E S^(1 + s), a product of powers of sums over the atoms, and G(x) = E(S R - e^x)_+ -
@@ -23,13 +23,13 @@ and by Poisson's summation the trapezoid rule of spacing h on Re s = c is exact 
 
     (h / 2 pi) sum_k F(c + i h k) e^(-(c + i h k) x) = sum_k e^(c k W) G(x + k W).
 
-G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands; for a lower one the copies are
+G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands. For a lower one the copies are
 subtracted, each at most Chernoff's bound. |M(c + i w)| <= M(c) and the factor of R bound the terms beyond the last k.
 
 *Rounding.* M - 1 is summed as it stands, of e^((1 + s) l) - 1, and errs by less than (J + 100) u times sum m e^((1 + c)
-l) |w l| + sum m |e^((1 + c) l) - 1| for J atoms; the power of n errs n times as much, and the sum over k adds that up.
-The masses of the atoms are first lowered by 2 b, and the mass then missing from 1 is put at S_i = 1: so Q has mass 1
-exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back; for lower ones it is Jensen's
+l) |w l| + sum m |e^((1 + c) l) - 1| for J atoms. The power of n errs n times as much, and the sum over k adds that up.
+The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q has mass 1
+exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back. For lower ones it is Jensen's
 inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
 """
 

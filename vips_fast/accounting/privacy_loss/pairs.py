@@ -440,7 +440,7 @@ class WithoutReplacementPair(Pair):
 class TrianglePair(Pair):
     """An attack on sampling without replacement: three equidistant records.
 
-    All records are equal but one, which takes one of two other values; the three values are the corners of an
+    All records are equal but one, which takes one of two other values. The three values are the corners of an
     equilateral triangle with sides equal to the sensitivity. The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I)
     against the same with b, |a| = |b| = |a - b| = 1, s the noise multiplier. With u along a - b and t along a + b,
     the loss
@@ -454,7 +454,7 @@ class TrianglePair(Pair):
     def __init__(self, q: float, mu: float) -> None:
         self.q, self.mu = q, mu
         half_height = 0.5 * math.sqrt(3.0) * mu
-        # All lengths are in units of s. The trapezoid rule in t converges geometrically: the integrand is analytic
+        # All lengths are in units of s. The trapezoid rule in t converges geometrically. The integrand is analytic
         # up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it; beyond
         # 9.5 standard deviations lies less than 1e-20.
         start, stop = -9.5, half_height + 9.5

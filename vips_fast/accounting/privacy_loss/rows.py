@@ -7,7 +7,7 @@ Binomial(k, q) for Poisson sampling, hypergeometric for samples of S of n. Write
 *Poisson, add or remove all k*: the pair (sum_j w_j N(j mu, 1), N(0, 1)) and its mirror image dominate, and are reached
 by k equal rows, so that the profile of a composition is exact. It is the mixture of Gaussians mechanism
 (Choquette-Choo, Ganesh, Steinke & Thakurta 2024, "Privacy amplification for matrix mechanisms").
-*Proof.* The hockey-stick divergence is jointly convex, so let the sample of all other rows be known: it shifts both
+*Proof.* The hockey-stick divergence is jointly convex, so let the sample of all other rows be known. It shifts both
 outputs alike, and is taken to be no shift. If the set T of the k rows is drawn, the output is N(s_T, I) with
 |s_T| <= |T| mu. Under Q = N(0, I) the likelihood ratio of the mixture over T is R = sum_T p_T exp(X_T - Var(X_T) / 2)
 with X_T = <s_T, x>: Gaussian variables with Cov(X_T, X_U) = <s_T, s_U> <= |T| |U| mu^2, which is the covariance

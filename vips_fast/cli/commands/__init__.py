@@ -15,7 +15,7 @@ from ..messages import print_object
 _log = logging.getLogger(__name__)
 
 
-def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, int]]) -> int:
+def record_end(args: Namespace, explained: Callable[[BaseException], tuple[str, int]]) -> int:
     """Run a command; record its end, and print failures as objects.
 
     Its log has its end, and its object on standard output has a failure too.

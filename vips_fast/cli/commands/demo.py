@@ -209,7 +209,7 @@ def _parts(n: int, seed: int) -> tuple[Any, Any]:
 def _write(out: Path, model: Any, n_words: int) -> None:
     """Write the private model's folder, with its report if possible."""
     model.save(out)
-    files = {**beside.written(model, n_words), beside.PRIVACY: beside.statement(model)}
+    files = {**beside.write_text(model, n_words), beside.PRIVACY: beside.statement(model)}
     try:
         files[beside.REPORT] = beside.report(model)
     except ImportError as error:

@@ -22,7 +22,7 @@ from ...models.lda.coherence import PublicDataWarning
 from ...models.verdict import words_of_worth
 from ...report import compare_topics, mean_overlap, paragraph, table, top_words, topics_table
 from ...report.compare import over_the_same_words
-from ..inputs import load_model, read_documents, read_public, refuse, sharded, text_file
+from ..inputs import load_model, open_shards, read_documents, read_public, refuse, text_file
 from ..messages import print_object, say, width
 from ..output import warn_of_taints
 from .fit import run_fit
@@ -81,7 +81,7 @@ def fit(args: Namespace) -> int:
         if args.paper:
             raise ValueError("--public-prior: not with --paper, which has no public topics")
         args.n_components = load_prior(args.public_prior).n_topics
-    sharded(args)  # refuses options that mean nothing to shards
+    open_shards(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     source = partial(text_file, args, n_words=args.words, corpus=corpus)
     return with_tables(args, lambda: run_fit(args, LatentDirichletAllocation, source))

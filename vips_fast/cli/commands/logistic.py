@@ -22,13 +22,13 @@ from ...report import table
 from ..inputs import (
     column_inputs,
     load_model,
+    open_shards,
     read_array,
     read_labels,
     read_lines,
     read_matrix,
     read_new_rows,
     read_table,
-    sharded,
 )
 from .data import CLASSES
 from .fit import run_fit
@@ -63,7 +63,7 @@ def _number(label: str | None, path: str, invalid: str) -> float:
 
 def read_new(args: Namespace, model: Any) -> Any:
     """Read new rows for a fitted regression."""
-    shards = sharded(args)
+    shards = open_shards(args)
     return read_new_rows(args, model) if shards is None else shards
 
 
@@ -136,7 +136,7 @@ def _take_norm(args: Namespace, estimator: Any, schema: Schema | None) -> None:
 
 def _of_shards(args: Namespace, estimator: Any) -> Material:
     """Read shards: rows, labels, persons and, of tables, public facts."""
-    shards = sharded(args)
+    shards = open_shards(args)
     assert shards is not None
     if args.family == "counts":
         if shards.text(CLASSES) is not None:

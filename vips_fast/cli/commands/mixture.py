@@ -10,14 +10,14 @@ from ...data import Schema, load_vocabulary
 from ...jobs import Material
 from ...models.family import family_named
 from ...report import component_rows
-from ..inputs import column_inputs, read_lines, read_matrix, read_new_rows, read_table, sharded
+from ..inputs import column_inputs, open_shards, read_lines, read_matrix, read_new_rows, read_table
 from .fit import run_fit
 from .jobs import ReadBy, setting_names
 
 
 def read_new(args: Namespace, model: Any) -> Any:
     """Read new rows for a fitted mixture, as an array."""
-    if sharded(args) is not None:
+    if open_shards(args) is not None:
         raise ValueError(f"{args.input}: shards; expected rows in a file for clusters")
     return _dense(args.input, read_new_rows(args, model))
 
@@ -50,7 +50,7 @@ def fit(args: Namespace) -> int:
 
 
 def _material(args: Namespace) -> Material:
-    if (shards := sharded(args)) is not None:
+    if (shards := open_shards(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
         return _made((shards,), _names(args, shards.n_features), groups=shards.groups)

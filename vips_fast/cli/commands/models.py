@@ -53,7 +53,7 @@ def transform(args: Namespace) -> int:
     return 0
 
 
-def _loaded(args: Namespace) -> PrivateEstimator:
+def _load_model(args: Namespace) -> PrivateEstimator:
     """Load a command's model, or one of your own classes."""
     cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
     return cls.load(args.model, verify=verifier(args.verify_key))
@@ -61,7 +61,7 @@ def _loaded(args: Namespace) -> PrivateEstimator:
 
 def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
     """Load a model, and the public inputs of its report."""
-    model = _loaded(args)
+    model = _load_model(args)
     known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
     return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
 
@@ -120,7 +120,7 @@ def _of_model(args: Namespace) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
     if len(args.transcript) != 1:
         raise ValueError(f"--transcript: {len(args.transcript)} folders; expected the one that fit --transcript wrote")
-    model, folder = _loaded(args), Path(args.model)
+    model, folder = _load_model(args), Path(args.model)
     report = rebuild.compare(model, folder, args.transcript[0])
     return rebuild.VerifyReport((*report.checks, *check_texts(model, folder)))
 

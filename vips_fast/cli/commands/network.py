@@ -10,7 +10,7 @@ from ...data import binarize, read_idx
 from ...jobs import Material
 from ...models.plots import plot_reconstructions
 from ...models.sbn import SigmoidBeliefNetwork
-from ..inputs import load_model, read_array, refuse, sharded
+from ..inputs import load_model, open_shards, read_array, refuse
 from ..output import output_file
 from .fit import run_fit
 from .jobs import ReadBy
@@ -27,7 +27,7 @@ def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray
 def read_new(args: Namespace, model: Any) -> Any:
     """Read new binary records for a fitted network."""
     refuse(args, "vocab", "format", "features", "text")
-    shards = sharded(args)
+    shards = open_shards(args)
     return read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
 
 
@@ -37,7 +37,7 @@ def fit(args: Namespace) -> int:
         raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
 
     def read(model: Any) -> Material:
-        shards = sharded(args)
+        shards = open_shards(args)
         if shards is not None:
             return Material((shards,), groups=shards.groups)
         return Material((read_images(args.input, args.threshold, model.invalid),))

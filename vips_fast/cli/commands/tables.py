@@ -27,7 +27,7 @@ from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
 from ...models.tables import NightlyTables, TopicTables, model_epsilon
 from ...report import part_of
-from ...report.whole import chained
+from ...report.whole import chain_models
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
@@ -46,7 +46,7 @@ def tabulate(args: Namespace) -> int:
         raise ValueError("--paper: leave it out; tables have no form of the paper's own")
     model, clusters = _topics(args)
     earlier = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.after]
-    after = chained(model, earlier)[-1]
+    after = chain_models(model, earlier)[-1]
     source = _documents(args, model, clusters, after)
     code = run_fit(args, TopicTables, lambda: source)
     if args.parquet is not None and not code and not args.check:

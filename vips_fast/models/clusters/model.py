@@ -174,7 +174,7 @@ class ClusterModel(Model):
             self._start = np.where(weights[:, None] > 0, sums / np.maximum(weights, 1e-300)[:, None], centers), weights
             self.centers, self.weights = self._start
         elif self._done <= self._steps.votes + self._steps.vectors:
-            self.centers, self.weights = self._moved()
+            self.centers, self.weights = self._move_centers()
 
     def _divide(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Divide the prototypes into clusters by their shares."""
@@ -196,10 +196,10 @@ class ClusterModel(Model):
         shares = np.maximum(known + apart / max(apart + noise, 1e-300) * (votes - known), _KEPT * known)
         return np.asarray(shares / shares.sum())
 
-    def _moved(self) -> tuple[np.ndarray, np.ndarray]:
+    def _move_centers(self) -> tuple[np.ndarray, np.ndarray]:
         """Move centers and their shares as far as vectors show."""
         sums = self._vectors.reshape(self.n_clusters, -1)
-        return moved_centers(*self._start, sums, float(self._variances[1]) ** 0.5)
+        return move_centers(*self._start, sums, float(self._variances[1]) ** 0.5)
 
     # -- results
 
@@ -256,7 +256,7 @@ class ClusterModel(Model):
         self._begin()
         self._done = done
         if self._steps.vectors and done > self._steps.votes:
-            self.centers, self.weights = self._moved()
+            self.centers, self.weights = self._move_centers()
 
 
 def nearest_centers(coordinates: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -286,7 +286,7 @@ def vector_sums(
     return cells, values
 
 
-def moved_centers(start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
+def move_centers(start: np.ndarray, shares: np.ndarray, sums: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
     """Move centers and their shares as far as sums show.
 
     ``start``, (K, d), and ``shares``, (K,), are from before. ``sums``, (K, 1 + d), come from `vector_sums`, with noise

@@ -321,8 +321,8 @@ class ConjugateEstimator(PrivateEstimator):
             rng = np.random.default_rng(kind)
             few, many = [], []
             for data in (X, y):
-                few.append(_invented(data, rng, 5, min(largest, 2)))
-                many.append(_invented(data, rng, 64, largest))
+                few.append(_invent_rows(data, rng, 5, min(largest, 2)))
+                many.append(_invent_rows(data, rng, 64, largest))
                 if many[-1] is not None:
                     many[-1][7:12] = few[-1][::-1]
             try:
@@ -433,7 +433,7 @@ def _shape(data: Any) -> tuple[int, ...]:
         return (len(data),)
 
 
-def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
+def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
     """Make n rows like an array of numbers; None for others.
 
     They have its type and columns. They hold integers below ``largest``, or normal numbers if it is 0 and the type can

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.gain import MOST, GainScore
-from ...engine.units import GOLDEN, mixed, unpack_block
+from ...engine.units import GOLDEN, scramble, unpack_block
 
 #: Below e^-700 a density is 0.
 _LEAST_LOG = -700.0
@@ -39,13 +39,13 @@ class ColumnPrediction(GainScore):
             for each in (predicted, nats)
         )
         share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.bounded((sums * share)[:, None], share * total / MOST, None, clip)
+        return self.clip_rows((sums * share)[:, None], share * total / MOST, None, clip)
 
     def _predict(self, records: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of predicted columns of each row."""
         records = self._functions.scored_columns(records)
         columns = np.arange(records.shape[1])
-        known = [mixed(words + np.uint64(j + 1) * GOLDEN) >> np.uint64(63) == 0 for j in columns.tolist()]
+        known = [scramble(words + np.uint64(j + 1) * GOLDEN) >> np.uint64(63) == 0 for j in columns.tolist()]
         held = np.log(self._weights) + np.zeros((len(records), 1))
         for j in columns.tolist():
             held += np.where(known[j][:, None], self._logs(records, j), 0.0)

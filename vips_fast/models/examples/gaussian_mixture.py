@@ -175,7 +175,10 @@ class GaussianMixture(ConjugateEstimator):
         return cast(Matrix, self.expected_statistics(X)[:, : self.n_components])
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Compute the mean log-density of public records under the expected parameters, in nats."""
+        """Compute the mean log-density of public records, in nats.
+
+        Under the expected parameters.
+        """
         X = np.asarray(self._held(X), dtype=float)
         log = np.log(self.weights_) - 0.5 * np.log(2 * math.pi * self.variances_).sum(axis=1)
         log = log - 0.5 * (X**2 @ (1 / self.variances_).T - 2 * X @ (self.means_ / self.variances_).T)

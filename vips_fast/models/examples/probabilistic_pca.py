@@ -165,7 +165,7 @@ class ProbabilisticPCA(ConjugateEstimator):
         return float(self.parameters_[5][0])
 
     def get_covariance(self) -> np.ndarray:
-        """Compute the (d, d) covariance of the model, W W^T + s^2 I."""
+        """Compute the model's (d, d) covariance, W W^T + s^2 I."""
         return np.asarray(self.loadings_ @ self.loadings_.T + self.noise_variance_ * np.eye(len(self.loadings_)))
 
     def transform(self, X: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln
 
 from ...checks import check_number
 from ...data.counts import documents
-from ...data.frames import framed
+from ...data.frames import to_frame
 from ...data.types import Array, Data, Matrix, Neighbors
 from ...engine.gain import Score
 from ...engine.model import Model
@@ -557,7 +557,7 @@ class LatentDirichletAllocation(TopicQuality):
         X is a sparse matrix or array of counts, (D, V), taken as it is. The proportions describe X: publish them only
         if X may be published.
         """
-        return cast(Matrix, framed(self, self._proportions(X), X))
+        return cast(Matrix, to_frame(self, self._proportions(X), X))
 
     @by_pieces(np.concatenate)
     def _proportions(self, X: Any) -> Matrix:

@@ -51,7 +51,7 @@ class PriorLdaModel(Model):
     own counts and of public scales, and are divided by their norm over the clip, or by more. The other entries are 0.
 
     *Score.* `HalfPrediction` gives the first entries, with a norm of at most the clip
-    (`vips_fast.engine.gain.GainScore.bounded`). Candidates and masses are functions of earlier releases and of public
+    (`vips_fast.engine.gain.GainScore.clip_rows`). Candidates and masses are functions of earlier releases and of public
     topics; the halves, and whether a unit contributes at all, depend on the unit's own random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice

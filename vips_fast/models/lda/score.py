@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.gain import MOST, GainScore
-from ...engine.units import GOLDEN, mixed
+from ...engine.units import GOLDEN, scramble
 from ...kernels import native
 from ...kernels.lda import scaled_table
 from .records import word_counts
@@ -60,7 +60,7 @@ class HalfPrediction(GainScore):
         and word.
         """
         n_units = len(words)
-        known = halved(counts, mixed(words[unit] + columns.astype(np.uint64) * GOLDEN))
+        known = halved(counts, scramble(words[unit] + columns.astype(np.uint64) * GOLDEN))
         asked = counts - known
         total = np.bincount(unit, weights=asked, minlength=n_units)
         shown, told = known > 0, asked > 0
@@ -74,7 +74,7 @@ class HalfPrediction(GainScore):
             logs = _logs(ratios, theta, unit[told], columns[told])
             nats[:, number] = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
         distinct = np.minimum(np.bincount(unit, minlength=n_units) / DISTINCT, 1.0)
-        return self.bounded(nats, share * total / MOST, None if self._finished else distinct, clip)
+        return self.clip_rows(nats, share * total / MOST, None if self._finished else distinct, clip)
 
 
 def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:

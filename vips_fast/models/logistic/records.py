@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.arrays import dense_array, rows_of, selected
+from ...data.arrays import dense_array, rows_of, select
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
 from ...kernels.logistic import MAX_FEATURES, Rows
@@ -49,9 +49,9 @@ class LogisticRecords:
 
     def block(self, rows: np.ndarray) -> Rows:
         own, n = self.rows, len(rows)
-        y, trials = selected(own.y, rows), None if own.trials is None else selected(own.trials, rows)
+        y, trials = select(own.y, rows), None if own.trials is None else select(own.trials, rows)
         if own.indptr is None:
-            values = selected(own.values.reshape(own.n_rows, own.n_features), rows).reshape(-1)
+            values = select(own.values.reshape(own.n_rows, own.n_features), rows).reshape(-1)
             return own._replace(n_rows=n, values=values, y=y, trials=trials)
         # Of unit rows the values are not read: any array as long stands for them.
         values, indices, indptr = rows_of((own.indices if own.unit else own.values, own.indices, own.indptr), rows)

@@ -48,7 +48,7 @@ class OutcomePrediction(GainScore):
     Notes
     -----
     *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
-    cut at ``nats`` on both sides, and `GainScore.bounded` proves the norm.
+    cut at ``nats`` on both sides, and `GainScore.clip_rows` proves the norm.
 
     *Optimism.* The coefficients were fitted to the same units. By Efron (2004) a fit's own records are predicted better
     than others by sum_i cov(y_i, x_i . m) nats in all, m being the posterior mean; calibrated by a factor, by that
@@ -89,7 +89,7 @@ class OutcomePrediction(GainScore):
         )
         held = total > 0
         mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
-        return self.bounded(mean[:, None], held.astype(np.float64), None, clip)
+        return self.clip_rows(mean[:, None], held.astype(np.float64), None, clip)
 
     def _predict(self, block: Rows, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of trials of some rows."""

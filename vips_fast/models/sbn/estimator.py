@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_choice, check_number
-from ...data.frames import framed
+from ...data.frames import to_frame
 from ...data.rows import binary_records
 from ...data.shards import ShardedCorpus
 from ...data.types import Bits, Data, Matrix, RandomState, Vector
@@ -254,7 +254,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         if Y may be published.
         """
         self._fitted()
-        return cast(Matrix, framed(self, self._hidden(self._held(Y)), Y))
+        return cast(Matrix, to_frame(self, self._hidden(self._held(Y)), Y))
 
     @by_pieces(np.concatenate)
     def _hidden(self, Y: Any) -> np.ndarray:

@@ -202,7 +202,7 @@ class NetworkModel(Model):
         return {name: every[name] for name in cls.published}
 
     def result(self) -> dict[str, np.ndarray]:
-        return {name: _turned(name, getattr(self, attribute)) for name, attribute in self.published.items()}
+        return {name: _turn(name, getattr(self, attribute)) for name, attribute in self.published.items()}
 
     def state(self) -> dict[str, np.ndarray]:
         """Return all inputs of the next step, with the published arrays."""
@@ -217,11 +217,11 @@ class NetworkModel(Model):
         self.prior.restore(state)
         self._average.restore(state)
         for name, attribute in self.published.items():
-            setattr(self, attribute, _turned(name, arrays[name]))
+            setattr(self, attribute, _turn(name, arrays[name]))
         self.step = step
 
 
-def _turned(name: str, array: np.ndarray) -> np.ndarray:
+def _turn(name: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
 
 

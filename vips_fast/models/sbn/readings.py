@@ -37,7 +37,7 @@ _PAIRS = 2**14
 
 
 def _visible_variance(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute the posterior variances of the visible biases, if the bound has them."""
+    """Compute posterior variances of visible biases, if the bound has them."""
     return arrays.get("visible_variance", np.zeros(len(arrays["visible_bias"])))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.arrays import selected
+from ...data.arrays import select
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
 
@@ -26,7 +26,7 @@ class BinaryRecords:
         if isinstance(self._rows, ShardedCorpus):
             return Selection(self, rows)
         usable, labels = (None if array is None else array[rows] for array in (self.usable, self._labels))
-        return BinaryRecords(selected(self._rows, rows), usable, self._block, self._n_threads, labels)
+        return BinaryRecords(select(self._rows, rows), usable, self._block, self._n_threads, labels)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         n, threads = len(rows), self._n_threads
@@ -42,5 +42,5 @@ class BinaryRecords:
         It is possible if they follow each other and have no labels.
         """
         shards = isinstance(self._rows, ShardedCorpus)
-        records = np.asarray(self._rows.take(rows) if shards else selected(self._rows, rows))
+        records = np.asarray(self._rows.take(rows) if shards else select(self._rows, rows))
         return records if self._labels is None else np.column_stack([records, self._labels[rows]])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...engine.gain import MOST, GainScore
-from ...engine.units import GOLDEN, mixed, unpack_block
+from ...engine.units import GOLDEN, scramble, unpack_block
 from ...kernels import native
 from ...kernels.sbn import record_blocks, workspaces
 from .network import BLOCK
@@ -41,7 +41,7 @@ class PixelPrediction(GainScore):
 
     Notes
     -----
-    *Bound.* A unit's row is a function of its own rows and word, and of released numbers; `GainScore.bounded` proves
+    *Bound.* A unit's row is a function of its own rows and word, and of released numbers; `GainScore.clip_rows` proves
     the norm. *Purity.* The kernel works record by record, products are of integers below 2^53 in all, and the rest is
     elementwise or a sum within a row. So a unit's row has the same bits in any block.
     """
@@ -79,7 +79,7 @@ class PixelPrediction(GainScore):
         records, row_words, starts = unpack_block(block, words)
         unit = np.arange(len(records)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
         kept = asked[unit]
-        division = (mixed(row_words + GOLDEN) >> np.uint64(60)).astype(np.int64) % _DIVISIONS
+        division = (scramble(row_words + GOLDEN) >> np.uint64(60)).astype(np.int64) % _DIVISIONS
         nats, predicted = np.zeros((2, len(records)))
         for number, halves in enumerate(self._halves):
             mine = kept if len(self._halves) == 1 else kept & (records[:, self._n_visible] == number)
@@ -91,7 +91,7 @@ class PixelPrediction(GainScore):
                 predicted[chosen] = len(half.asked) if half.known.any() else 0
         total, sums = (np.bincount(unit, weights=each, minlength=len(words)) for each in (predicted, nats))
         share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.bounded((sums * share)[:, None], share * total / MOST, None, clip)
+        return self.clip_rows((sums * share)[:, None], share * total / MOST, None, clip)
 
     def _predict(self, y: np.ndarray, half: Half) -> np.ndarray:
         """Compute the nats of rows, (n,)."""

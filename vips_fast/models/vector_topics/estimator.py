@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack, cast
 import numpy as np
 
 from ...checks import check_number
-from ...data.frames import framed
+from ...data.frames import to_frame
 from ...data.types import Data, Labels, Matrix, Vector
 from ...engine.measured import MeasuredModel
 from ...engine.model import Model
@@ -178,7 +178,7 @@ class VectorTopics(LatentDirichletAllocation):
             return super().transform(X)
         gamma, shares = self._of_both(X, y)
         gamma = gamma + shares
-        return cast(Matrix, framed(self, gamma / gamma.sum(axis=1, keepdims=True), X))
+        return cast(Matrix, to_frame(self, gamma / gamma.sum(axis=1, keepdims=True), X))
 
     def predict(self, X: Data, y: object) -> Labels:
         """Find the topic of each document by words and vector.

@@ -8,7 +8,7 @@ vectors are nearest to each topic's center, and their sum.
 A center starts where the topic's words are. It is one step from the mean of all vectors, in the direction of the mean
 vector of the topic's words, less the mean of all topics' words. Word vectors are public, and topics are public or
 released. So a start costs nothing, and releases of vectors move it
-(`vips_fast.models.clusters.model.moved_centers`).
+(`vips_fast.models.clusters.model.move_centers`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...engine.units import unpack_block
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from ..clusters.knowledge import PublicVectors, unit_rows
-from ..clusters.model import COUNT, moved_centers, nearest_centers, vector_sums
+from ..clusters.model import COUNT, move_centers, nearest_centers, vector_sums
 from ..lda.model import LdaModel
 from ..lda.prior import word_probabilities
 from ..lda.prior_model import PriorLdaModel
@@ -152,7 +152,7 @@ class VectorTopicModel(Model):
         if self._count and n_moved:
             part = slice(n_moved)
             given = shares[part] / shares[part].sum()
-            start[part], found = moved_centers(start[part], given, self._sums[part], self._variance**0.5)
+            start[part], found = move_centers(start[part], given, self._sums[part], self._variance**0.5)
             shares[part] = found * shares[part].sum()
         return start, shares
 

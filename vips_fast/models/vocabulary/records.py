@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ...data.groups import group_codes
 from ...data.tokens import TokenIndex
-from ...engine.units import GOLDEN, mixed
+from ...engine.units import GOLDEN, scramble
 from ...store.log import canonical_json
 
 #: Pairs of a text and a token in a block.
@@ -225,7 +225,7 @@ class TokenRows:
             codes = group_codes(groups, self.n_rows, invalid)
         drawn = words(int(codes.max(initial=-1)) + 1)
         for first, table in self._of_persons(codes):
-            table = _limited(table, max_tokens, drawn[first : first + len(table.ends) - 1])
+            table = _limit_tokens(table, max_tokens, drawn[first : first + len(table.ends) - 1])
             held[table.ids] = True
             kept.add(table.ids)
             lengths.append(np.diff(table.ends))
@@ -264,7 +264,7 @@ def _first_seen(person_of: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.sort(places[new[: len(places)]])
 
 
-def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:
+def _limit_tokens(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:
     """Limit each person's tokens, by the person's random word."""
     lengths = np.diff(table.ends)
     many = np.flatnonzero(lengths > max_tokens)
@@ -273,7 +273,7 @@ def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBloc
     row_of = np.repeat(many, lengths[many])
     begin = np.concatenate(([0], np.cumsum(lengths[many])[:-1]))
     place = np.arange(len(row_of)) - np.repeat(begin, lengths[many])
-    key = mixed(words[row_of] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    key = scramble(words[row_of] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
     order = np.lexsort((key, row_of))[place >= max_tokens]
     stays = np.ones(len(table.ids), dtype=bool)
     stays[table.ends[row_of[order]] + place[order]] = False
