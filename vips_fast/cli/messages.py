@@ -25,9 +25,9 @@ class Exit(IntEnum):
     REFUSED = 3, "refused by the budget; nothing more is spent"
     KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
     UNREPORTED = 5, "written to OUT, but the report could not be printed"
-    HANGUP = 129, "stopped by SIGHUP; resume it with --resume"
-    INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); resume it with --resume"
-    TERMINATED = 143, "stopped by SIGTERM; resume it with --resume"
+    HANGUP = 129, "stopped by SIGHUP; continue with --resume"
+    INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); continue with --resume"
+    TERMINATED = 143, "stopped by SIGTERM; continue with --resume"
 
     def __new__(cls, code: int, meaning: str = "") -> "Exit":
         """Make a number with a meaning."""
