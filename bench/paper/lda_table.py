@@ -1,4 +1,4 @@
-"""Private topics beside non-private ones: perplexity, coherence and overlap (the tables of docs/topics_measured.md).
+"""Private topics beside non-private ones: perplexity, coherence and overlap (the tables of docs/topics.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4. Parts: *simulated*, 400,000
 documents as in Figure 2; *sections*, the real 97,750 sections of articles; *kos* and *reuters*, few real
@@ -187,10 +187,9 @@ def report(rows: list[dict]) -> str:
     columns = ("part", "setting", "ε, sound", "perplexity", "NPMI", "overlap", "seconds a run", "runs")
     return f"""{markdown(columns, shown)}
 
-The article prints no such table (its Table 1 is notation); these are the figures of
-`topics_measured.md`. All private rows are proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant;
-*paper's update* is Algorithm 3 with its S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the
-plan over the best of the grid: {ratios}.
+The article prints no such table (its Table 1 is notation); these are the figures of `topics.md`. All private rows are
+proven for adding or removing a document, δ = 10⁻⁴, by the tight accountant; *paper's update* is Algorithm 3 with its
+S = 20,000, 20 steps and clip of .1 under that accounting. Perplexity of the plan over the best of the grid: {ratios}.
 The quick form has a tenth of the simulated documents, one run and ε = 1 for the sections and the grid."""
 
 

@@ -1,4 +1,4 @@
-"""Private topics with word neighbors (the tables of docs/topics_measured.md).
+"""Private topics with words that are used alike as a prior (the tables of docs/topics.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4; the plan's settings, and its number
 of topics but for the 400,000 documents. *Vectors*: neighbors by a public model's vectors (the file VIPS_FAST_VECTORS,
@@ -88,8 +88,8 @@ def report(rows: list[dict]) -> str:
     return f"""{markdown(("part", "ε, sound", *SETTINGS), shown)}
 
 Perplexity of unseen documents, means ± standard deviations (runs). Neither article has this; these are the figures of
-`topics_measured.md`, with δ = 10⁻⁴ for adding or removing a document. *Simulated* are the 400,000 documents of Figure
-2, whose plan without vectors is in the table before. The control gives each word the vector of another word."""
+`topics.md`, with δ = 10⁻⁴ for adding or removing a document. *Simulated* are the 400,000 documents of Figure 2, whose
+plan without vectors is in the table before. The control gives each word the vector of another word."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Topics that know the documents' labels: supervised topic models by the sums that there are (docs/topics_measured.md).
+"""Topics that know the documents' labels: supervised topic models by the sums that there are (docs/topics.md).
 
 A document's label counts as a word of it, of a column of its own; the topics that use the column show the subject of
 the label, and predict the label of a document without one. Nothing else is released: the label is as private as the

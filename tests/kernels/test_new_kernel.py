@@ -139,7 +139,7 @@ def test_a_kernel_takes_eight_files(tmp_path):
     }
     taken = touched(tmp_path, *PLACES) - generated
     assert taken == {*ADDED, FROZEN} and len(ADDED) <= 8
-    assert ADDED.keys() == listed("## A kernel", NAME="count", ROOM="sbn")
+    assert ADDED.keys() == listed("## A kernel", NAME="count", FOLDER="sbn")
     library = build(tmp_path)
     consumer(tmp_path, "hostile", library)
     # The bits of all other kernels are as they were.
