@@ -1,4 +1,4 @@
-"""Private topics with words that are used alike as a prior (the tables of docs/topics_measured.md).
+"""Private topics with word neighbors as a prior (the tables of docs/topics_measured.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4; the plan's settings, and its number
 of topics but for the 400,000 documents. *Vectors*: neighbors by a public model's vectors (the file VIPS_FAST_VECTORS,

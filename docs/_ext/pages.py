@@ -46,11 +46,13 @@ def setup(app: Any) -> dict[str, bool]:
     return {"parallel_read_safe": True}
 
 
+#: Blanks of a cell where no line ends: "1 ± 2", "3 %", "ε = 4".
+_KEPT = re.compile(r" (?=[±%])|(?<=±) |(?<=[εδ]) (?==)|(?<=[εδ] =) ")
+
+
 def _keep_together(app: Any, page: str, source: list[str]) -> None:
-    """Let no line of a cell end between a mean and its standard deviation."""
-    source[0] = re.sub(
-        r"(?m)^\|.*", lambda row: row[0].replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"), source[0]
-    )
+    """Let no line of a cell end between a number and its unit or deviation."""
+    source[0] = re.sub(r"(?m)^\|.*", lambda row: _KEPT.sub("\N{NO-BREAK SPACE}", row[0]), source[0])
 
 
 def _prepare(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:

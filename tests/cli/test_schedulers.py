@@ -1,4 +1,4 @@
-"""The section "For schedulers" of docs/jobs.md: its commands run as they stand, without the daemons."""
+"""The page docs/schedulers.md: its commands run as they stand, without the daemons."""
 
 import configparser
 import json
@@ -18,7 +18,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.jobs.progress import ProgressLine
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTION = (ROOT / "docs" / "jobs.md").read_text().partition("## For schedulers\n")[2].partition("\n## ")[0]
+PAGE = (ROOT / "docs" / "schedulers.md").read_text()
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def ward(files):
     """A stand-in for /srv/ward7: the page's files, data, and a command; a file gives the day's name."""
     folder = files.folder / "ward7"
     (folder / "venv" / "bin").mkdir(parents=True)
-    for name, code in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", SECTION, re.S):
+    for name, code in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", PAGE, re.S):
         (folder / name).write_text(code.replace("/srv/ward7", str(folder)))
     sparse.save_npz(folder / "tickets.npz", sparse.csr_array(files.X))
     (folder / "words.txt").write_text(files.vocab.read_text())
@@ -51,7 +51,7 @@ def call(command, ward, cwd):
 
 def type_in(ward):
     """The lines that the page has an operator type."""
-    lines = re.findall(r"^    (vips-fast .*)$", SECTION, re.M)
+    lines = re.findall(r"^    (vips-fast .*)$", PAGE, re.M)
     said = [call(shlex.split(line), ward, ward) for line in lines]
     assert [code for code, *_ in said] == [0, 0, 0], said
     assert said[1][1].startswith("vips-fast fit lda tickets.npz ") and "cost    epsilon = " in said[2][1]
@@ -97,7 +97,7 @@ def test_nights_until_the_budget_is_used_up(ward, scheduler):
         assert (ward / f"topics-{day}" / "model.npz").exists() == (code == 0)
     assert [one["exit"] for one in results] == ["done", "done", "refused"]
     # The keys that the page's table names are those that there are.
-    rows = re.findall(r"^\| (`.*?) \|", SECTION, re.M)
+    rows = re.findall(r"^\| (`.*?) \|", PAGE, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(results[0])
     assert 0 < results[0]["budget"]["spent"] < results[1]["budget"]["spent"] <= 1
     assert results[1]["paths"]["model"] == "topics-2026-11-21" and results[1]["budget"]["left"] < 0.1
