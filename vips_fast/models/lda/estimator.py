@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
-from scipy.special import digamma, gammaln
+import scipy
 
 from ...checks import check_number
 from ...data.counts import documents
@@ -468,7 +468,7 @@ class LatentDirichletAllocation(TopicQuality):
     @kept
     def _log_topics(self, mean: str) -> Matrix:
         """Compute E[log beta] or log E[beta], (K, V), under q(beta) of ``components_``."""
-        log = np.log if mean == "arithmetic" else digamma
+        log = np.log if mean == "arithmetic" else scipy.special.digamma
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
     @property
@@ -574,7 +574,7 @@ class LatentDirichletAllocation(TopicQuality):
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]
-        elog_theta = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
+        elog_theta = scipy.special.digamma(gamma) - scipy.special.digamma(gamma.sum(axis=1, keepdims=True))
         total = 0.0
         step = max(1, 4_000_000 // n_topics)
         for first in range(0, len(corpus.indices), step):
@@ -583,9 +583,11 @@ class LatentDirichletAllocation(TopicQuality):
             s = elog_theta[documents] + elog[:, corpus.indices[first:last]].T
             top = s.max(axis=1)
             total += float(corpus.data[first:last] @ (top + np.log(np.exp(s - top[:, None]).sum(axis=1))))
-        total += float(((alpha - gamma) * elog_theta + gammaln(gamma) - gammaln(alpha)).sum())
+        total += float(
+            ((alpha - gamma) * elog_theta + scipy.special.gammaln(gamma) - scipy.special.gammaln(alpha)).sum()
+        )
         whole = n_topics * alpha if isinstance(alpha, float) else alpha.sum()
-        total += float((gammaln(whole) - gammaln(gamma.sum(axis=1))).sum())
+        total += float((scipy.special.gammaln(whole) - scipy.special.gammaln(gamma.sum(axis=1))).sum())
         return total
 
     def perplexity(self, X: Data) -> float:

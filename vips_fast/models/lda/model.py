@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, ndtri
+import scipy
 
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, array_of, diagnose
@@ -443,7 +443,9 @@ class LdaModel(Model):
             if self._noised and self.shrinks:
                 found = self._shrinkage.quantiles(values, levels, first, last)
             else:
-                found = np.maximum(values[first:last, :, None] + ndtri(levels) * sd[first:last, :, None], 0.0)
+                found = np.maximum(
+                    values[first:last, :, None] + scipy.special.ndtri(levels) * sd[first:last, :, None], 0.0
+                )
             found *= self.n_records
             found += self._eta
             out[:, first:last] = found.transpose(1, 0, 2)
@@ -464,7 +466,7 @@ class LdaModel(Model):
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
-            table[first:last] = chunk if arithmetic else digamma(chunk)
+            table[first:last] = chunk if arithmetic else scipy.special.digamma(chunk)
             return np.asarray(chunk.sum(axis=0))
 
         def scale(first: int, last: int, worker: int) -> None:
@@ -484,7 +486,7 @@ class LdaModel(Model):
             map_chunks(self.n_words, _CHUNK, self._n_threads, share)
         else:
             self._table[:, n_topics:] = 0
-            bias = digamma(total)
+            bias = scipy.special.digamma(total)
             map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:

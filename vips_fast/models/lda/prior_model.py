@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from ...engine.gain import FoundGain, Score
 from ...engine.measured import ScoreStep
@@ -330,7 +330,7 @@ class PriorLdaModel(Model):
     def intervals(self, level: float) -> np.ndarray:
         """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
         ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
-        factors = np.exp(ndtri(ends) * sd - sd**2 / 2)
+        factors = np.exp(scipy.special.ndtri(ends) * sd - sd**2 / 2)
         return self._of_taken(
             lambda share: share * self._own_rows(lambda own: own.intervals(level)),
             lambda share: share * self._components()[:, :, None] * factors,

@@ -31,7 +31,7 @@ word falls back to its neighbors.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import gammaincinv, ndtr
+import scipy
 
 from ...accounting.solver import halve_brackets
 from ...engine.model import array_of
@@ -432,7 +432,7 @@ class ProductShrinkage:
         for i, level in enumerate(levels):
 
             def below(x: np.ndarray, level: float = level) -> np.ndarray:
-                return np.asarray((weight * ndtr((x[:, :, None] - center) / sd)).sum(axis=2) < level)
+                return np.asarray((weight * scipy.special.ndtr((x[:, :, None] - center) / sd)).sum(axis=2) < level)
 
             low, high = halve_brackets(below, np.zeros_like(top), top, _HALVINGS)
             out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
@@ -446,7 +446,7 @@ class ProductShrinkage:
             variance = mass_variances(totals, sd, self._mass_prior) * unit**2
             shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
             levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]
-            self._likely = np.maximum(gammaincinv(shape, levels) / shape, 1e-9) * self._mass
+            self._likely = np.maximum(scipy.special.gammaincinv(shape, levels) / shape, 1e-9) * self._mass
         return self._likely
 
     def _shrink(self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None) -> None:

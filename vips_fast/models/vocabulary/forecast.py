@@ -11,7 +11,7 @@ rounds, from expected sums: of some classes of ranks, each with some draws of th
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from ...accounting.solver import halve_brackets
 from ...engine.model import Release
@@ -37,7 +37,7 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
     frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1)) * (1 + _HEAD / (rank + 10))
     frequency /= words @ frequency
-    held = np.minimum(tokens * np.exp(_SPREAD * ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
+    held = np.minimum(tokens * np.exp(_SPREAD * scipy.special.ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
 
     def holds(length: np.ndarray) -> np.ndarray:
         return np.asarray(-np.expm1(-np.exp(length)[:, None] * frequency))
@@ -87,7 +87,7 @@ def forecast(
         else:
             sums, everybody = _served(model._wanted[1:] * model._spacing, many, holds), 0.0
         # The normal's quantiles, dealt out anew in each round; the same at each call.
-        draws = ndtri((np.random.default_rng(step).permutation(len(rank)) + 0.5) / len(rank))
+        draws = scipy.special.ndtri((np.random.default_rng(step).permutation(len(rank)) + 0.5) / len(rank))
         found = np.concatenate(([everybody * each], sums * each + noise_multiplier * draws))
         model.update(Release(step, np.rint(found / model._spacing).astype(np.int64), 1.0, 1.0))
     passed = model._total[1:] * model._spacing >= model.threshold

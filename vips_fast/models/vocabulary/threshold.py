@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+import scipy
 
 from ...accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PrivacyEvent
 from ...engine.sampling import FullSampler
@@ -27,7 +27,7 @@ def threshold_delta(threshold: float, sigma: float, max_tokens: int, n_rounds: i
     ``sigma`` is the standard deviation of the noise in a token's weight in each round.
     """
     t, held = _bounds(max_tokens, n_rounds)
-    below = t * log_ndtr((threshold - held) / (sigma * math.sqrt(n_rounds)))
+    below = t * scipy.special.log_ndtr((threshold - held) / (sigma * math.sqrt(n_rounds)))
     return float(-np.expm1(below).min())
 
 
@@ -36,7 +36,7 @@ def threshold_for(delta: float, sigma: float, max_tokens: int, n_rounds: int = 1
     t, held = _bounds(max_tokens, n_rounds)
     # Phi(x)^t >= 1 - delta, read from the upper tail.
     tail = -np.expm1(np.log1p(-delta) / t)
-    found = float((-ndtri(tail) * sigma * math.sqrt(n_rounds) + held).max())
+    found = float((-scipy.special.ndtri(tail) * sigma * math.sqrt(n_rounds) + held).max())
     while threshold_delta(found, sigma, max_tokens, n_rounds) > delta:
         found += 1e-12 * abs(found)
     return found
