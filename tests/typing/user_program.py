@@ -34,6 +34,7 @@ from vips_fast import (
     SigmoidBeliefNetwork,
     TopicTables,
     VectorMixture,
+    VectorTopics,
     get_include,
     load_prior,
     nearest_words,
@@ -181,6 +182,9 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     assert_type(tables.table("ward").shares, Matrix)
     assert_type(tables.contrast("ward", [-1, 1]).low, Vector)
     assert_type(tables.trend("ward").estimate, Vector)
+    topics = VectorTopics(2, public=known, epsilon=5.0, n_steps=3).fit(answers, rows)
+    assert_type(topics.predict(answers, rows), Labels)
+    assert_type(topics.centers_, Matrix)
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)
     assert_type(notes.keywords(), list[list[str]])

@@ -25,7 +25,7 @@ from ..lda.prior_model import PriorLdaModel
 from ..parameters import Bookkeeping, Call
 from ..readouts import Published
 from .model import VectorTopicModel
-from .records import VectorTexts
+from .records import DocumentsWithVectors
 
 #: Where settings name the source of public knowledge.
 _SOURCE = "public_prior_source"
@@ -120,8 +120,8 @@ class VectorTopics(LatentDirichletAllocation):
             del own[_SOURCE]
         return super()._from_settings({**own, "public": known})
 
-    def _read(self, X: Any, y: Any = None) -> tuple[VectorTexts, dict[str, Any]]:
-        corpus = VectorTexts(X, y, check_public(self.public), self.invalid, type(self).__name__)
+    def _read(self, X: Any, y: Any = None) -> tuple[DocumentsWithVectors, dict[str, Any]]:
+        corpus = DocumentsWithVectors(X, y, check_public(self.public), self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self._length is None:
             facts["scale"] = float(corpus.largest())
@@ -156,11 +156,12 @@ class VectorTopics(LatentDirichletAllocation):
         return model.words
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        d = check_public(self.public).projection.shape[1]
+        specs, d = super()._array_specs(public), check_public(self.public).projection.shape[1]
+        n_topics = specs["components"].shape[0]
         return {
-            **super()._array_specs(public),
-            "centers": ArraySpec((-1, d)),
-            "vector_shares": ArraySpec((-1,), low=0.0, high=1.0),
+            **specs,
+            "centers": ArraySpec((n_topics, d)),
+            "vector_shares": ArraySpec((n_topics,), low=0.0, high=1.0),
         }
 
     centers_ = Published[Matrix]("centers", "(K, d) centers of the topics' projected vectors.")

@@ -16,7 +16,7 @@ from ..lda.records import Documents
 _BLOCK = 1024
 
 
-class VectorTexts(Documents):
+class DocumentsWithVectors(Documents):
     """Documents by their word counts and projected vectors.
 
     ``X`` are counts, (n, V), and ``y`` vectors, (n, D). A document without words has no vector either. ``usable`` says
@@ -40,7 +40,7 @@ class VectorTexts(Documents):
             part = slice(first, first + _BLOCK)
             self.coordinates[part] = public.project(vectors[part])
 
-    def subset(self, rows: np.ndarray) -> VectorTexts:
+    def subset(self, rows: np.ndarray) -> DocumentsWithVectors:
         """See `vips_fast.engine.model.Records`."""
         other = copy(self)
         taken = super().subset(rows)
