@@ -496,6 +496,8 @@ class LdaModel(Model):
         state = {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
         if self._histograms:
             state |= {"histogram_steps": np.array([float(self._histograms)]), **self._histogram.state()}
+            if self._counts_as_are:
+                state["counts_as_are"] = np.ones(1)
         return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -512,7 +514,7 @@ class LdaModel(Model):
             (counted,) = array_of(state, "histogram_steps", (1,)).tolist()
             if not 1 <= counted < 2**31 or counted != int(counted):
                 raise ValueError("state: 'histogram_steps' is out of its range")
-            self._histograms = int(counted)
+            self._histograms, self._counts_as_are = int(counted), "counts_as_are" in state
             if self._histogram.count:
                 self._take_masses()
         shrinkage = self._read_out(n_topics)
