@@ -228,7 +228,8 @@ def outcome(name: str, n: int, epsilon: float) -> dict[str, Any]:
     state = model._fitted().state
     readable = float((state["average"] > 4 * state["average_noise"]).sum() / row["topics"])
     row |= {"gain": round(gain_of(model, found), 4), "readable": round(readable, 1)}
-    return row | {"found": [round(x, 4) for x in model.found_gain_], "verdict": model.verdict_.worth}
+    verdict = model.verdict_
+    return row | {"found": [round(x, 4) for x in verdict.found], "verdict": verdict.worth}
 
 
 def stored() -> dict[str, list[dict[str, Any]]]:

@@ -127,18 +127,20 @@ def test_lines():
 
 def test_the_verdict_takes_off_what_noisy_word_frequencies_cost():
     """Few documents: the topics are better than the run's own word frequencies, and these are bad ones."""
-    found, signals = FoundGain(0.1, 0.08, 0.12), (0.1, 1.0, 10.0, 1000.0)
-    gains = [forecast.over_frequencies(found, signal) for signal in signals]
-    assert all(one.low <= one.gain <= one.high < 0.12 for one in gains)
+    found, losses = FoundGain(0.1, 0.08, 0.12), (8.0, 1.0, 0.1, 0.0)
+    gains = [forecast.over_frequencies(found, loss) for loss in losses]
+    assert all(one.low <= one.gain <= one.high for one in gains)
     assert [one.gain for one in gains] == sorted(one.gain for one in gains) and gains[0].gain < -0.5
-    assert np.allclose(gains[-1], found, atol=0.01) and np.allclose(forecast.over_frequencies(found, math.inf), found)
+    assert gains[-1].gain == pytest.approx(0.1) and gains[-1].low < 0.08 and gains[-1].high > 0.12
     model = LatentDirichletAllocation(K, doc_length=N, random_state=0, **PUBLIC).set_unsafe(test_key=b"f" * 32)
     X, test = corpus(300), corpus(300, seed=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X)
-    planned = LatentDirichletAllocation(K, doc_length=N, **PUBLIC).plan(300, V)
-    assert model._signal() == pytest.approx(planned.signal_to_noise * K)
+    exact = np.asarray(X.sum(axis=0), float).ravel() + 1e-9
+    own = model.components_.sum(axis=0)
+    true_loss = float(exact @ np.log((exact / exact.sum()) / (own / own.sum()))) / exact.sum()
+    assert model._restored().frequency_loss() == pytest.approx(true_loss, rel=0.4)
     said, true = model.verdict_.found, gain(model, X, test)
     assert said.gain < model.found_gain_.gain and abs(said.gain - true) < abs(model.found_gain_.gain - true)
 

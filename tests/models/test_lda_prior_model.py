@@ -175,8 +175,15 @@ def counted(noise, **more):
 def test_masses_are_counted_first_where_topics_would_hide_them():
     many = counted(300.0).fit(documents(2000, V))
     assert many._result.state["histograms"][0] == 5 and many.n_steps_ == 20
-    # Other runs count once, because documents of one length do not have the masses of words.
-    assert counted(0.01).fit(documents(2000, V))._result.state["histograms"][0] == 1
+    # Most other runs count once, because documents of one length do not have the masses of words.
+    some, clear = (counted(noise).fit(documents(2000, V)) for noise in (40.0, 0.01))
+    assert some._result.state["histograms"][0] == 1
+    # Topics that stand clear of the noise leave more steps for the masses, with counts as they are.
+    assert clear._result.state["histograms"][0] == 5
+    masses = np.asarray(documents(2000, V).sum(axis=0)).ravel()
+    own = clear.components_.sum(axis=0)
+    exact, known, own = (part / part.sum() for part in (masses, clear._restored()._known.masses, own))
+    assert exact @ np.log(exact / known) < 0.5 * exact @ np.log(exact / own)
     # Topics that noise hides have the masses of the histograms.
     stage = counted(300.0).prepare(documents(50, V))
     truth, rng = prior_of(V).frequencies, np.random.default_rng(0)
@@ -344,7 +351,7 @@ def test_a_prior_that_does_not_fit_is_refused(parameters, message):
 
 
 def test_a_terminal_has_the_topics_that_hold_most_words():
-    for n_topics, weights, number in ((40, np.ones(40), 30), (40, np.exp(-np.arange(40.0)), 3)):
+    for n_topics, weights, number in ((40, np.ones(40), 20), (40, np.exp(-np.arange(40.0)), 3)):
         known = prior_of(V, n_topics)
         prior = PublicPrior(known.words, np.ones((n_topics, V)), weights, known.frequencies, "a test")
         model = LatentDirichletAllocation(n_topics, public_prior=prior, noise_multiplier=1e5, n_records=50, n_steps=2)
@@ -354,6 +361,19 @@ def test_a_terminal_has_the_topics_that_hold_most_words():
         shares = np.sort(model.components_.sum(axis=1))[::-1]
         rest = f"{shares[number:].sum() / shares.sum():.1%}"
         assert rows[-1] == f"{n_topics - number} more topics hold {rest} of the words; `topics` shows all."
+
+
+def test_a_terminal_has_at_most_a_page_of_own_topics():
+    """The largest 20 of 100, with their numbers; the file keeps all."""
+    model = LatentDirichletAllocation(100, private=False, n_steps=1).fit(documents(50, V))
+    *rows, more = beside.shown(model).splitlines()[-21:]
+    (text,) = beside.written(model).values()
+    order = np.argsort(-model.components_.sum(axis=1), kind="stable")
+    assert [int(row.split()[0]) - 1 for row in rows] == order[:20].tolist()
+    assert set(rows) < set(text.splitlines()) and len(text.splitlines()) >= 100
+    assert more.startswith("80 more topics hold ") and more.endswith("; `topics` shows all.")
+    few = LatentDirichletAllocation(20, private=False, n_steps=1).fit(documents(50, V))
+    assert beside.shown(few) == next(iter(beside.written(few).values()))
 
 
 def test_the_articles_form_takes_no_public_prior():

@@ -13,6 +13,7 @@ from vips_fast.models.lda.planning import (
     averaged_noise,
     default_batch_size,
     default_clip,
+    fitting_prior,
     histogram_steps,
     read_out_prior,
     usual_length,
@@ -47,7 +48,8 @@ def test_noise_of_the_average_is_the_loops():
 
 
 def test_histograms_are_for_masses_that_topics_would_hide():
-    assert [histogram_steps(20, 20, signal) for signal in (0.0, 11.1, 11.3, 1e9)] == [5, 5, 1, 1]
+    # Where noise hides word frequencies, and where topics stand clear of it.
+    assert [histogram_steps(20, 20, signal) for signal in (0.0, 11.1, 11.3, 47.9, 48.1, 1e9)] == [5, 5, 1, 1, 5, 5]
     assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 15]
 
 
@@ -60,8 +62,8 @@ def test_plan_is_what_the_estimator_does():
     assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
     assert model.privacy_.batch_size == planned.batch_size == 300
     assert model.n_steps_ == planned.n_steps
-    # One step counts words.
-    steps = planned.n_steps - 1
+    # A quarter of the steps counts words, because the topics stand clear of the noise.
+    steps = planned.n_steps - planned.n_steps // 4
     sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(steps, planned.learning_decay)
     assert noise_sd(model) == pytest.approx(sd, rel=2e-3)
     again = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, **planned.parameters())
@@ -153,3 +155,8 @@ def test_fewer_topics_where_the_noise_is_large():
 def test_bad_numbers_are_named(change, name):
     with pytest.raises(ValueError, match=name):
         plan(**{**dict(n_records=100, n_features=10, n_components=2), **change})
+
+
+def test_short_documents_are_fitted_with_a_larger_prior():
+    assert [fitting_prior(length, 5) for length in (None, 30, 11, 10, 4)] == [0.2, 0.2, 0.2, 0.4, 1.0]
+    assert fitting_prior(8, 2) == 0.5

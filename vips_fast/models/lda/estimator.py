@@ -25,7 +25,7 @@ from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
-from .forecast import effective
+from .masses import CLEAR_NORM, COUNT_POWER
 from .model import LdaModel
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
@@ -37,10 +37,12 @@ from .planning import (
     TopicCase,
     default_batch_size,
     default_clip,
+    fitting_prior,
     histogram_steps,
     plain_batch_size,
     plain_steps,
     read_out_priors,
+    stands_clear,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -261,7 +263,7 @@ class LatentDirichletAllocation(TopicQuality):
         share = 1.0
         if self.private:
             share = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
-        clip, options, histograms = share * float(length), self._options.resolved(self._plain), 0
+        clip, options, histograms, clear = share * float(length), self._options.resolved(self._plain), 0, False
         if schedule is not None and schedule.noise_multiplier > 0 and self._length is not None:
             case = self._case(public, self._terms, n_steps=schedule.horizon, clip=clip / length)
             runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
@@ -270,11 +272,13 @@ class LatentDirichletAllocation(TopicQuality):
             if schedule.whole and self.public_prior is None:
                 signal = case.signal(runs, schedule.noise_multiplier, float(options.learning_decay))
                 histograms = self._histograms(schedule.n_steps, signal)
+                clear = stands_clear(signal, int(self.n_components))
+        norm = self._usual_length(public) / math.sqrt(self._distinct_words(public))
         return {
             "n_topics": int(self.n_components),
             "n_words": public.n_features,
             "n_records": public.n_records,
-            "alpha": self._alpha(1.0 / self.n_components),
+            "alpha": self._alpha(fitting_prior(self.doc_length, int(self.n_components))),
             "read_out_alphas": self._read_out_alphas(public),
             "eta": self._eta,
             "neighbors": self._neighbors(public.n_features),
@@ -289,7 +293,8 @@ class LatentDirichletAllocation(TopicQuality):
             "seed": public.seed,
             "n_threads": resolve_n_threads(self.n_jobs),
             "histograms": histograms,
-            "long_histogram": self._usual_length(public) / math.sqrt(self._distinct_words(public)),
+            "long_histogram": norm * (CLEAR_NORM if clear else 1.0),
+            "count_power": 1.0 if clear else COUNT_POWER,
         }
 
     def _histograms(self, n_steps: int, signal: float) -> int:
@@ -382,7 +387,8 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _usual_length(self, public: Public) -> float:
         """Give the words of a usual document that the fit knows."""
-        return self.doc_length or usual_length(max(public.n_features, 1))
+        longest = math.inf if public.scale is None else max(public.scale, 1.0)
+        return self.doc_length or min(usual_length(max(public.n_features, 1)), longest)
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.
@@ -412,17 +418,6 @@ class LatentDirichletAllocation(TopicQuality):
         runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
         given = self._options.learning_decay
         return case.planned(runs, noise, case.decay(runs, noise) if given is None else given).run_forecast()
-
-    def _signal(self) -> float:
-        """Find the signal of the fit, as the forecast has it."""
-        result, fitted = self._fitted(), self._as_fitted()
-        public, privacy = result.public, result.privacy
-        if not (noise := float(privacy.noise_multiplier or 0.0)):
-            return math.inf
-        terms = Terms(noise_multiplier=noise)
-        case = fitted._case(public, terms, noise_multiplier=noise, n_steps=int(privacy.steps))
-        runs = case.minibatches(min(float(privacy.batch_size), public.n_records))
-        return effective(case.signal(runs, noise, case.decay(runs, noise)), case.word_neighbors)
 
     def _most_rows(self, public: Public) -> int | None:
         """Return the most documents of a unit, as the plan asks."""

@@ -48,6 +48,8 @@ class Constants(NamedTuple):
 CONSTANTS = Constants(0.176, 1210.0, 0.753, 0.225, 0.70)
 #: How many times less or more a signal may be worth, and the nats that a forecast misses beside that.
 SPREAD, MISS = 2.2, 0.09
+#: How far the loss of a run's word frequencies may be from the estimate by its releases: a share of it, and nats.
+LOSS_SPREAD, LOSS_MISS = 0.4, 0.04
 #: The low end, the middle and the high end of an interval: times the signal, and nats more.
 ENDS = ((1 / SPREAD, -MISS), (1.0, 0.0), (SPREAD, MISS))
 #: C. Only runs of documents in two languages exceeded it.
@@ -111,24 +113,20 @@ def nats(signal: float, n_features: int, n_components: int, constants: Constants
     if signal == 0:
         return -math.inf
     topics = constants.slope * math.log1p(signal * n_features**constants.words / constants.origin)
-    return min(topics, CEILING * math.log(n_components)) - frequency_cost(signal, constants)
+    return min(topics, CEILING * math.log(n_components)) - float(constants.cost * signal**-constants.power)
 
 
-def frequency_cost(signal: float, constants: Constants = CONSTANTS) -> float:
-    """Expect c x^-b, the nats that noise in word frequencies costs.
+def over_frequencies(found: FoundGain, loss: float) -> FoundGain:
+    """Convert a gain over a run's own word frequencies to the records'.
 
-    The frequencies are a run's own.
+    ``loss`` is the nats a word that exact frequencies would save, by the releases.
     """
-    return float(constants.cost * signal**-constants.power)
 
+    def less(gain: float, nats: float) -> float:
+        return max(1 - (1 - gain) * math.exp(min(nats, 9.0)), -1.0)
 
-def over_frequencies(found: FoundGain, signal: float) -> FoundGain:
-    """Convert a gain over a run's frequencies to the records'."""
-
-    def less(gain: float, times: float) -> float:
-        return max(1 - (1 - gain) * math.exp(min(frequency_cost(signal * times), 9.0)), -1.0)
-
-    return FoundGain(less(found.gain, 1.0), less(found.low, 1 / SPREAD), less(found.high, SPREAD))
+    spread = LOSS_SPREAD * loss + LOSS_MISS
+    return FoundGain(less(found.gain, loss), less(found.low, loss + spread), less(found.high, loss - spread))
 
 
 def _gain(of: float) -> float:

@@ -71,7 +71,8 @@ class LdaModel(Model):
     has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`), and is a function of
     its own counts and of public scales, so that the proof and the event of these steps are the same. The scales, and
     what the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of
-    earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts.
+    earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts,
+    which are taken to the power ``count_power``.
 
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
@@ -106,6 +107,7 @@ class LdaModel(Model):
         histograms: int = 0,
         known: KnownMasses | None = None,
         long_histogram: float = LONG_HISTOGRAM,
+        count_power: float = COUNT_POWER,
         read_out_alphas: Sequence[float] = (),
     ):
         self.shape, self.clip = (n_words, n_topics), clip
@@ -127,8 +129,8 @@ class LdaModel(Model):
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed = seed
         self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
-        self._histograms, self._known = histograms, known
-        self._histogram = WordHistogram(np.ones(n_words), clip, COUNT_POWER, long_histogram**COUNT_POWER)
+        self._histograms, self._known, self._counts_as_are = histograms, known, count_power == 1.0
+        self._histogram = WordHistogram(np.ones(n_words), clip, count_power, long_histogram**count_power)
         self._start_steps, self._started = start_steps, 0
         topics = first_topics(self.n_topics) if start_steps else self.n_topics
         start = self._factors()[:, :topics]
@@ -399,8 +401,15 @@ class LdaModel(Model):
         """
         components = self.result()["components"]
         masses, topics = components.sum(axis=0) / components.sum(), word_probabilities(components)
+        if self._known is not None and self._noised and self._counts_as_are:
+            # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
+            masses = self._known.masses / self._known.masses.sum()
         alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
         return HalfPrediction([(topics, alpha) for alpha in alphas], masses, finished=True)
+
+    def frequency_loss(self) -> float:
+        """Estimate the nats a word that noise in the run's word frequencies costs."""
+        return self._shrinkage.frequency_loss(self._average.values) if self._noised and self.shrinks else 0.0
 
     def standard_errors(self) -> np.ndarray:
         """Compute (K, V) standard deviations of noise in ``components``.
@@ -495,6 +504,8 @@ class LdaModel(Model):
         state = {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
         if self._histograms:
             state |= {"histogram_steps": np.array([float(self._histograms)]), **self._histogram.state()}
+            if self._counts_as_are:
+                state["counts_as_are"] = np.ones(1)
         return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -511,7 +522,7 @@ class LdaModel(Model):
             (counted,) = array_of(state, "histogram_steps", (1,)).tolist()
             if not 1 <= counted < 2**31 or counted != int(counted):
                 raise ValueError("state: 'histogram_steps' is out of its range")
-            self._histograms = int(counted)
+            self._histograms, self._counts_as_are = int(counted), "counts_as_are" in state
             if self._histogram.count:
                 self._take_masses()
         shrinkage = self._read_out(n_topics)

@@ -58,8 +58,9 @@ _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
 DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 #: Least minibatch without privacy.
 _PLAIN_BATCH = 256
-#: Words of a usual document, and the longest that the clip suits, if nobody says; the weight of a read-out's prior.
-DOC_LENGTH, _LONG, _PRIOR_WORDS = 40, 500, 4.0
+#: Words of a usual document, and the longest that the clip suits, if nobody says; the weight of a read-out's prior; the
+#: longest document that is fitted with it.
+DOC_LENGTH, _LONG, _PRIOR_WORDS, _SHORT = 40, 500, 4.0, 10
 #: The least prior of a read-out of private topics, times K; how many times larger another one is.
 _NOISY_ALPHA, _LARGER = 2.0, 4.0
 #: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
@@ -233,11 +234,22 @@ def usual_length(n_features: int) -> float:
 def read_out_prior(doc_length: float) -> float:
     """Choose the Dirichlet prior α of a new document's topic proportions.
 
-    It is 4/N, from 0.01 to 2. A fit takes 1/K for documents that it brings to N words, which keeps topics apart. On
+    It is 4/N, from 0.01 to 2. On
     posts and docstrings of 4, 7, 8, 14 and 26 words the best α of read-outs were 1, .5, .5, .2 and .2, with and without
     noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were level.
     """
     return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
+
+
+def fitting_prior(doc_length: int | None, n_topics: int) -> float:
+    """Choose the Dirichlet prior α of proportions in a fit: 1/K.
+
+    It keeps topics apart. Documents of at most 10 words tell too little of their topics for that, so it is at least the
+    read-out's prior for them. In four of five cells with 5 to 17 topics the perplexity was 1 to 6 % lower, in one 1 %
+    higher.
+    """
+    usual = 1.0 / n_topics
+    return usual if doc_length is None or doc_length > _SHORT else max(usual, read_out_prior(doc_length))
 
 
 def read_out_priors(doc_length: float, n_topics: int, private: bool) -> tuple[float, ...]:
@@ -264,11 +276,17 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     Short runs have none. A longer one has at least one, because topics' sums are of documents that were all brought to
     one length, and so do not have the masses of words. The noise of a word's mass adds up over K topics: with the
     signal x of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps
-    are histograms.
+    are histograms. So are they if the topics stand clear of the noise: word frequencies are then the larger loss.
     """
     if n_steps < _LEAST_STEPS:
         return 0
-    return round(_COUNTED * n_steps) if n_topics > 4.0 * _WORTH * signal**2 else 1
+    noisy = n_topics > 4.0 * _WORTH * signal**2
+    return round(_COUNTED * n_steps) if noisy or stands_clear(signal, n_topics) else 1
+
+
+def stands_clear(signal: float, n_topics: int) -> bool:
+    """Tell from the signal whether topics stand clear of noise."""
+    return signal >= _CLEAR * n_topics
 
 
 def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
@@ -378,7 +396,7 @@ class TopicCase:
 
     def decay(self, runs: Minibatches, noise_multiplier: float) -> float:
         """Choose the step size's kappa."""
-        return 0.5 if self.signal(runs, noise_multiplier, 0.5) >= _CLEAR * self.n_components else 0.7
+        return 0.5 if stands_clear(self.signal(runs, noise_multiplier, 0.5), self.n_components) else 0.7
 
     def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
         """Make the plan with these minibatches, noise and step size."""

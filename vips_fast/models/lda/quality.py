@@ -53,10 +53,6 @@ class TopicQuality(Transformer):
         """Topic proportions of documents."""
 
     @abstractmethod
-    def _signal(self) -> float:
-        """Find the signal of the fit, as the forecast has it."""
-
-    @abstractmethod
     def _restored(self) -> LdaModel | PriorLdaModel:
         """Restore the model as the last release left it."""
 
@@ -76,7 +72,7 @@ class TopicQuality(Transformer):
 
         It counts the different words among the first 10 of each topic whose probability is at least two standard errors
         of the noise. With three of them for each topic, the topics can be read. `found_gain_` is over the run's own
-        word frequencies, which noise makes worse; the verdict takes off the expected cost of that.
+        word frequencies, which noise makes worse; the verdict takes off their loss by the posterior of the word masses.
         """
         return self._kept_verdict()
 
@@ -92,8 +88,8 @@ class TopicQuality(Transformer):
         share = float(self.from_records_ @ weights / weights.sum())
         if self._judged()[1] is None or share == 1.0:
             gain = self.found_gain_
-            if gain is not None and self._judged()[1] is None:
-                gain = over_frequencies(gain, self._signal())
+            if gain is not None and isinstance(restored := self._restored(), LdaModel):
+                gain = over_frequencies(gain, restored.frequency_loss())
             found = Verdict.of(gain, claim, over=over, clear=clear, enough=enough, feature="different word")
             public = " The public topics were not used." if self._judged()[1] is not None and found.found else ""
         else:

@@ -146,9 +146,6 @@ class VectorTopics(LatentDirichletAllocation):
         words = cast(VectorTopicModel, model).words
         return super()._forecast(public, cast(RunSchedule, self._of_words(schedule)), words)
 
-    def _signal(self) -> float:
-        return super()._signal() * math.sqrt(1.0 - self.vector_share)
-
     def _restored(self) -> LdaModel | PriorLdaModel:
         result = self._fitted()
         model = self._as_fitted()._model(result.public)

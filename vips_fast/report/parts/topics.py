@@ -19,7 +19,7 @@ _TREE = 60
 #: Words that moved on a page.
 _MOVED = 24
 #: Share of all words that the public topics on a terminal hold, and their largest number.
-_HELD, _TERMINAL = 0.9, 30
+_HELD, _TERMINAL = 0.9, 20
 
 
 class Topics(Part):
@@ -116,20 +116,22 @@ class Topics(Part):
         return _told(model) + "\n".join(self._lines(model, columns, n_words)) + "\n"
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the topics for a terminal.
+        """Write the topics for a terminal, at most a page.
 
-        Of public topics it has the largest ones, which hold most words.
+        It has the largest ones. Of public topics it has those that hold most words.
         """
         lines, total = self._lines(model, columns, n_words), len(model.components_)
-        if len(lines) == total:
-            return _told(model) + "\n".join(lines) + "\n"
-        shares = np.sort(model.components_.sum(axis=1))[::-1]
-        held = np.cumsum(shares) / shares.sum()
-        number = min(_TERMINAL, int(np.searchsorted(held, _HELD)) + 1)
+        shares = model.components_.sum(axis=1)
+        order = np.argsort(-shares, kind="stable")
+        held = np.cumsum(shares[order]) / shares.sum()
+        number, head = min(_TERMINAL, total), len(lines) - total
+        if head:
+            number = min(number, int(np.searchsorted(held, _HELD)) + 1)
+        elif number < total:
+            lines = [lines[k] for k in order]
         if number < total:
-            lines[number + 1 :] = [
-                f"{total - number} more topics hold {1.0 - held[number - 1]:.1%} of the words; `topics` shows all."
-            ]
+            more = f"{total - number} more topics hold {1.0 - held[number - 1]:.1%} of the words; `topics` shows all."
+            lines[head + number :] = [more]
         return _told(model) + "\n".join(lines) + "\n"
 
     def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
