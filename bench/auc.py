@@ -1,15 +1,22 @@
-"""Compare the AUC of private logistic regressions on five data sets.
+"""Compare private logistic regressions on five data sets: AUC, log loss, calibration error.
 
-    python bench/auc.py --out auc.json                     # needs Adult and Abalone in VIPS_FAST_DATA
-    python bench/auc.py --methods ours --out earlier.json  # of another commit; then --before earlier.json
+    python bench/auc.py --out bench/auc.json            # needs Adult and Abalone in VIPS_FAST_DATA
+    python bench/auc.py --methods ours --out new.json   # of another commit
+    python bench/auc.py --table bench/auc.json          # the tables of docs/ranking.md
 
 Public bounds scale a column to [-1, 1], over the root of the number of columns. Random splits test by a fifth of the
-rows. delta = 10^-3, adding or removing a record. DP-SGD takes all records in a step, with the tightest accountant. Its
-learning rate is the best of three by test AUC, which favors it. diffprivlib has delta = 0. Its version 0.6.6 needs
-scikit-learn below 1.7, and is left out without it.
+rows. delta = 10^-3, adding or removing a record. A run skips the figures in its output file, so you can stop and resume
+it, and delete rows to repeat them.
+
+"DP-SGD" takes all records in a step, with the tightest accountant. Its learning rate is the best of three by test AUC,
+which favors it. Opacus has the settings of a grid that were best on the simulated hospital, which is public. "ours, by
+the posterior" takes the posterior's own mean of probabilities, without calibration. Opacus (extra files: torch),
+statsmodels and diffprivlib are left out if they are missing. diffprivlib 0.6.6 has delta = 0, and needs scikit-learn
+below 1.7.
 """
 
 import argparse
+import importlib.util
 import json
 import statistics
 import sys
@@ -19,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
@@ -30,11 +38,14 @@ from blr_table import load
 from newton import DoubleNoiseNewton
 from peers import ObjectivePerturbationLogisticRegression
 from peers.dpsgd import DPSGDLogisticRegression
+from peers.opacus import OpacusLogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 
 DELTA = 1e-3
-EPSILONS = (0.1, 0.3, 1.0)
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
+#: Figures of a run, by their names in a file and in a table's head.
+FIGURES = {"aucs": "AUC", "losses": "log loss", "errors": "calibration error"}
 
 
 def bounded(X: np.ndarray) -> np.ndarray:
@@ -86,11 +97,57 @@ SETS = {
 }
 
 
+class Posterior:
+    """Ours, with the posterior's own mean of probabilities."""
+
+    def __init__(self, **settings: Any):
+        self._model = BayesianLogisticRegression(**settings)
+
+    def set_unsafe(self, **known: Any) -> None:
+        self._model.set_unsafe(**known)
+
+    def fit(self, X: Any, y: np.ndarray) -> "Posterior":
+        self._model.fit(X, y)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        return self._model.decision_function(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+        sd = np.sqrt(self._model.decision_variance(X))
+        p = expit(self.decision_function(X)[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
+        return np.column_stack([1 - p, p])
+
+
+class Statsmodels:
+    """Maximum likelihood without privacy, by statsmodels."""
+
+    def fit(self, X: Any, y: np.ndarray) -> "Statsmodels":
+        import statsmodels.api as sm
+
+        self._fit = sm.GLM(y, self._design(X), family=sm.families.Binomial()).fit()
+        return self
+
+    @staticmethod
+    def _design(X: Any) -> np.ndarray:
+        X = X.toarray() if sparse.issparse(X) else X
+        return np.column_stack([X, np.ones(len(X))])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        return np.asarray(self._design(X) @ self._fit.params)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        p = expit(self.decision_function(X))
+        return np.column_stack([1 - p, p])
+
+
 def methods(epsilon: float) -> dict[str, list[Callable[[], Any]]]:
     """Make the estimators of each method; the best of several counts."""
     common: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     made: dict[str, list[Callable[[], Any]]] = {
         "ours": [lambda: BayesianLogisticRegression(n_jobs=1, **common)],
+        "ours, by the posterior": [lambda: Posterior(n_jobs=1, **common)],
         "DP-SGD": [
             lambda rate=rate: DPSGDLogisticRegression(
                 accountant=None, clip_norm=0.7, learning_rate=rate, n_steps=50, n_jobs=1, **common
@@ -101,52 +158,91 @@ def methods(epsilon: float) -> dict[str, list[Callable[[], Any]]]:
         "objective perturbation": [lambda: ObjectivePerturbationLogisticRegression(row_norm=1.0, **common)],
         "scikit-learn, no privacy": [lambda: LogisticRegression(max_iter=3000)],
     }
-    try:
+    if importlib.util.find_spec("opacus") and epsilon in OpacusLogisticRegression.TUNED:
+        made["Opacus"] = [lambda: OpacusLogisticRegression(tuned=OpacusLogisticRegression.TUNED[epsilon], **common)]
+    if importlib.util.find_spec("statsmodels"):
+        made["statsmodels, no privacy"] = [Statsmodels]
+    if importlib.util.find_spec("diffprivlib"):
         from diffprivlib.models import LogisticRegression as DiffprivlibRegression
-    except ImportError:
-        return made
-    made["diffprivlib, δ = 0"] = [lambda: DiffprivlibRegression(epsilon=epsilon, data_norm=1.5)]
+
+        made["diffprivlib, δ = 0"] = [lambda: DiffprivlibRegression(epsilon=epsilon, data_norm=1.5)]
     return made
 
 
-def auc(make: Callable[[], Any], X: Any, y: np.ndarray, run: int) -> float:
-    """Compute the AUC of one split."""
+def measured(make: Callable[[], Any], X: Any, y: np.ndarray, run: int) -> dict[str, float]:
+    """Compute the figures of one split."""
     order = np.random.default_rng(run).permutation(len(y))
     train, test = np.split(order, [round(0.8 * len(y))])
     if type(model := make()).__module__.startswith("diffprivlib") and hasattr(X, "toarray"):
         X = X.toarray()
-    return float(roc_auc_score(y[test], model.fit(X[train], y[train]).decision_function(X[test])))
+    if hasattr(model, "set_unsafe"):
+        model.set_unsafe(test_key=(run + 1).to_bytes(32, "big"))  # the same noise in both read-outs of ours
+    found = {"aucs": roc_auc_score(y[test], model.fit(X[train], y[train]).decision_function(X[test]))}
+    if hasattr(model, "predict_proba"):
+        p, hit = np.clip(model.predict_proba(X[test])[:, 1], 1e-12, 1 - 1e-12), y[test] == 1
+        parts = np.minimum((10 * p).astype(int), 9)
+        found["losses"] = -np.mean(np.log(np.where(hit, p, 1 - p)))
+        found["errors"] = sum(abs((p[parts == k] - hit[parts == k]).sum()) for k in range(10)) / len(p)
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+def table(rows: list[dict[str, Any]], figure: str, chosen: list[str] | None = None) -> str:
+    """Write the means of a figure: a line a method, a column a data set, its cells in the order of epsilon."""
+    cells: dict[str, dict[str, list[str]]] = {}
+    sets, names = list(dict.fromkeys(row["set"] for row in rows)), sorted({row["method"] for row in rows})
+    for method in names if chosen is None else chosen:
+        for name in sets:
+            mine = {row["epsilon"]: row for row in rows if (row["set"], row["method"]) == (name, method)}
+            means = [statistics.mean(mine[e][figure]) if figure in mine.get(e, {}) else None for e in EPSILONS]
+            texts = ["–" if mean is None else f"{mean:.3f}".removeprefix("0") for mean in means]
+            cells.setdefault(method, {})[name] = texts[:1] if "no privacy" in method else texts
+    head = f"| {FIGURES[figure]} at ε = {', '.join(f'{epsilon:g}' for epsilon in EPSILONS)} |"
+    lines = [f"{head} {' | '.join(sets)} |", "| --- " * (len(sets) + 1) + "|"]
+    for method, found in cells.items():
+        shown = [" ".join(found[name]) if set(found[name]) != {"–"} else "–" for name in sets]
+        lines.append(f"| {f'**{method}**' if method == 'ours' else method} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+#: The methods of the table of AUCs, and of the tables of probabilities.
+RANKED = [
+    *("ours", "Opacus", "DP-SGD", "double-noise Newton", "objective perturbation", "diffprivlib, δ = 0"),
+    *("scikit-learn, no privacy", "statsmodels, no privacy"),
+]
+PREDICTED = ["ours", "ours, by the posterior", "Opacus", "scikit-learn, no privacy"]
 
 
 def main() -> None:
-    """Run the methods, store their figures, and print a table."""
+    """Run the methods and store their figures, or print tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--methods", nargs="+")
-    parser.add_argument("--before", type=Path, help="figures of ours at another commit")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="print the tables of stored figures, and run nothing")
     args = parser.parse_args()
+    if args.table is not None:
+        rows = json.loads(args.table.read_text())
+        print(table(rows, "aucs", RANKED), *(table(rows, name, PREDICTED) for name in ("losses", "errors")), sep="\n")
+        return
+    if args.out is None:
+        parser.error("give --out FILE, or --table FILE")
     warnings.simplefilter("ignore")
-    earlier = [] if args.before is None else json.loads(args.before.read_text())
-    rows = [{**row, "method": "ours, earlier"} for row in earlier if row["method"] == "ours"]
+    rows = json.loads(args.out.read_text()) if args.out.exists() else []
+    done = {(row["set"], row["epsilon"], row["method"]) for row in rows}
     for name in args.sets:
         X, y = SETS[name]()
-        for epsilon in EPSILONS:
+        for epsilon in args.epsilons:
             for method, choices in methods(epsilon).items():
-                if args.methods is None or method in args.methods:
-                    found = [[auc(make, X, y, run) for run in range(args.runs)] for make in choices]
-                    rows.append({"set": name, "epsilon": epsilon, "method": method, "aucs": max(found, key=sum)})
-            args.out.write_text(json.dumps(rows, indent=1))
-    table: dict[str, dict[tuple[str, float], str]] = {}
-    for row in rows:
-        said = f"{statistics.mean(row['aucs']):.4f} ± {statistics.stdev(row['aucs']):.4f}"
-        table.setdefault(row["method"], {})[row["set"], row["epsilon"]] = said
-    for name in args.sets:
-        print(f"\n| {name} |", " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS), "|")
-        print("| --- " * (len(EPSILONS) + 1) + "|")
-        for method, cells in table.items():
-            print(f"| {method} |", " | ".join(cells.get((name, epsilon), "–") for epsilon in EPSILONS), "|")
+                if (name, epsilon, method) in done or (args.methods is not None and method not in args.methods):
+                    continue
+                tried = [[measured(make, X, y, run) for run in range(args.runs)] for make in choices]
+                best = max(tried, key=lambda runs: sum(run["aucs"] for run in runs))
+                figures = {figure: [run[figure] for run in best] for figure in best[0]}
+                rows.append({"set": name, "epsilon": epsilon, "method": method, **figures})
+                print(json.dumps(rows[-1], ensure_ascii=False), file=sys.stderr, flush=True)
+                args.out.write_text("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
 
 
 if __name__ == "__main__":

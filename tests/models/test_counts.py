@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from faults import LoudCounts
+from raw_intervals import raw_intervals
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
@@ -52,7 +53,7 @@ def test_intervals_cover(spread, epsilon):
     for seed in range(30):
         X, y = events(seed, spread=spread)
         model = CountRegression(row_norm=2.0, largest=60.0, epsilon=epsilon, delta=1e-6, n_jobs=1)
-        low, high = model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y).credible_interval().T
+        low, high = raw_intervals(model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y))
         hits += ((low <= BETA) & (BETA <= high)).sum()
     assert 98 <= hits <= 118, hits
 
@@ -127,3 +128,12 @@ def test_a_saved_model_is_made_again_from_its_releases(tmp_path):
     assert verify(tmp_path / "m", tmp_path / "t").ok
     back = CountRegression.load(tmp_path / "m")
     assert back.predict(X).tobytes() == model.predict(X).tobytes()
+
+
+def test_counts_whose_effects_are_noise_say_so():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1400, 6))
+    model = CountRegression(largest=20, row_norm=6**0.5, epsilon=0.5, delta=1e-6).set_unsafe(test_key=b"v" * 32)
+    with pytest.warns(UserWarning, match="effects: .*6 of 6"):
+        model.fit(X, rng.poisson(2.0, 1400))
+    assert model.verdict_.worth == "noise" and model.verdict_.text.startswith("Verdict: mostly noise. No effects stand")

@@ -25,7 +25,6 @@ from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
 from ..settings import stated_classes
-from ..verdict import Verdict
 from .effects import Interval, calibration, marginal, outcomes
 from .findings import findings
 from .model import LogisticModel
@@ -289,19 +288,6 @@ class BayesianLogisticRegression(Regression, Classifier):
         usable_rows(problems, "raise")
         b = np.full(len(y), n_trials) if trials is None else trials
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
-
-    @property
-    def verdict_(self) -> Verdict:
-        """Judge the regression in words, from releases only.
-
-        It counts the effects whose intervals leave out 0, at a level that holds for all of them together at 90 %.
-        """
-        if (found := self.found_gain_) is None:
-            return Verdict("", None, None, "")
-        limits = self.credible_interval(1.0 - 0.1 / self.coef_.size)
-        clear = int(((limits[..., 0] > 0) | (limits[..., 1] < 0)).sum())
-        claim = "the columns predict the outcome"
-        return Verdict.of(found, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
 
     @property
     def outcome_(self) -> str | float | None:

@@ -25,6 +25,9 @@ from .spectrum import LEAST_CURVATURE
 
 #: Draws of records for the mean curvature of a class.
 _DRAWS = 1000
+#: A class against the rest has no linear log odds. So these widen its intervals: a factor of its covariance, and the
+#: error of a coefficient over the length of all. Chosen on two simulated designs of 5,000 to 80,000 records.
+_WIDER, _ERROR = 1.2, 0.01
 
 
 class ClassModel(LogisticModel):
@@ -45,6 +48,13 @@ class ClassModel(LogisticModel):
 
     def _curvature(self, moment: float) -> float:
         return super()._curvature(moment) if self.share is None else self.share
+
+    def _read_out(self, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+        mean, covariance = super()._read_out(ratio)
+        if self._last() and self.private and self.options.noise_aware and not self._noise_free:
+            covariance *= _WIDER
+            covariance.flat[:: self.n_features + 1] += _ERROR**2 * float(mean @ mean)
+        return mean, covariance
 
     def logits(self, draws: np.ndarray) -> np.ndarray | None:
         """Give logits of this class for records of the law that the released matrix has, (n,).

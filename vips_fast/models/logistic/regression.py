@@ -25,6 +25,7 @@ from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..readouts import Attribute, Published, by_pieces, kept
 from ..settings import check_memory
+from ..verdict import Verdict
 from .effects import Effect, effects, limits
 from .forecast import forecast
 from .model import LogisticModel
@@ -251,6 +252,18 @@ class Regression(PrivateEstimator):
         without one a change is +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
         """
         return effects(self, level)
+
+    @property
+    def verdict_(self) -> Verdict:
+        """Judge the regression in words, from releases only.
+
+        It counts the effects whose intervals leave out 0, at a level that holds for all of them together at 90 %.
+        Without a measured gain it says only if there are none.
+        """
+        limits = self.credible_interval(1.0 - 0.1 / self.coef_.size)
+        clear = int(((limits[..., 0] > 0) | (limits[..., 1] < 0)).sum())
+        claim = "the columns predict the outcome"
+        return Verdict.of(self.found_gain_, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
 
 
 def _row_products(a: Any, b: Any) -> np.ndarray:
