@@ -139,14 +139,14 @@ def full_run(name) -> dict:
 
 
 def listed(orders) -> str:
-    """Write the orders that hold everywhere, with the number of settings, then a list of the others."""
+    """Write orders: the ones that hold everywhere, then the others."""
     kept = "; ".join(f"{o.statement} ({len(o.holds)})" for o in orders if not o.fails)
     broken = [f"- {o.statement}: {o.count}, not at {o.not_at}" for o in orders if o.fails]
     return "\n\n".join(filter(None, [kept and f"Holds at every setting: {kept}.", "\n".join(broken)]))
 
 
 def wrapped(text) -> str:
-    """Break the lines of Markdown at 120 characters, but for tables and pictures."""
+    """Break lines of Markdown at 120 characters, except for tables."""
     parts = text.split("\n\n")
     for i, part in enumerate(parts):
         if not part.startswith(("|", "!")):
@@ -160,7 +160,10 @@ def wrapped(text) -> str:
 
 
 def crossed(corner, lines, columns, cell) -> str:
-    """Write a table of ``cell(line, column)``; both map values to titles, and a line without a cell is left out."""
+    """Write a table of ``cell(line, column)``, without empty lines.
+
+    ``lines`` and ``columns`` map values to titles.
+    """
     rows = [(title, *(cell(line, column) for column in columns)) for line, title in lines.items()]
     return markdown((corner, *columns.values()), [row for row in rows if any(value is not None for value in row[1:])])
 

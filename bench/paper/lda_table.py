@@ -43,7 +43,7 @@ def cells(scale: int) -> list[dict]:
     out += [("simulated", "non-private", None, seed) for seed in range(runs)]
     out += [
         ("simulated", setting, epsilon, seed)
-        for epsilon in (2.38, 1.0, 0.3)
+        for epsilon in (2.38, 1.0, 0.3)[: 3 if scale == 1 else 2]
         for setting in ("plan", "paper's update")
         for seed in range(runs)
     ]
