@@ -17,16 +17,15 @@ def smoothed(values: np.ndarray, noise: np.ndarray, *, pooled: bool = False) -> 
     EM learns it from all of them. The result averages the posterior means over the grid by the values' likelihood.
     """
     scale = np.trace(noise, axis1=1, axis2=2) / values.shape[1]
-    grid = np.geomspace(_LEAST, _MOST, _TRIED)
-    logs = np.stack([_posterior(values, noise, scale * share)[0] for share in grid], axis=1)
+    found = [_posterior(values, noise, scale * share) for share in np.geomspace(_LEAST, _MOST, _TRIED)]
+    logs = np.stack([log for log, _ in found], axis=1)
     likelihood, prior = np.exp(logs - logs.max(axis=1, keepdims=True)), np.full(_TRIED, 1.0 / _TRIED)
     for _ in range(_ROUNDS if pooled else 0):
         joint = likelihood * prior
         prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
     weights = likelihood * prior
     weights /= weights.sum(axis=1, keepdims=True)
-    means = (weights[:, [g]] * _posterior(values, noise, scale * share)[1] for g, share in enumerate(grid))
-    return np.asarray(sum(means))
+    return np.asarray(sum(weights[:, [g]] * mean for g, (_, mean) in enumerate(found)))
 
 
 def _posterior(values: np.ndarray, noise: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
