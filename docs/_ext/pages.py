@@ -51,7 +51,7 @@ _KEPT = re.compile(r" (?=[±%])|(?<=±) |(?<=[εδ]) (?==)|(?<=[εδ] =) ")
 
 
 def _keep_together(app: Any, page: str, source: list[str]) -> None:
-    """Let no line of a cell end between a number and its unit or deviation."""
+    """Keep numbers of a cell on one line with their units."""
     source[0] = re.sub(r"(?m)^\|.*", lambda row: _KEPT.sub("\N{NO-BREAK SPACE}", row[0]), source[0])
 
 
