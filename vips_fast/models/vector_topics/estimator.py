@@ -66,6 +66,12 @@ class VectorTopics(LatentDirichletAllocation):
     ((2, 4), (2, 4))
     >>> model.predict(counts[:2], vectors[:2]).shape, model.transform(counts[:3], vectors[:3]).shape
     ((2,), (3, 2))
+
+    One more step, and a fit with its proportions.
+
+    >>> model = VectorTopics(2, public=public, doc_length=5, noise_multiplier=5.0, n_steps=4)
+    >>> model.fit_transform(counts, vectors).shape, model.partial_fit(counts, vectors).n_steps_
+    ((6000, 2), 5)
     """
 
     public: PublicVectors | None = None

@@ -23,12 +23,12 @@ class DocumentsWithVectors(Documents):
     which documents have a finite vector, and is None if all do.
     """
 
-    def __init__(self, X: Any, y: Any, public: PublicVectors, invalid: str, owner: str):
+    def __init__(self, X: Any, y: Any, public: PublicVectors, invalid: str, kind: str):
         if isinstance(X, ShardedCorpus):
             raise ValueError("X: shards have no sentence vectors; give counts in memory")
         if y is None:
             raise ValueError("y=None: expected sentence vectors, a row for each document of X")
-        super().__init__(X, invalid, owner)
+        super().__init__(X, invalid, kind)
         if self.n_features != len(public.words):
             expected = f"{len(public.words)}, a column for each word of {public.name!r}"
             raise ValueError(f"X has {self.n_features} columns: expected {expected}")
