@@ -1,4 +1,4 @@
-"""Private logistic regression on Adult and Abalone: the tables of docs/logistic.md.
+"""Private logistic regression on Adult and Abalone: the tables of docs/ranking.md.
 
 Each run is another random 80/20 split; AUC is for the test part, delta = 10^-3,
 epsilon proven for adding or removing a record. Methods:
@@ -183,7 +183,7 @@ def report(rows: list[dict]) -> str:
     columns = ("data", "method", "ε asked", "ε sound", "AUC ± sd", "ours − it ± se", "log-likelihood", "seconds a run")
     return f"""{markdown(columns, shown)}
 
-Not a table of the article, which prints Adult as Figure 6; these are the figures of `logistic.md`, over
+Not a table of the article, which prints Adult as Figure 6; these are the figures of `ranking.md`, over
 {rows[0]["runs"]} random splits (20 in the full form), each ε proven for adding or removing a record at δ = 10⁻³. The
 settings of the baselines are the best of a grid by test AUC, which favours them.
 
