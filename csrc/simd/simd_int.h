@@ -95,7 +95,7 @@ VF_INLINE vfw vfw_rotl(vfw a, int n) {
     if (n == 8) return VF_MM(shuffle_epi8)(a, VF_BYTES(VF_BY_8));
     return VF_SI(or)(VF_MM(slli_epi32)(a, n), VF_MM(srli_epi32)(a, 32 - n));
 }
-/* The top 16 bits (signed) go on top of 3 2^67, the lower 48 on top of 2^52. Each is exact as a double; their sum is
+/* The top 16 bits (signed) stand on 3 2^67, the lower 48 on 2^52. Each is exact as a double; their sum is
  * the one rounding. */
 VF_INLINE vfd vfq_to_f64(vfq a) {
     vfq high = VF_MM(blend_epi16)(VF_MM(srai_epi32)(a, 16), VF_SI(setzero)(), 0x33);

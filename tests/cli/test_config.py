@@ -268,7 +268,7 @@ def test_lists_and_other_commands(job, refused, tmp_path):
     assert "classes = []: expected" in refused("fit", "blr", "--config", job("fit blr", classes=[], out="m"))
     assert "input = []: expected a text" in refused("config", job("fit blr", input=[], out="m"))
     path = job("fit blr", input="x", out="m")
-    assert "command = 'fit blr': expected 'fit lda', the command" in refused("fit", "lda", "--config", path)
+    assert "command = 'fit blr': expected 'fit lda'; run vips-fast fit blr" in refused("fit", "lda", "--config", path)
     said = refused("fit", "sbn", "--config", job("fit sbn", input="x"))
     assert f"required: --out, --components: expected here or in {path}" in said
     path.write_bytes(b"command = '\xff'")

@@ -30,7 +30,7 @@ def sums(model, X, rows, starts=None):
     bounds = model._nonnegative, model.clip, model.norm_bound, 1 / SPACING, math.floor(model.clip / SPACING)
     starts = np.arange(len(rows) + 1) if starts is None else np.asarray(starts)
     nothing = np.zeros((0, *model.shape))
-    model._loop(X, np.asarray(rows), starts, model.parameters, bounds, model._room(), counts, nothing, out)
+    model._loop(X, np.asarray(rows), starts, model.parameters, bounds, model._workspace(), counts, nothing, out)
     return out
 
 

@@ -10,7 +10,7 @@ selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^
 *Lemma (theirs, 7).* Let S = sum_y A(y)^alpha A'(y)^(1-alpha) over the outputs of Q. Then S <= e^((alpha-1) eps(alpha))
 max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomized) event.
 *Proof.* The largest of K is y or below with probability f(Q(<= y)), so A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)]
-with U uniform on [0, 1] and q_U = Q(< y) + U Q(y), the probability of "below y, or y and a coin"; likewise A' with the
+with U uniform on [0, 1] and q_U = Q(< y) + U Q(y), the probability of "below y, or y and a coin". Likewise A' with the
 same U. a^alpha b^(1-alpha) is jointly convex, so A(y)^alpha A'(y)^(1-alpha) is at most the mean over U of
 Q(y)^alpha Q'(y)^(1-alpha) f'(q_U)^alpha f'(q'_U)^(1-alpha). Sum over y. (Densities take the place of probabilities
 where outputs are continuous.)

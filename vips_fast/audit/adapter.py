@@ -160,7 +160,7 @@ def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
 def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """Make the adapter of a name, an estimator or an adapter.
 
-    Subclasses of these models, such as the classes of their ``paper`` constructors, count as well; an adapter of your
+    Subclasses of these models, such as the classes of their ``paper`` constructors, count as well. An adapter of your
     own audits a model of your own. `settings` are constructor arguments that override the settings of an estimator or
     adapter. Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
     """

@@ -143,7 +143,7 @@ class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
     The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, by the drawn number
-    of records of each kind, is accounted for. Under random allocation the ratios belong to whole epochs; half of the
+    of records of each kind, is accounted for. Under random allocation the ratios belong to whole epochs. Half of the
     prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 

@@ -114,7 +114,7 @@ def conjugate_adapter(
     """Make the adapter for an audit of your own model.
 
     ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is tried with pairs of the rows given
-    here, with changed copies of them and with random numbers; layers D and E take those two of the rows that are
+    here, with changed copies of them and with random numbers. Layers D and E take those two of the rows that are
     furthest apart (for adding or removing one: the longest), so give rows that come near the bound.
 
     Parameters

@@ -19,7 +19,7 @@ beforehand; N of them are right.
 
 *Lemma.* For every k, E[N; N >= k] / m <= F(E[r - N; N >= k - 1] / m). Proof. Fix i and the other coins, and let N_i be
 the number of right guesses of other coins, which is known from the output. Let E be the outputs where "i is in" is
-guessed and N_i >= k - 1. If b_i = 1 that guess is right, and E is {"in" guessed, N >= k}; if b_i = 0 it is wrong, and E
+guessed and N_i >= k - 1. If b_i = 1 that guess is right, and E is {"in" guessed, N >= k}. If b_i = 0 it is wrong, and E
 is {"in" guessed, N >= k - 1}. So P("in" guessed, N >= k | b_i = 1) <= F(P("in" guessed, N >= k - 1 | b_i = 0)), and
 likewise for "out" with the sides of the coin changed. Take the mean of both, of all other coins and of all i. On the
 left it is sum_i P(i guessed right, N >= k) / m = E[N; N >= k] / m. On the right the concavity of F moves the mean
@@ -114,7 +114,7 @@ def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:
 def number_of_guesses(n_canaries: int, mu: float, error: float) -> int:
     """Choose the even r with the largest `one_run_lower_bound` at mu.
 
-    The scores of the two kinds are normal with unit variance and means mu apart; two standard deviations are taken off
+    The scores of the two kinds are normal with unit variance and means mu apart. Two standard deviations are taken off
     the number of right guesses that is expected.
     """
     from scipy.special import ndtr

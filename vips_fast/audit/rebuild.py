@@ -2,7 +2,7 @@
 
 A model is fitted to invented data with a transcript and saved. Another process, which never had a record, loads the
 saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also has the loaded
-model's public attributes; the fitted estimator itself, which the other process never sees, must have the same ones and
+model's public attributes. The fitted estimator itself, which the other process never sees, must have the same ones and
 hold nothing more.
 """
 

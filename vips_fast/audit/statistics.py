@@ -41,7 +41,7 @@ def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[fl
 def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float:
     """Lower bound of the Gaussian-DP mu that assumes nothing of the distributions.
 
-    The threshold is chosen on the first halves; on the others, with false positive
+    The threshold is chosen on the first halves. On the others, with false positive
     rate at most a and false negative rate at most b (Clopper-Pearson), a mechanism
     that is mu-GDP needs Phi^-1(1 - a) - Phi^-1(b) <= mu (Dong, Roth & Su 2022, Eq. 6).
 

@@ -93,7 +93,7 @@ def read_batches(
     texts : sequence of str
         Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats as
     they are. batch_rows : int
-        Most rows of a batch; batches of long texts have fewer.
+        Most rows of a batch. Batches of long texts have fewer.
     format : {"csv", "jsonl", "parquet", "xlsx", "folder"} or None
         None looks at the contents, and takes the rest as CSV. CSV has commas, semicolons, tabs or bars, by its
         header.

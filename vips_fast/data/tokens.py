@@ -264,9 +264,9 @@ class _Pieces:
     def __init__(self) -> None:
         # Whoever writes texts must not be able to choose pieces that fall together in the table.
         self.n, self._seed = 0, int.from_bytes(os.urandom(8))
-        self._room(1)
+        self._reserve_space(1)
 
-    def _room(self, words: int) -> None:
+    def _reserve_space(self, words: int) -> None:
         self._slots = np.zeros(1 << (2 * words - 1).bit_length(), np.uint64)
         self._ends, self._known = np.empty(len(self._slots) // 2, np.int64), np.empty(8 * len(self._slots), np.uint8)
 
@@ -285,7 +285,7 @@ class _Pieces:
         if self.n + most > len(self._ends):
             known, n = self._known[: self.size].tobytes(), self.n
             self.n = 0
-            self._room(2 * n + most)
+            self._reserve_space(2 * n + most)
             self(known)
         if self.size + len(text) + 1 > len(self._known):
             self._known = np.concatenate((self._known, np.empty(len(self._known) + len(text), np.uint8)))

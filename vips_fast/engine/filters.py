@@ -14,7 +14,7 @@ Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand,
 a limit, and the whole has that Renyi divergence. *Several orders.* Continuing as long as *any* order is within its
 limit is no such filter, since the final order depends on the results. Let b be the event that order alpha_b is the
 final one. That order's theorem bounds only the part of delta in b, and the parts add up. With limits of each order for
-the whole delta, the sum may reach (number of orders) * delta; two orders and two releases are enough to exceed delta by
+the whole delta, the sum may reach (number of orders) * delta. Two orders and two releases are enough to exceed delta by
 46 % (in the tests). So the orders *share* delta here: order k has the limit for w_k * delta, and the w_k add up to at
 most 1. *Proof.* For each k stop the interaction before order k exceeds its limit; the stopped interaction is (epsilon,
 w_k delta)-private. If k is within its limit at the end, nothing was stopped. Every outcome lies in such an event;

@@ -39,7 +39,7 @@ class Fraction:
 def rounded(fine: np.ndarray, factor: Fraction) -> np.ndarray:
     """Round ``fine * factor`` to the nearest integers, exactly; halves go up.
 
-    ``floor(fine * factor + 1/2)`` in rational numbers, as int64, for an array of int64 or of Python's integers; the
+    ``floor(fine * factor + 1/2)`` in rational numbers, as int64, for an array of int64 or of Python's integers. The
     caller ensures that results are below 2^62.
     """
     p, k = factor.numerator, factor.shift

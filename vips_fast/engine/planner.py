@@ -235,7 +235,7 @@ class Planner:
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
     if reasons:
         raise ValueError(
-            f"budget {budget.path}: leave it out, since no guarantee covers this fit ({'; '.join(reasons)})"
+            f"budget {budget.path}: expected None with a fit that no guarantee covers ({'; '.join(reasons)})"
         )
 
 

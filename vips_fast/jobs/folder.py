@@ -305,23 +305,23 @@ class JobFolder(RunFolder):
         try:
             write_file(path, lambda file: os.posix_fallocate(file.fileno(), 0, size))
         except OSError as error:
-            self._release_room()
+            self._free_reserve()
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 why = f"{os.strerror(error.errno)}: the result needs {size} bytes"
                 raise OSError(error.errno, why, str(path)) from None
 
-    def _release_room(self) -> None:
+    def _free_reserve(self) -> None:
         with suppress(OSError):
             (self.path / RESERVE).unlink()
 
     def keep(self, *, whole: bool = False) -> None:
         """See `RunFolder.keep`."""
-        self._release_room()
+        self._free_reserve()
         super().keep(whole=whole)
 
     def finish(self) -> Ledger:
         """See `RunFolder.finish`."""
-        self._release_room()
+        self._free_reserve()
         return super().finish()
 
     def store(self, model: Any, files: Mapping[str, str]) -> None:
@@ -375,7 +375,7 @@ class JobFolder(RunFolder):
         """Unlock the folder; remove it if nothing would be lost."""
         self._stack.close()
         if self._lock.held and self.path.exists():
-            self._release_room()
+            self._free_reserve()
             if not self._worth:
                 with suppress(OSError):
                     remove(self.path)

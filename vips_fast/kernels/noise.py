@@ -214,7 +214,7 @@ def symmetric_gaussian(
     j, are an orthonormal basis of the symmetric matrices (E_ij has a single 1): each has norm 1, and two different ones
     share no nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their L2 norm is A's Frobenius
     norm. The Gaussian mechanism with standard deviation s on these coordinates, for Frobenius sensitivity D, is
-    therefore the Gaussian mechanism of a vector with sensitivity D; its output is a bijective function of the matrix
+    therefore the Gaussian mechanism of a vector with sensitivity D. Its output is a bijective function of the matrix
     A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z independent standard normals. "analyze_gauss" adds more
     noise than that, so it is private too. Rounding to integers is post-processing, as A holds integers.
 

@@ -50,7 +50,7 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Project to the nearest symmetric matrix without eigenvalues below ``floor``.
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``, within d 2^-50 max|w| in each entry.
-    Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues; if none is below, A itself
+    Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues. If none is below, A itself
     is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorization.
 
     A is (d, d) float64, symmetric and finite; it is not changed. The result is exactly symmetric; rounding can leave

@@ -64,7 +64,7 @@ def _exponential_floor(scale: int) -> int:
 def rounded_laplace(scale: int) -> int:
     """Draw a Laplace variate of integer scale, rounded exactly.
 
-    For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)); given that, E - 1/2 is exponential again,
+    For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)). Given that, E - 1/2 is exponential again,
     and rounding E is 1 + its floor.
     """
     if not bernoulli_exp(1, 2 * scale):

@@ -62,7 +62,7 @@ product of independent variables with b = b_1 + b_2, and a = max(a_1, a_2) for a
 a = a_1 + a_2 for a product. Whatever is computed is a sum of positive numbers: a mass of N terms errs by the factor
 1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u. The cell that the logarithm finds for it may be the
 one beside its own, where x is moved to the end between them: both go to a. In a cell [x, y] the value v gives the end y
-the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x); both differences are exact where y <= 2 x
+the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x). Both differences are exact where y <= 2 x
 (Sterbenz), and of one rounding elsewhere, so that these parts too are good to a few u of themselves. (What stays at the
 lower end of a fine cell is the rest of its mass, plus the rounding of the two sums.) The mean of a cell is
 x plus the mean of v - x, and the N terms spoil only its last digits: this goes to a. The

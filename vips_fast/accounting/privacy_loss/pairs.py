@@ -455,7 +455,7 @@ class TrianglePair(Pair):
         self.q, self.mu = q, mu
         half_height = 0.5 * math.sqrt(3.0) * mu
         # All lengths are in units of s. The trapezoid rule in t converges geometrically. The integrand is analytic
-        # up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it; beyond
+        # up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it. Beyond
         # 9.5 standard deviations lies less than 1e-20.
         start, stop = -9.5, half_height + 9.5
         t = np.linspace(start, stop, math.ceil((stop - start) * 2.0 * max(1.0, mu)) + 1)

@@ -20,7 +20,7 @@ The function has to guarantee it; the form of the call helps:
 
 Matrix products and sums over records break this: BLAS rounds a row by its place in the block from about 200
 columns on. A model tries its function on public records in other places and other company, and compares every bit
-(`ConjugateModel.faults`); layer B of the audit looks at the integers that are added, at length.
+(`ConjugateModel.faults`). Layer B of the audit looks at the integers that are added, at length.
 
 *Speed.* Statistics, clip and exact sum of a record of GaussianMixture, K = 5, d = 10, take 93 ns on an AVX-512 core.
 Plain numpy takes 190 ns, with matrix products on 50,000 records at a time and without a clip.
@@ -232,7 +232,7 @@ def _shared() -> tuple[Any, Any]:
     Proof. The norm is computed, and clipped, in one fixed order of operations that no other row takes part in. (a) A
     row whose statistics hold a number that is not finite adds nothing to its unit's vector, which is the sum of the
     others as doubles, or the result itself for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a
-    unit has at most 2^31 rows, so the sum is finite; if its squares overflow it is brought to 1e120 in turn. The rest
+    unit has at most 2^31 rows, so the sum is finite. If its squares overflow it is brought to 1e120 in turn. The rest
     holds for any finite vector, so for a sum that was rounded.
     (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150 may lose its square to underflow;
     2^31 such entries have a norm below 1e-145, less than 2^-100 C. All other roundings of the sum of squares and of its

@@ -403,7 +403,7 @@ class ConjugateEstimator(PrivateEstimator):
         """Compute expected sufficient statistics of records, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
-        (n, n_statistics), not clipped; zero if ``statistics`` raised or was not finite.
+        (n, n_statistics), not clipped. Zero if ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)

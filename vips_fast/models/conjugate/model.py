@@ -98,7 +98,7 @@ class Table:
 class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
-    ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
+    ``functions`` is a private copy of the user's estimator that knows its public facts. Its functions are called, and
     nothing is read from the estimator itself. ``parameters`` belong to the next step, and ``average`` is the mean of
     the released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the
     L2 bound of a contribution, is at most this.

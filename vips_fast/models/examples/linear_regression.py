@@ -46,7 +46,7 @@ class LinearRegression(ConjugateEstimator):
     u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m r - S m =
     sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T), since Var
     (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S N^-1 S +
-    ``precision``, with m and s^2 iterated; eigenvalues of S that the noise can hide are raised to it.
+    ``precision``, with m and s^2 iterated. Eigenvalues of S that the noise can hide are raised to it.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class VectorMixture(ConjugateEstimator):
     document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and (b r_k t_v /
     sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1, the squared
     norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component. So the
-    bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so replacing one
+    bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record. Entries have signs, so replacing one
     costs twice that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
 
     Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53:

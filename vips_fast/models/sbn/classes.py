@@ -37,7 +37,7 @@ class ClassConditionalModel(PerClassModel):
     *Parallel composition, as one release.* The blocks of different classes lie in different coordinates, and a record
     is in only one of them. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`, since
     that is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of
-    the network); in the count it has retained eta. Its norm is therefore at most retained, whatever the number of
+    the network). In the count it has retained eta. Its norm is therefore at most retained, whatever the number of
     classes, and so is the distance of the sums with and without it: C networks cost no more than one. The label is as
     private as the record, and so are the sizes of the classes: both are read from the release, and public afterwards.
 

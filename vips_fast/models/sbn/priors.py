@@ -14,7 +14,7 @@ def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     The generalized inverse Gaussian has arrays of floats > 0. Density proportional to exp(-(a x + b / x) / 2) / x. E[X]
     = sqrt(b/a) R and E[1/X] = sqrt(a/b) R, R = K_1(s) / K_0(s), s = sqrt(a b). The exponentially scaled Bessel
-    functions keep R finite for large s, where both underflow; for s below 1e-300 R is -1 / (s log s) to double
+    functions keep R finite for large s, where both underflow. For s below 1e-300 R is -1 / (s log s) to double
     precision, and the floor gives its value there.
     """
     s = np.sqrt(a) * np.sqrt(b)

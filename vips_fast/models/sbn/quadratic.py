@@ -52,7 +52,7 @@ class QuadraticModel(NetworkModel):
 
     Notes
     -----
-    *Fine integers.* A record contributes 2 y_n - 1 in the first steps; afterwards, with
+    *Fine integers.* A record contributes 2 y_n - 1 in the first steps. Afterwards, with
     v_n the clipped and truncated z_n - zeta as integers, v_n, y_n x v_n and the upper
     off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
     same. The center of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n

@@ -80,7 +80,7 @@ class VocabularyModel(Model):
     (Chen et al. 2025). Theirs moves it in one round, and by global numbers, which would fail in step 1.
 
     *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
-    k + 1 squares add up to at most C^2; later ones are integers whose squares are added and held against C^2. Sums are
+    k + 1 squares add up to at most C^2. Later ones are integers whose squares are added and held against C^2. Sums are
     exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
     """
 

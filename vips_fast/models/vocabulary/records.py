@@ -154,7 +154,7 @@ def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
 class TokenRows:
     """Distinct tokens of each text, in order of first occurrence.
 
-    The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
+    The numbers of tokens, and how many there are, are private, and so is everything here. It is written nowhere but to
     a temporary file without a name, where the numbers are many. ``analyzer`` is as for
     `vips_fast.data.tokens.as_analyzer`; ``n_rows`` are the texts so far.
     """
