@@ -174,7 +174,10 @@ class VectorTopicsAdapter(LdaAdapter):
         return release[:cells].reshape(self.small, -1)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached; opposite vectors still agree in their counts."""
+        """Tell whether the bound is reached.
+
+        Opposite vectors still agree in their counts.
+        """
         return relation == "add_remove" and super().tight(relation)
 
     def worst_pair(self) -> tuple[Any, Any]:
@@ -470,7 +473,7 @@ class TablesAdapter(Adapter):
         return np.eye(self.small)[topic % self.small], [number] * len(self._lists)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make records of different topics, in a group that no other record has."""
+        """Make records of different topics, in a group of their own."""
         return self._record(0, 0), self._record(1, 0)
 
     def base(self, n: int) -> list[Any]:

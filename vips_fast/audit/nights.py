@@ -1,4 +1,4 @@
-"""Adapter of running tables, with layers A, C, D, E and G of its own.
+"""Adapter of running tables, with five layers of its own.
 
 The other tables' layers look at one release of one set of records. Here a unit has an effect on the releases of several
 nights. So each layer runs all nights, as `NightlyTables.add_night` does, and persons come as the layer says. A looks at

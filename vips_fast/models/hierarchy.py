@@ -86,7 +86,7 @@ class Hierarchy:
         return cls(distances, links, tuple(map(int, leaves_list(links))))
 
     def groups(self, n_groups: int) -> Labels:
-        """Cut into at most so many groups: int64 (K,), from 0, by the order."""
+        """Cut into groups: int64 (K,), from 0, by the order."""
         check_number("n_groups", n_groups, 1, len(self.order), integer=True)
         from scipy.cluster.hierarchy import fcluster
 

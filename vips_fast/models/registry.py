@@ -170,5 +170,5 @@ def _basic(released: Sequence[str], about: About) -> dict[str, Any]:
 
 
 def registry_yaml(entry: Mapping[str, Any]) -> str:
-    """Write an entry as the text of its file: JSON, which is also YAML."""
+    """Write an entry as JSON, which is also YAML."""
     return json.dumps(entry, indent=1, ensure_ascii=False) + "\n"

@@ -23,7 +23,9 @@ _RIDGE = 1e-3
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class LinearDynamicalSystem(ConjugateEstimator):
-    """Linear dynamical system with normal noise (Shumway & Stoffer 1982, by its EM). A sequence is a record.
+    """Linear dynamical system with normal noise; a sequence is a record.
+
+    It is fitted by EM (Shumway & Stoffer 1982).
 
     Parameters
     ----------

@@ -369,7 +369,7 @@ class LatentDirichletAllocation(TopicQuality):
         return case, case.minibatches(min(size, public.n_records))
 
     def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
-        """What decides a plan, for these settings and public numbers."""
+        """Collect the facts that decide a plan: settings and public numbers."""
         clip = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
         return TopicCase(
             n_records=public.n_records,

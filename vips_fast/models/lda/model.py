@@ -408,7 +408,7 @@ class LdaModel(Model):
         return HalfPrediction([(topics, alpha) for alpha in alphas], masses, finished=True)
 
     def frequency_loss(self) -> float:
-        """Estimate the nats a word that noise in the run's word frequencies costs."""
+        """Estimate the nats a word that noisy word frequencies cost."""
         return self._shrinkage.frequency_loss(self._average.values) if self._noised and self.shrinks else 0.0
 
     def standard_errors(self) -> np.ndarray:

@@ -274,7 +274,9 @@ class PriorLdaModel(Model):
 
     @property
     def present(self) -> np.ndarray:
-        """The topics that steps are about: weights of words, (J, V); public ones before releases."""
+        """Give the topics of the steps: weights of words, (J, V).
+
+        Before releases they are public ones."""
         if self._own is not None:
             return self._own.result()["components"]
         return np.asarray(self._prior.weights[:, None] * self._prior.topics())

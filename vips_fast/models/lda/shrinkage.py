@@ -218,7 +218,9 @@ class ProductShrinkage:
         self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Estimate p, w and the prior of r from an average, and its means.
+        """Estimate p, w and the prior of r.
+
+        They come from an average and its means.
 
         It is (V, K), with noise sd > 0, (V, K) or (1, 1).
         """
@@ -259,7 +261,7 @@ class ProductShrinkage:
         return np.asarray((weight / weight.sum(axis=1, keepdims=True)).astype(np.float32))
 
     def _totals(self, sums: np.ndarray) -> tuple[np.ndarray, float, np.ndarray | float]:
-        """Return words' noised masses, (V,), their noise, and a factor, from their sums.
+        """Return noised masses, (V,), their noise, and a factor.
 
         The factor brings them to units of the words' noise.
         """
@@ -446,7 +448,7 @@ class ProductShrinkage:
         return float((self._variances(average) / self._mass) @ self._word_sd / (2.0 * self.mass.sum()))
 
     def _variances(self, average: np.ndarray) -> np.ndarray:
-        """Compute posterior variances of the masses, (V,), in units of the words' noise."""
+        """Compute the masses' posterior variances, (V,), in units of noise."""
         assert self._mass_prior is not None
         totals, sd, unit = self._totals(np.einsum("vk->v", average))
         return np.asarray(mass_variances(totals, sd, self._mass_prior) * unit**2)
@@ -461,7 +463,7 @@ class ProductShrinkage:
         return self._likely
 
     def _shrink(self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None) -> None:
-        """Call the kernel on words from ``first`` on, for their statistics in units of noise."""
+        """Shrink statistics in units of noise, of words from ``first`` on."""
         assert self._prior is not None
         expected = self._predicted[first : first + len(units)]
         work = np.empty(4 * units.size + 32, dtype=np.float32)

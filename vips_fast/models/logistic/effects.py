@@ -202,7 +202,7 @@ def effects(model: Any, level: float) -> list[Effect]:
 
 
 def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
-    """Compute the posterior variance of a weighted sum of the k-th outcome's coefficients."""
+    """Compute a weighted sum's posterior variance, of the k-th outcome's coefficients."""
     if model._spherical:
         return float(model.covariance_[0] * (weights @ weights))
     d = model.covariance_.shape[-1]
@@ -211,7 +211,7 @@ def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> 
 
 
 def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
-    """The largest effects whose intervals leave out 0."""
+    """Select the largest effects whose intervals leave out 0."""
     clear = [one for one in found if one.change and one.log_ratio.clear]
     return sorted(clear, key=lambda one: -abs(one.whole.mean))[:most]
 

@@ -57,7 +57,7 @@ class ClassModel(LogisticModel):
         return mean, covariance
 
     def logits(self, draws: np.ndarray) -> np.ndarray | None:
-        """Give logits of this class for records of the law that the released matrix has, (n,).
+        """Give this class's logits, (n,), for records of the released law.
 
         ``draws``, (n, d + 1), are standard normal, and alike for all classes. None before a posterior, without
         noise, or without a constant, which tells the scale.

@@ -170,7 +170,7 @@ class TopicTables(PrivateEstimator):
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
 
     def _noise(self, public: Public, schedule: RunSchedule, model: Model) -> tuple[float, int]:
-        """Compute the noise sd of the sums that a run ends with, and their public number of units."""
+        """Compute the noise sd of a run's sums, and their units."""
         scale = schedule.sampler.expected_batch_size * schedule.n_steps**0.5
         sensitivity = model.sensitivity(schedule.sampler.relation)
         return public.n_records * schedule.noise_multiplier * sensitivity / scale, public.n_records

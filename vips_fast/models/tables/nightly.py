@@ -62,7 +62,9 @@ class NightlyTableModel(TableModel):
         self._noise_sd = release.noise_sd * self._n_records
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give the sums over all nights, and the standard deviation of their noise; both per unit of a night."""
+        """Give sums over all nights with their noise, per unit.
+
+        The noise is a standard deviation."""
         factors = noise_factors(np.ones((1, len(self._values))))
         sd = self._noise_sd * float(np.linalg.norm(factors))
         sums = np.tensordot(factors[0], self._values, axes=1)
@@ -252,7 +254,7 @@ class NightlyTables(TopicTables):
         return np.array([[name in period for name in names] for period in periods], np.float64)
 
     def _sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate weighted sums over nights, by weights (m, n), and their covariance (m, m)."""
+        """Estimate sums weighted by (m, n), and their covariance (m, m)."""
         state = self._fitted().state
         factors = noise_factors(weights)
         noise = float(state["night_law"][0]) * factors
@@ -302,7 +304,7 @@ class NightlyTables(TopicTables):
     def change(
         self, periods: Mapping[str, Sequence[str]], *, where: Mapping[str, str | int] | None = None, level: float = 0.9
     ) -> Contrast:
-        """Find the change of each share from period to period, by least squares."""
+        """Find each share's change a period, by least squares."""
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
         if len(periods) < 2:
             raise ValueError(f"periods: {len(periods)}; expected at least two")
