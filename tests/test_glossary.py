@@ -52,7 +52,10 @@ TERMS = {
     "influence, fits: room": Term("fits, influence", r"\broom\b"),
     "influence: heard": Term("has influence", r"\bheard\b"),
     "contribution: release in C": Term(
-        "contribution", r"(?i)release(?!d? (?:the|GIL|memory|numbers)|s the GIL)", ("csrc/",), ("csrc/noise/",)
+        "contribution",
+        r"(?i)(?<!blend_)release(?!d? (?:the|GIL|memory|numbers)|s the GIL)",
+        ("csrc/",),
+        ("csrc/noise/", "csrc/lda/noised.c"),
     ),
     "vocabulary purchase: bought": Term("vocabulary purchase, choose", r"\b_?(?:bought|buy|buys|buying)(?:\b|_)"),
     "guarantee: promise": Term("guarantee", r"(?i)\bpromis(?:e|es|ed|ing)\b"),

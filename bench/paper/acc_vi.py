@@ -97,7 +97,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
 
 
 def as_printed(X, y, seed, *, q, steps, noise_sd, clip, learning_rate):
-    """The article's sampling VI, NOT PRIVATE: q goes on from its own parameters, which nobody protects.
+    """The article's sampling VI, NOT PRIVATE: q continues from its own parameters, which nobody protects.
 
     As `sampling_vi`, but each step forgets what the last one's samples added to q's mean: only the last is in the
     result. Seeded, as nothing is hidden.

@@ -21,7 +21,7 @@ from word_vectors import neighbors
 
 from vips_fast import LatentDirichletAllocation, nearest_words, plan, word_vectors
 
-TITLE = "Words that are used alike, by public vectors of words, as a prior of private topics"
+TITLE = "Word neighbors, by public vectors of words, as a prior of private topics"
 NEEDS = ("wiki", "text")
 EPSILONS = {"sections": (0.3, 1.0, 2.0), "reuters": (1.0, 2.0, 4.0), "simulated": (0.3, 1.0)}
 ARTICLES = {"8,000 articles": 8000, "1,000 articles": 1000}

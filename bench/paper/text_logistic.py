@@ -69,9 +69,9 @@ def load(name):
         X = sparse.csr_array((np.log1p(entries[:, 2]), (entries[:, 0] - 1, entries[:, 1] - 1)), shape=(n, d))
         with gzip.open(folder / "reuters_docs.tsv.gz", "rt") as file:
             topics = [set(line.rstrip("\n").split("\t")[3].replace(",", " ").split()) for line in file]
-        labelled = np.array([bool(given) for given in topics])
-        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labelled]
-        return X[labelled], y.astype(int), TOPICS
+        labeled = np.array([bool(given) for given in topics])
+        y = np.array([[topic in given for topic in TOPICS] for given in topics])[labeled]
+        return X[labeled], y.astype(int), TOPICS
     from sklearn.feature_extraction.text import HashingVectorizer
 
     posts = newsgroup_posts("train")
@@ -134,9 +134,9 @@ def logits(method, epsilon, run, data, task, settings=None):
 
         model = LogisticRegression(C=30, max_iter=1000).fit(X[train], y[train])
         return y[test], model.decision_function(X[test]), None
-    promised = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
+    guaranteed = dict(epsilon=epsilon, delta=DELTA, n_jobs=1)
     if method == "ours":
-        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **promised)
+        model = BayesianLogisticRegression(covariance="spherical", n_steps=50, **guaranteed)
     else:
         length = math.hypot(1, scale)
         model = DPSGDLogisticRegression(
@@ -144,7 +144,7 @@ def logits(method, epsilon, run, data, task, settings=None):
             clip_norm=given["clip"] * length,
             learning_rate=given["rate"] / length**2,
             n_steps=given["n_steps"],
-            **promised,
+            **guaranteed,
         )
     model.fit(X[train], y[train])
     return y[test], model.decision_function(X[test]), float(model.privacy_.epsilon)

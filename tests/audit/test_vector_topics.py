@@ -125,7 +125,7 @@ def test_vectors_outside_the_clip_are_seen(kind, monkeypatch):
         self.clip, self._bound = words.clip, words.clip * model._BELOW
 
     monkeypatch.setattr(model.VectorTopicModel, "__init__", beside)
-    assert "distance of neighbours" in failed(kind, "A")
+    assert "distance of neighbors" in failed(kind, "A")
 
 
 def test_a_replacement_that_forgets_the_signs_is_seen(monkeypatch):

@@ -133,9 +133,9 @@ def test_a_period_that_is_counted_twice_or_out_of_order_is_refused(tmp_path):
     models = chain(np.random.default_rng(0), periods=3)
     for wrong, said in (
         (models[:1], "expected two or more"),
-        ([models[0], models[0]], "number 2 does not go on from the one before"),
-        ([models[1], models[0]], "number 2 does not go on from the one before"),
-        ([models[0], models[2], models[1]], "number 3 does not go on from the one before"),
+        ([models[0], models[0]], "number 2 does not continue the one before"),
+        ([models[1], models[0]], "number 2 does not continue the one before"),
+        ([models[0], models[2], models[1]], "number 3 does not continue the one before"),
         ([chain(np.random.default_rng(1), periods=1)[0], models[1]], "number 2 does not go on"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -102,7 +102,7 @@ def drift(
     Parameters
     ----------
     models : sequence of fitted LatentDirichletAllocation
-        At least two, in order. Each went on from the one before by ``partial_fit``, with
+        At least two, in order. Each continued the one before by ``partial_fit``, with
         ``options=LdaOptions(learning_decay=...)`` given. A decay of 0 makes every call forget the statistics before it.
     periods : sequence of str or None
         Their names; None numbers them from 1.
@@ -183,7 +183,7 @@ def _statistics(models: Sequence[LatentDirichletAllocation]) -> tuple[np.ndarray
             chained = last.ledger.head in result.ledger.heads and last.arrays["components"].shape == values.T.shape
             if not chained or result.n_steps <= last.n_steps:
                 raise ValueError(
-                    f"models: number {number + 1} does not go on from the one before; expected partial_fit of a copy"
+                    f"models: number {number + 1} does not continue the one before; expected partial_fit of a copy"
                 )
             if cast(Any, model._as_fitted())._options.learning_decay is None:
                 raise ValueError("models: options=None: expected LdaOptions(learning_decay=...), such as 0.0")
