@@ -131,8 +131,8 @@ front: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))
 
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
-# Two figures need PyTorch; without ONLY it is installed, with ONLY if one of them is named.
-paper: $(VENV)/$(if $(ONLY),$(if $(filter acc_fig1 mnist_downstream,$(ONLY)),.paper,.bench),.paper)
+# Three sections need PyTorch or hmmlearn: installed without ONLY, and with ONLY if one of them is named.
+paper: $(VENV)/$(if $(ONLY),$(if $(filter acc_fig1 latent_models mnist_downstream,$(ONLY)),.paper,.bench),.paper)
 	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
 # What published topics of KOS give away, docs/leakage.md: up to 18 minutes of shadow models, more at the next call.
