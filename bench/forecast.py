@@ -39,6 +39,7 @@ from vips_fast.data.readers import read_docword
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.demo import docstrings_corpus
 from vips_fast.models.lda import LdaOptions, forecast
+from vips_fast.models.lda.planning import FEW_WORDS
 from vips_fast.models.vocabulary import TokenRows
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
@@ -274,6 +275,7 @@ class Runs:
     def __init__(self) -> None:
         self.rows = [row for row in stored()["fits"] if "gain" in row]
         self.gain = np.array([row["gain"] for row in self.rows])
+        self.found = np.array([row["found"] for row in self.rows]).T
         plans = [planned(row) for row in self.rows]
         self.shapes = [(one.n_features, one.n_components) for one in plans]
         self.signals = np.array([one.signal_to_noise * one.n_components for one in plans])
@@ -314,7 +316,7 @@ def coverage() -> None:
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
     write_table("coverage", coverage_table(runs, *left_out(runs)))
     early = [(row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in stored()["fits"]]
-    few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < 20]
+    few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < FEW_WORDS]
     print(
         f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}."
     )
@@ -328,7 +330,8 @@ def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.nda
     for name, own in [*groups, ("all", runs.gain > -np.inf), (f"all but {', '.join(ODD)}", ~odd)]:
         refused, better = own & (high < forecast.HOPELESS), own & (low > 0)
         kept, gain = own & ~refused, runs.gain
-        near = np.abs(middle - gain) <= np.maximum(0.05, 0.15 * np.abs(gain))
+        near = is_near(middle, gain)
+        found, least, most = runs.found
         lines.append(
             [
                 name,
@@ -338,10 +341,19 @@ def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.nda
                 f"{int((gain[better] < -0.02).sum())} of {int(better.sum())}",
                 f"{int((gain[refused] > 0).sum())} of {int(refused.sum())}",
                 percent(np.mean(near[kept])),
+                percent(np.mean(((least <= gain) & (gain <= most))[own])),
+                percent(np.median((most - least)[own])),
+                percent(np.mean(is_near(found, gain)[own])),
             ]
         )
     head = ["source", "runs", "interval covers", "width", "“better” below −2 %", "refused with a gain", "near"]
+    head += ["verdict covers", "width", "near"]
     return markdown(head, lines)
+
+
+def is_near(said: np.ndarray, gain: np.ndarray) -> Any:
+    """Tell which figures are within 15 % of the gain, or 5 points."""
+    return np.abs(said - gain) <= np.maximum(0.05, 0.15 * np.abs(gain))
 
 
 def percent(gain: float) -> str:
@@ -350,20 +362,22 @@ def percent(gain: float) -> str:
 
 
 def persons() -> None:
-    """Write the table of persons into docs/forecast.md."""
-    lines = []
+    """Write the table of persons into docs/forecast.md: for each epsilon the words, forecast, gain and verdict."""
+    cells: dict[tuple[str, int], dict[float, str]] = {}
     for row in stored()["fits"]:
-        name = row["corpus"]
-        if name not in PERSONS:
+        if (name := row["corpus"]) not in PERSONS:
             continue
-        said = plan(row["units"], None if "purchased" in name else row["words"], None, **PERSON, **settings(row))
-        interval = f"{percent(max(said.gain_low, -1))} to {percent(said.gain_high)}"
-        ends = "refused" if said.hopeless else interval
-        words = f"{row['words']:,}" + (f" ({said.vocabulary.words:.0f} expected)" if said.vocabulary else "")
-        found = [percent(row["gain"]), row["verdict"]] if "gain" in row else ["too few words", ""]
-        lines.append([name.split(",")[0], f"{row['units']:,}", f"{row['epsilon']:g}", words, ends, *found])
-    head = ["", "persons", "ε", "words", "forecast", "gain", "verdict"]
-    write_table("persons", markdown(head, lines))
+        purchased = "purchased" in name
+        said = plan(row["units"], None if purchased else row["words"], None, **PERSON, **settings(row))
+        low, high = (percent(end).removesuffix(" %") for end in (max(said.gain_low, -1), said.gain_high))
+        words = f"{row['words']:,}/{said.vocabulary.words:,.0f}; " if said.vocabulary else ""
+        found = f"**{percent(row['gain'])}** {row['verdict']}" if "gain" in row else "too few"
+        text = f"{words}{'refused' if said.hopeless else f'{low}…{high}'}; {found}"
+        cells.setdefault((f"{name.split(',')[0]}, {'purchased' if purchased else row['words']}", row["units"]), {})[
+            row["epsilon"]
+        ] = text
+    lines = [[name, f"{units:,}", *(own.get(one, "") for one in FOUR)] for (name, units), own in cells.items()]
+    write_table("persons", markdown(["words", "persons", *(f"ε = {one:g}" for one in FOUR)], lines))
 
 
 def write_table(name: str, table: str) -> None:
@@ -417,6 +431,11 @@ def lengths(names: list[str]) -> None:
             rows["lengths"].append({**row, **more, "best": best})
             keep(rows)
             print(rows["lengths"][-1], flush=True)
+    cells: dict[str, list[str]] = {}
+    for row in rows["lengths"]:
+        cells.setdefault(row["corpus"], []).extend(f"{row[name]:.2f}" for name in ("said", "default"))
+    head = ["", "private, length given", "default", "without privacy, length given", "default"]
+    write_table("lengths", markdown(head, [[name, *own] for name, own in cells.items()]))
 
 
 def main() -> None:

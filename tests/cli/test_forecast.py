@@ -127,7 +127,7 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
 
     monkeypatch.setattr(PrivateVocabulary, "fit", purchase)
     assert "too few for topics" in refused(*job) and budget.spent == 0 and not purchased
-    monkeypatch.setattr(planning, "USEFUL_WORDS", 0)
+    monkeypatch.setattr(planning, "FEW_WORDS", 0)
     # The words were paid for, so the exit code does not say that nothing was spent.
     said = refused(*job, code=1)
     words = budget.spent

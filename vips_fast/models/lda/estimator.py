@@ -387,8 +387,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _usual_length(self, public: Public) -> float:
         """Give the words of a usual document that the fit knows."""
-        longest = math.inf if public.scale is None else max(public.scale, 1.0)
-        return self.doc_length or min(usual_length(max(public.n_features, 1)), longest)
+        return self.doc_length or usual_length(max(public.n_features, 1))
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.

@@ -45,9 +45,9 @@ class Constants(NamedTuple):
     power: float
 
 
-CONSTANTS = Constants(0.176, 1210.0, 0.753, 0.225, 0.70)
+CONSTANTS = Constants(0.155, 853.0, 0.736, 0.175, 0.867)
 #: How many times less or more a signal may be worth, and the nats that a forecast misses beside that.
-SPREAD, MISS = 2.2, 0.09
+SPREAD, MISS = 1.9, 0.07
 #: How far the loss of a run's word frequencies may be from the estimate by its releases: a share of it, and nats.
 LOSS_SPREAD, LOSS_MISS = 0.4, 0.04
 #: The low end, the middle and the high end of an interval: times the signal, and nats more.

@@ -45,7 +45,7 @@ from ...engine.planner import Planner
 from ...engine.request import RunForecast, Terms
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..forecast import HopelessWarning
-from ..vocabulary.planning import USEFUL_WORDS, VocabularyPlan, plan_vocabulary
+from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
@@ -79,6 +79,8 @@ _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
 _DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
+#: A purchase with fewer words expected is refused. Persons of many notes have released 50 where 12 were expected.
+FEW_WORDS = 10
 
 
 class PlanParameters(TypedDict):
@@ -156,12 +158,12 @@ class Plan:
     @property
     def hopeless(self) -> bool:
         """Tell if no gain is expected, or too few words."""
-        few = self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS
+        few = self.vocabulary is not None and self.vocabulary.words < FEW_WORDS
         return few or is_hopeless(self.gain_high)
 
     def forecast(self) -> str:
         """Say the forecast in one line."""
-        if self.vocabulary is not None and self.vocabulary.words < USEFUL_WORDS:
+        if self.vocabulary is not None and self.vocabulary.words < FEW_WORDS:
             return f"forecast: about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
         said = describe(self.expected_gain, self.gain_low, self.gain_high, self.readable_words)
         return said if self.vocabulary is None else f"{said}, of about {self.n_features} purchased ones"
