@@ -67,7 +67,7 @@ def test_topic_ratios(paired):
     x, base, sd = noised()
     rng = np.random.default_rng(1)
     loadings, own, mass = rng.normal(size=(N_TOPICS, 16)), rng.uniform(0.05, 2.0, N_TOPICS), np.ones(N_WORDS)
-    work, out = np.empty(8 * (3 * N_TOPICS + 16 * 18)), np.empty(x.shape, dtype=np.float32)
+    work, out = np.empty(8 * (4 * N_TOPICS + 30 + 16 * 18)), np.empty(x.shape, dtype=np.float32)
     fewer = [array[:N_FEWER] for array in (x, base, sd, mass)]
     paired(
         lambda: native.topic_ratios(x, base, sd, mass, loadings, own, work, out),

@@ -61,7 +61,7 @@
 /* The longest step of an extrapolation, in last rounds. With b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
  * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]. Rounds
  * without a stop continue where only rounding is left, and take no longer ones. With a stop longer ones save rounds:
- * the bound guards what they do to other errors. */
+ * the change of the round after guards what they do to other errors. */
 #define LONGEST_STEP 12.0
 #define ENDLESS_STEP 4.0
 

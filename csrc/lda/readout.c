@@ -24,6 +24,9 @@
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-300
 
+/* Chains of sums over a row. */
+#define CHAINS 8
+
 /* Rows of likelihoods are padded to whole vectors of any instruction set. */
 #define MASS_LANES 8
 
@@ -172,6 +175,40 @@ static void predict(int64_t n_topics, int64_t q, const double *loadings, const d
     }
 }
 
+/* Numbers of up to VF_ND words, less `off` if it is there, as lanes: lanes[k * VF_ND + j] is topic k of word j. Missing words
+ * are copies of the last. rows is scratch, a row of `stride` numbers a word. */
+static void take_lanes(int64_t n_words, int64_t n_topics, int64_t stride, const float *from, const float *off,
+                       double *rows, double *lanes) {
+    const double *source[VF_ND], *four[VF_ND];
+    for (int64_t j = 0; j < VF_ND; ++j) source[j] = rows + (j < n_words ? j : n_words - 1) * stride;
+    for (int64_t j = 0; j < n_words; ++j) {
+        const float *VF_RESTRICT one = from + j * n_topics;
+        double *VF_RESTRICT row = rows + j * stride;
+        if (off)
+            for (int64_t k = 0; k < n_topics; ++k) row[k] = (double)one[k] - (double)off[j * n_topics + k];
+        else
+            for (int64_t k = 0; k < n_topics; ++k) row[k] = (double)one[k];
+    }
+    for (int64_t k = 0; k < n_topics; k += 4) {
+        vfd column[4];
+        for (int64_t j = 0; j < VF_ND; ++j) four[j] = source[j] + k;
+        vfd_transpose4(four, column);
+        for (int64_t l = 0; l < 4; ++l) vfd_store(lanes + (k + l) * VF_ND, column[l]);
+    }
+}
+
+/* The lanes as rows of `stride` numbers, a word each. */
+static void give_rows(int64_t stride, const double *lanes, double *rows) {
+    const double *four[VF_ND];
+    for (int64_t k = 0; k < stride; k += VF_ND)
+        for (int64_t j = 0; j < VF_ND; j += 4) {
+            vfd column[4];
+            for (int64_t i = 0; i < VF_ND; ++i) four[i] = lanes + (k + i) * VF_ND + j;
+            vfd_transpose4(four, column);
+            for (int64_t l = 0; l < 4 && j + l < VF_ND; ++l) vfd_store(rows + (j + l) * stride + k, column[l]);
+        }
+}
+
 int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_factors, const float *x, const float *base,
                                const double *sd, const double *mass, const double *loadings, const double *own,
                                double *workspace, float *expected) {
@@ -194,29 +231,40 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
             !((base[i] >= 1e-30f) & (base[i] <= 1e12f) & (fabsf(x[i]) <= 1e12f) & (sd[i] >= 1e-30) & (sd[i] <= 1e30));
     for (int64_t v = 0; v < n_words; ++v) outside += !((mass[v] >= 1e-30) & (mass[v] <= 1e30));
     if (outside) return VF_ERR_RANGE;
-    double *b = workspace, *share = b + n_topics * VF_ND, *scaled = share + n_topics * VF_ND;
-    double *factor = scaled + n_topics * VF_ND, *score = factor + n_factors * n_factors * VF_ND;
+    /* Numbers of a group: lanes of words, topic after topic, and rows of topics, word after word. */
+    const int64_t stride = VF_ROUND_UP(n_topics, 8);
+    double *b = workspace, *share = b + stride * VF_ND, *scaled = share + stride * VF_ND,
+           *rows = scaled + stride * VF_ND;
+    double *factor = rows + stride * VF_ND, *score = factor + n_factors * n_factors * VF_ND;
     double *solved = score + n_factors * VF_ND;
+    memset(workspace, 0, (size_t)(4 * stride * VF_ND) * sizeof *workspace);
     for (int64_t v = 0; v < n_words; v += VF_ND) {
         const int64_t here = n_words - v < VF_ND ? n_words - v : VF_ND;
-        for (int64_t j = 0; j < VF_ND; ++j) {
-            const int64_t at = (v + (j < here ? j : here - 1)) * n_topics;
-            for (int64_t k = 0; k < n_topics; ++k) {
-                b[k * VF_ND + j] = (double)base[at + k];
-                scaled[k * VF_ND + j] = (double)x[at + k] - (double)base[at + k];
-            }
+        const float *first = base + v * n_topics;
+        if (n_factors > 0) {
+            take_lanes(here, n_topics, stride, first, NULL, rows, b);
+            take_lanes(here, n_topics, stride, x + v * n_topics, first, rows, scaled);
+            /* A topic's ratio takes the place of its share, which is not needed any more. */
+            predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
+            give_rows(stride, share, rows);
         }
-        /* A topic's ratio takes the place of its share, which is not needed any more. */
-        if (n_factors > 0) predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
         for (int64_t j = 0; j < here; ++j) {
             const int64_t at = (v + j) * n_topics;
-            double sum[4] = {0.0}, *to = scaled;
-            for (int64_t k = 0; k < n_topics; ++k) {
-                to[k] = n_factors > 0 ? b[k * VF_ND + j] * share[k * VF_ND + j] : b[k * VF_ND + j];
-                sum[k & 3] += to[k] * sd[at + k];
-            }
-            const double scale = mass[v + j] / ((sum[0] + sum[1]) + (sum[2] + sum[3]));
-            for (int64_t k = 0; k < n_topics; ++k) expected[at + k] = (float)(to[k] * scale);
+            double *VF_RESTRICT row = rows + j * stride;
+            const float *VF_RESTRICT own_base = base + at;
+            const double *VF_RESTRICT noise = sd + at;
+            float *VF_RESTRICT to = expected + at;
+            double sum[CHAINS] = {0.0};
+            for (int64_t k = 0; k < n_topics; ++k)
+                row[k] = n_factors > 0 ? row[k] * (double)own_base[k] : (double)own_base[k];
+            int64_t k = 0;
+            for (; k + CHAINS <= n_topics; k += CHAINS)
+                for (int64_t l = 0; l < CHAINS; ++l) sum[l] += row[k + l] * noise[k + l];
+            for (int64_t l = 0; k + l < n_topics; ++l) sum[l] += row[k + l] * noise[k + l];
+            for (int64_t half = CHAINS / 2; half > 0; half /= 2)
+                for (int64_t l = 0; l < half; ++l) sum[l] += sum[l + half];
+            const double scale = mass[v + j] / sum[0];
+            for (k = 0; k < n_topics; ++k) to[k] = (float)(row[k] * scale);
         }
     }
     return VF_OK;

@@ -237,7 +237,7 @@ def ratio_arguments(rng, size):
 
 def topic_ratios(x, base, sd, mass, loadings, own, isa=None):
     (n_topics, q), expected = loadings.shape, np.empty(x.shape, dtype=np.float32)
-    work = np.empty(8 * (3 * n_topics + q * (q + 2)))
+    work = np.empty(8 * (4 * n_topics + 30 + q * (q + 2)))
     native.topic_ratios(x, base, sd, mass, loadings, own, work, expected, isa)
     return expected
 
