@@ -76,7 +76,7 @@ def start(args: Namespace) -> int:
     path = out.with_name(f"{out.name}.toml") if args.job is None else Path(args.job)
     options = _table(args, ask)
     options |= (target := _target(args, ask))
-    length = ask("note_length", "About how many words has a text? 0: not known", 0, _whole)
+    length = ask("note_length", "About how many words does a text have? 0 if unknown", 0, _whole)
     if length:
         # About half of the words of a text are stop words, or not on the list.
         options["doc_length"] = max(5, round(length / 2))
@@ -104,8 +104,8 @@ def _target(args: Namespace, ask: Callable[..., Any]) -> dict[str, float]:
     """Ask for epsilon, if no share of right guesses is given."""
     if args.attack_success is not None:
         return {"attack_success": args.attack_success}
-    print("\nThe guarantee is about one person, or about one row without persons. Somebody knows everything else, and")
-    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, such a guess at most in")
+    print("\nThe guarantee is about one person, or about one row without persons. An attacker knows all else, and")
+    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, the attacker in at most")
     print("; ".join(f"{_guesses(epsilon)} at epsilon {rounded_up(epsilon)}" for epsilon in _EPSILONS) + ".")
     return {"epsilon": ask("epsilon", "Epsilon", 2.0, POSITIVE.value)}
 
@@ -115,7 +115,7 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
     path, encoding = args.input, "utf-8"
     if args.encoding is not None or not is_utf8(path):
         if args.encoding is None:
-            print(f"{path} is not UTF-8. All its bytes were read to find that; nothing else of its rows is looked at.")
+            print(f"{path} is not UTF-8. All its bytes were read to find that out; no row was used otherwise.")
         encoding = ask("encoding", "Encoding", "cp1252")
     try:
         names = column_names(path, encoding)
@@ -133,19 +133,19 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
     found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
     text = ask("text", "Column of the texts", next(found, "text" if not names else None), column)
     whose = next((name for name in names if names_persons(name)), NONE)
-    question = "Column that identifies the person; none: each row is of another person"
+    question = "Column that identifies the person, or none if each row is another person"
     person = ask("person", question, whose, lambda name: name if name == NONE else column(name))
     options = {"input": path, "text": [text], "encoding": encoding}
     if person != NONE:
         unit = re.sub(r"[ _-]?id$", "", person.strip().lower()) if names_persons(person) else "person"
-        options |= {"person": person, "unit": ask("unit", "One such person is called", unit)}
+        options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
     return {**options, "input": os.path.relpath(path, Path(args.job or args.out).parent)}
 
 
 def _words(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
     """Ask for the source of words and topics."""
     language = ask("language", "Language of the texts", "en")
-    print("\nWords of a public list cost nothing. If the list itself would be wrong for your texts, private words are")
+    print("\nA public list of words costs nothing. If no list fits your texts, private words are")
     print("purchased with a part of epsilon; that takes thousands of persons.")
     words = ask("words", "Words: public or private", "public", _source)
     if words == "public":
