@@ -1,11 +1,11 @@
 """Topics of words and sentence vectors, beside topics of words (the table of docs/topics_measured.md).
 
-Accounting: adding or removing one person, delta = 10^-6; the plan's settings. Posts, words, vectors and groups are
-those of `public_clusters`, the public prior is that of `public_prior`, from packages only. *Words* are topics of words
+Accounting: adding or removing one person, delta = 10^-6; the plan's settings. Posts, words, vectors and groups come
+from `public_clusters`, and the public prior from `public_prior`, made from packages only. *Words* are topics of words
 (`LatentDirichletAllocation`), *both* have a quarter of the squared clip for vectors (`VectorTopics`); without a prior
 they have as many topics as the plan asks for.
 
-Perplexity is that of half of a document's words given the other half, so that vectors do not help. Agreement is between
+Perplexity is about half of a document's words given the other half, so vectors do not help. Agreement is between
 the groups of unseen posts and their topics: a post's topic is the largest of its words, or follows from both.
 """
 
