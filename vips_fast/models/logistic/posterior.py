@@ -39,6 +39,8 @@ _PRIOR_WEIGHTS = -0.5 * np.log2(_PRIOR_LOGITS / 2) ** 2
 #: Factors of logits, and the logarithms of their weights: around 1, by a factor of 2.
 _FACTORS = np.geomspace(0.25, 8.0, 21)
 _FACTOR_WEIGHTS = -0.5 * np.log2(_FACTORS) ** 2
+#: By how much, over the curvature, records of another law than a normal one may move the gradient: on Adult .24 to .4.
+_OTHER_LAW = 0.4
 
 
 def second_moment(
@@ -377,9 +379,12 @@ def calibrating_factor(records: Records, path: Path, along: Vector, sampling: fl
     A cautious mean is too short if noise hides the curvature. Its noise is in the gradients that it was read from, so
     these agree with it too well. Noise of later steps is independent of it: m . g then has the expectation that it has
     at the true coefficients, and c m is calibrated if its expected gradient agrees along m. The factor c is the
-    posterior mean, log c being N(0, log(2)^2).
+    posterior mean, log c being N(0, log(2)^2). A difference that records of another law could explain says nothing.
     """
     seen, variance, mean = float(along[0]), float(along[1]), along[2:]
+    expected, H, _ = records.expected(path, mean, 0.0)
+    apart, allowed = seen - float(mean @ expected), _OTHER_LAW * float(mean @ H @ mean)
+    seen -= min(max(apart, -allowed), allowed)
     logs = _FACTOR_WEIGHTS.copy()
     for k, factor in enumerate(_FACTORS):
         expected, H, J = records.expected(path, factor * mean, 0.0)
