@@ -235,7 +235,7 @@ class Planner:
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
     if reasons:
         raise ValueError(
-            f"budget {budget.path}: expected None with a fit that no guarantee covers ({'; '.join(reasons)})"
+            f"budget {budget.path}: expected None with a fit that its guarantee does not cover ({'; '.join(reasons)})"
         )
 
 
