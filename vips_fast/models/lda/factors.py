@@ -68,7 +68,7 @@ class TopicFactors:
             if size == 0.0:
                 break
             if number % 2 and before > 0.0:
-                # Changes shrink by one factor: go on to their limit.
+                # Changes shrink by one factor: continue to their limit.
                 left = min(size / before, _MOST_LEFT)
                 shared = np.clip(shared + left / (1.0 - left) * change, 0.0, np.maximum(variances, 0.0))
             before = size
