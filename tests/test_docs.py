@@ -190,4 +190,4 @@ def test_a_model_takes_under_60_lines():
 def test_no_page_prints_a_private_size():
     """The bytes of a step's sums depend on the records, if they are sparse."""
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        assert not any(".moved" in code for _, _, code in blocks(page.read_text("utf-8"))), page
+        assert not any(re.search(r"\.moved\b(?!\()", code) for _, _, code in blocks(page.read_text("utf-8"))), page

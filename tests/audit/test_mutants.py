@@ -125,8 +125,11 @@ def test_division_by_the_realised_batch(layer, check):
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_wrong_models(layer, model, checks):
-    assert original(layer) == set()
-    found = failed(layer, model=model)
+    # A topic model refuses releases that are not finite; a network takes them.
+    poisoned = model in (faults.Unguarded, faults.AfterPoison, faults.AfterPoisonShared)
+    given = (SigmoidBeliefNetwork(3),) if poisoned else ()
+    assert original(layer, *given) == set()
+    found = failed(layer, *given, model=model)
     assert checks <= found
     # Each of these faults is in only one place.
     assert model not in (faults.Unguarded, faults.AfterPoison, faults.CoarseGrid) or found == checks

@@ -43,7 +43,7 @@ def test_topics(run, few_docstrings, tmp_path):
     assert [unit for _, unit, _ in stated] == ["record", "source file"]
     assert all(1.99 < float(epsilon) <= 2 for epsilon, _, _ in stated) and stated[0][2] == "1800"
     of_two = LatentDirichletAllocation.load(next(tmp_path.iterdir())).privacy_.for_group(2)
-    said = re.search(r"so many the same topics promise epsilon ([0-9.]+) and ([0-9.]+)\.", text)
+    said = re.search(r"so many the same topics guarantee epsilon ([0-9.]+) and ([0-9.]+)\.", text)
     assert float(said[1]) == float(said[2]) == pytest.approx(of_two, abs=2e-3) and of_two > 4
 
 

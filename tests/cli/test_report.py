@@ -76,7 +76,7 @@ def test_audit_and_budget(run, refused, files):
 def test_names_of_coefficients(run, files):
     rng = np.random.default_rng(0)
     X, y, out = files.folder / "x.npy", files.folder / "y.npy", files.folder / "blr"
-    rows = rng.normal(size=(300, 3)) * 0.5
+    rows = rng.normal(size=(3000, 3)) * 0.5
     np.save(X, rows)
     np.save(y, (rows[:, 1] > 0).astype(int))
     names = files.folder / "names.txt"

@@ -284,7 +284,7 @@ def test_what_is_published_is_read_only(name):
     for array in (*estimator._result.arrays.values(), *estimator._result.state.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="takes no more releases"):
         estimator.ledger_.taint("late")
 
 

@@ -240,7 +240,7 @@ def test_a_ledger_takes_records_from_several_threads():
 
 def test_a_frozen_ledger_takes_no_more():
     ledger = Ledger().freeze()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="takes no more releases"):
         ledger.taint("late")
     ledger.copy().taint("late")
     assert ledger.taints == ()

@@ -1059,5 +1059,5 @@ def test_weights_of_units_out_of_range(wrong):
     args, settings = next(units_arguments(np.random.default_rng(0), 30))
     good = {**settings, "clip_norm": 6.0, "word_clip": 2.0, "dtype": SINGLE, "isa": None}
     assert np.isfinite(lda_units(*args, **{**good, "share_floor": 1e-6})[0]).all()
-    with pytest.raises(RuntimeError, match="a parameter is out of its range"):
+    with pytest.raises(ValueError, match="a parameter is out of its range"):
         lda_units(*args, **{**good, **wrong})

@@ -263,12 +263,12 @@ def test_a_fit_goes_by_the_neighbors():
     settings = dict(doc_length=30, noise_multiplier=4.0, n_steps=12, random_state=1)
 
     def perplexity(prior):
-        keys = [bytes([k]) * 32 for k in range(6)]
+        keys = [bytes([k]) * 32 for k in range(16)]
         models = [LatentDirichletAllocation(5, word_neighbors=prior, **settings).set_unsafe(test_key=k) for k in keys]
         return np.mean([model.fit(X).perplexity(new) for model in models])
 
     alone, alike, nobody = (perplexity(prior) for prior in (None, BLOCKS, np.full((60, 2), -1)))
-    # Measured: 34.8, 32.0 and 34.6, and 27.5 without privacy.
+    # Measured over 40 keys: 35.1, 32.9 and 35.1, and 27.5 without privacy.
     assert alike < 0.95 * alone and 0.98 < nobody / alone < 1.02
 
 

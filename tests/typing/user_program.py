@@ -182,8 +182,9 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     assert_type(tables.table("ward").shares, Matrix)
     assert_type(tables.contrast("ward", [-1, 1]).low, Vector)
     assert_type(tables.trend("ward").estimate, Vector)
-    topics = VectorTopics(2, public=known, epsilon=5.0, n_steps=3).fit(answers, rows)
-    assert_type(topics.predict(answers, rows), Labels)
+    words = answers[:, : rows.shape[1]]
+    topics = VectorTopics(2, public=known, epsilon=5.0, n_steps=3).fit(words, rows)
+    assert_type(topics.predict(words, rows), Labels)
     assert_type(topics.centers_, Matrix)
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)

@@ -182,7 +182,7 @@ class Fitted:
         )
         stated = float(numbers[1]) if numbers else -1.0
         honest = numbers is not None and float(numbers[2]) == privacy.delta and min(stated, privacy.epsilon) >= spent
-        claims = "one part only: 2 parts; not checked" in text
+        claims = "in only one of the 2 parts; the program does not check this" in text
         return Check(
             "statement",
             honest and claims and ledger.spent == self.spent,

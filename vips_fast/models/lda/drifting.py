@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from ...checks import check_number
 from ...data.types import Array, Matrix
@@ -145,12 +145,12 @@ def drift(
     shares = sums / totals[:, None]
     of_shares = (variances * (1.0 - 2.0 * shares) + shares**2 * noise[:, None]) / totals[:, None] ** 2
     of_shares = np.maximum(of_shares, 1e-300)
-    half = float(ndtri(0.5 + level / 2)) * np.sqrt(of_shares)
+    half = float(scipy.special.ndtri(0.5 + level / 2)) * np.sqrt(of_shares)
     low, high = (np.where(clear[:, None], np.clip(shares + sign * half, 0, 1), end) for sign, end in ((-1, 0), (1, 1)))
     steps = np.arange(len(models)) - (len(models) - 1) / 2
     factors = steps / (steps @ steps)
     change = np.einsum("t,tvk->kv", factors, shares)
-    several = -float(ndtri((1.0 - level) / (2 * change.size)))
+    several = -float(scipy.special.ndtri((1.0 - level) / (2 * change.size)))
     widths = several * np.sqrt(np.einsum("t,tvk->kv", factors**2, of_shares))
     hidden = ~clear.all(axis=0)
     widths[hidden] = math.inf

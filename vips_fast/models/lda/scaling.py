@@ -32,6 +32,8 @@ from ...kernels.threads import map_chunks
 _CHUNK = 512
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
+#: Largest scale and noise of a release, as the kernel has them.
+_LARGEST = 1e100
 
 
 def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
@@ -93,8 +95,11 @@ class ScaledAverage:
     def add(self, release: Release, rate: float, scales: EntryScales | None, n_threads: int = 1) -> None:
         """Average a scaled release, and its noise's law alongside.
 
-        values ← (1 − rate) values + rate scales · release; None stands for scales of 1.
+        values ← (1 − rate) values + rate scales · release; None stands for scales of 1. Raises ValueError if the
+        release's scale or noise is not in [0, 1e100].
         """
+        if not (0.0 <= release.scale <= _LARGEST and 0.0 <= release.noise_sd <= _LARGEST):
+            raise ValueError(f"release: scale {release.scale} and noise {release.noise_sd}; expected [0, {_LARGEST}]")
         values, units, scale = self.values, release.units, release.scale * rate
 
         def even(first: int, last: int, worker: int) -> None:
@@ -136,6 +141,7 @@ class ScaledAverage:
         alike = np.shape(state.get("average_noise", 0.0)) == (1, 1)
         noise_sd = array_of(state, "average_noise", (1, 1) if alike else self.values.shape)
         weight = float(array_of(state, "average_weight", (1,))[0])
-        if noise_sd.min() < 0 or (noise_sd.min() == 0 and noise_sd.max() > 0) or not 0 <= weight <= 1:
+        possible = 0 <= noise_sd.min() <= noise_sd.max() <= _LARGEST and (noise_sd.min() > 0 or noise_sd.max() == 0)
+        if not possible or not 0 <= weight <= 1:
             raise ValueError("state: 'average_noise' or 'average_weight' is out of its range")
         self.values, self.noise_sd, self.initial_weight = values, noise_sd, weight

@@ -12,6 +12,8 @@ from ..part import MOST_ROWS, Group, Learned, Part
 
 #: So that a page stays below 3 MB.
 _MOST_CELLS = 5_000
+#: Unknown effects that are named.
+_MOST_NAMES = 10
 
 
 class Coefficients(Part):
@@ -33,6 +35,7 @@ class Coefficients(Part):
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest effects on each outcome."""
         groups, table, clear, sure, shown, n = [], [], 0, 0, 0, 0
+        unknown: list[str] = []
         most = max(5, MOST_ROWS // len(model.coef_))
         for outcome, own in groupby(model.effects(), key=lambda one: one.outcome):
             found = [one for one in _named(list(own), columns) if one.change]
@@ -40,6 +43,7 @@ class Coefficients(Part):
             order = sorted(found, key=lambda one: (not one.known, -abs(one.whole.mean)))
             known = [one for one in order if one.known]
             chosen, n, sure = known[:most], n + len(found), sure + len(known)
+            unknown += [one.label for one in found if not one.known]
             clear, shown = clear + sum(one.log_ratio.clear for one in found), shown + len(chosen)
             span = min([0.0, *(one.whole.low for one in chosen)]), max([0.0, *(one.whole.high for one in chosen)])
             for first in range(0, len(chosen), 20):
@@ -57,6 +61,7 @@ class Coefficients(Part):
             f"{self.measure} ratios. The {shown} largest of {sure} are shown; in all, {clear} have an interval "
             "without 0.",
             groups=tuple(groups),
+            note=_listed(unknown),
             columns=(
                 "effect",
                 "column",
@@ -112,6 +117,13 @@ def _of_unknown(n: int, of: int) -> str:
     if not n:
         return ""
     return f"The releases say too little about {n} of {of} effects, which have no interval. "
+
+
+def _listed(unknown: list[str]) -> str:
+    """List effects without interval, each once."""
+    names = list(dict.fromkeys(unknown))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"Not known at this epsilon, and without interval: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
 def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
