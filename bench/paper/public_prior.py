@@ -210,11 +210,11 @@ def report(rows: list[dict]) -> str:
     def title(part, units, epsilon):
         return f"{part}{f', {units:,} persons' if units else ''}, {f'ε = {epsilon:g}' if epsilon else 'public only'}"
 
-    lines = {place: title(*place) for place in sorted(groups)}
+    lines = {place: title(*place) for place in sorted(groups) if place[1] not in FEW}
     columns = {name: name for name in ("word frequencies", *SETTINGS)}
     return f"""Completion perplexity of unseen documents: half of the words, predicted from the other half. δ = 10⁻⁶,
-adding or removing a person (posts, notes) or a document. Neither article has this. The plan has no prior; *articles*
-is a prior of encyclopedia topics, *packages* of clusters of word vectors from packages only, *shuffled* the articles'
+adding or removing a person (posts, notes) or a document. The plan has no prior; *articles*
+is a prior of encyclopedia topics, *packages* of clusters of word vectors, *shuffled* the articles'
 with each word's ratios given to another. *Public only* is the prior itself. *Blogs* are KOS, whose words are not
 listed. The quick form has one run, fewer settings and no sections.
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import public_clusters
 import public_prior
-from common import markdown, spread
+from common import markdown
 
 from vips_fast import LatentDirichletAllocation, VectorTopics, plan
 
@@ -70,21 +70,21 @@ def report(rows: list[dict]) -> str:
         place = row["prior"] or "none", row["posts"], row["persons"]
         groups.setdefault(place, {}).setdefault((row["setting"], row["epsilon"]), []).append(row)
     lines = [
-        (*place, setting, *(_shown(own.get((setting, epsilon), [])) for epsilon in EPSILONS))
+        (place[0], place[2], setting, *(_shown(own.get((setting, epsilon), [])) for epsilon in EPSILONS))
         for place, own in sorted(groups.items(), key=lambda item: (item[0][0] == "none", item[0][1]))
         for setting in SETTINGS
     ]
-    columns = ("prior", "posts", "persons", "topics of", *(f"ε = {e:g}" for e in EPSILONS))
+    columns = ("prior", "persons", "topics of", *(f"ε = {e:g}" for e in EPSILONS))
     return f"""{markdown(columns, lines)}
 
-Agreement with the groups (NMI), mean ± standard deviation of the runs; completion perplexity, mean ± standard
-deviation."""
+Agreement with the groups (NMI); completion perplexity. Means of the runs."""
 
 
 def _shown(rows: list[dict]) -> str:
     if not rows:
         return ""
-    return f"{spread((r['nmi'] for r in rows), 3)}; {spread((r['perplexity'] for r in rows), 0)}"
+    nmi, perplexity = (sum(r[name] for r in rows) / len(rows) for name in ("nmi", "perplexity"))
+    return f"{nmi:.3f}; {perplexity:.0f}"
 
 
 def draw(rows: list[dict], folder) -> list:
