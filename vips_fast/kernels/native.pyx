@@ -60,10 +60,19 @@ class IndexStatus(RuntimeError):
     """A kernel found a column index out of range or out of order."""
 
 
+class ParameterStatus(ValueError, RuntimeError):
+    """A kernel found a parameter out of its range."""
+
+
 cdef int _check(int32_t status) except -1:
     if status == 0:
         return 0
-    kinds = {VF_ERR_INDEX: IndexStatus, VF_ERR_PARAMETER: ValueError, VF_ERR_RANGE: OverflowError, VF_ERR_ENTROPY: OSError}
+    kinds = {
+        VF_ERR_INDEX: IndexStatus,
+        VF_ERR_PARAMETER: ParameterStatus,
+        VF_ERR_RANGE: OverflowError,
+        VF_ERR_ENTROPY: OSError,
+    }
     raise kinds.get(status, RuntimeError)("kernel: " + vf_status_message(status).decode())
 
 
