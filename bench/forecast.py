@@ -2,7 +2,7 @@
 
     python -m bench.forecast fits       # add the missing fits to bench/forecast.json; some twenty minutes
     python -m bench.forecast coverage   # write coverage, "better" and refusals, each source left out; the constants
-    python -m bench.forecast persons    # write the table of persons into docs/forecast.md
+    python -m bench.forecast persons    # write the table of persons into docs/forecast_measured.md
     python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
 The gain is one minus the perplexity of held-out words under the model, over their perplexity under word frequencies.
@@ -43,7 +43,7 @@ from vips_fast.models.lda.planning import FEW_WORDS
 from vips_fast.models.vocabulary import TokenRows
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
-STORED, PAGE = ROOT / "bench" / "forecast.json", ROOT / "docs" / "forecast.md"
+STORED, PAGE = ROOT / "bench" / "forecast.json", ROOT / "docs" / "forecast_measured.md"
 DELTA, TESTS = 1e-6, 600
 #: Each corpus: its source, the usual length that the plan knows, numbers of units, and values of epsilon.
 FOUR = (1.0, 2.0, 4.0, 8.0)
@@ -362,7 +362,7 @@ def percent(gain: float) -> str:
 
 
 def persons() -> None:
-    """Write the table of persons into docs/forecast.md: for each epsilon the words, forecast, gain and verdict."""
+    """Write the table of persons: for each epsilon the words, forecast, gain and verdict."""
     cells: dict[tuple[str, int], dict[float, str]] = {}
     for row in stored()["fits"]:
         if (name := row["corpus"]) not in PERSONS:
@@ -381,7 +381,7 @@ def persons() -> None:
 
 
 def write_table(name: str, table: str) -> None:
-    """Replace a table of docs/forecast.md, and print it."""
+    """Replace a table of docs/forecast_measured.md, and print it."""
     start, end = f"<!-- bench.forecast {name} -->\n", "<!-- end -->"
     before, found, after = PAGE.read_text("utf-8").partition(start)
     if not found:

@@ -21,8 +21,8 @@ If a fit knows word neighbors (`vips_fast.models.lda.neighbors`), this is worth 
 five corpora the gain followed x as it did without, from an x that was 1.05 to 1.45 times smaller.
 
 No public number says how much the words of a corpus depend on one another. So the gain has an interval: L at `SPREAD`
-times less and more signal, and `MISS` nats further out. docs/forecast.md shows how often it holds on corpora that the
-constants were not fitted on (`python -m bench.forecast coverage`).
+times less and more signal, and `MISS` nats further out. docs/forecast_measured.md shows how often it holds on corpora
+that the constants were not fitted on (`python -m bench.forecast coverage`).
 
 A word of a topic is readable if its released average is above four standard deviations of its noise. A topic has about
 min(r x / K, 1) V such words.
