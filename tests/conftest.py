@@ -29,7 +29,10 @@ def data_dir():
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
-    """A function that makes a folder by ``make(folder)``, once for all processes that run these tests together."""
+    """Return a function that makes a folder once, by ``make(folder)``.
+
+    Once for all processes that run these tests together.
+    """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 

@@ -36,7 +36,7 @@ N_RATIOS, LEAST_SD, MOST_SD, RUNS = 50, 0.01, 0.04, 9
 
 
 def results(ratios: dict[str, float]) -> dict:
-    """A pytest-benchmark result with these ratios, one test each."""
+    """Return a pytest-benchmark result with these ratios, one test each."""
     return {
         "machine_info": {"cpu": {"brand_raw": "a processor"}},
         "commit_info": {"id": "0" * 40},
@@ -52,7 +52,7 @@ def results(ratios: dict[str, float]) -> dict:
 
 
 class Machine:
-    """Gives ratios around a mean of 10, each with a spread of its own."""
+    """Gives ratios around a mean of 10, each with its spread."""
 
     def __init__(self, seed: int):
         self.rng = np.random.default_rng(seed)
@@ -171,7 +171,7 @@ def test_the_baseline_is_one_that_check_reads():
 
 
 class Clock:
-    """Calls that take time, with a spread and a load that comes and goes."""
+    """Calls whose time has a spread and a changing load."""
 
     def __init__(self, spread):
         self.now, self.rng, self.spread = 0.0, np.random.default_rng(0), spread
@@ -186,7 +186,10 @@ class Clock:
 
 @pytest.mark.parametrize(("spread", "least", "most"), [(0.001, 5, 5), (0.05, 50, 1000), (1.0, 500, 10**5)])
 def test_noisy_ratios_are_measured_longer(spread, least, most):
-    """Measuring ends at 1 % or after some seconds; a load that both share does not matter."""
+    """Measuring ends at 1 % or after some seconds.
+
+    A load that both share does not matter.
+    """
     clock = Clock(spread)
     calls = {"twice": lambda: clock.call(0.002), "thrice, half the work": lambda: clock.call(0.0015)}
     times = timing.paired_times(

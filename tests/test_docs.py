@@ -53,7 +53,10 @@ DOCS = [f"{name}.md" for name in NAMES]
 
 
 def test_pictures_are_small_and_shown():
-    """Whatever a program can draw again at any size is no file of the repository."""
+    """Pictures that a program can draw at any size stay out.
+
+    They are no file of the repository.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -87,7 +90,10 @@ def test_a_number_beside_a_line_is_its_value(name):
 
 
 def test_the_notebook_of_texts_takes_twelve_lines():
-    """It runs as it stands, and each topic that it finds is one of the subjects that the notes are about."""
+    """It runs as it stands, and finds the notes' subjects.
+
+    Each topic that it finds is one of them.
+    """
     code = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", (ROOT / "docs/notebooks/texts.md").read_text(), re.S)
     assert sum(bool(line.strip()) for cell in code for line in cell.splitlines()) <= 12
     names, shown = {}, []
@@ -127,7 +133,10 @@ SOURCES = [*ROOT_PAGES, *WRITTEN]
 
 
 def anchors(page):
-    """The anchors of a page's headings, as GitHub and MyST make them."""
+    """Return the anchors of a page's headings.
+
+    As GitHub and MyST make them.
+    """
     text = re.sub(r"^(```|:::).*?^\1", "", page.read_text("utf-8"), flags=re.S | re.M)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     found, seen = set(), {}
@@ -139,7 +148,10 @@ def anchors(page):
 
 
 def broken_links(page):
-    """Links of a page to files that are not there, or to anchors that these have not; other hosts are not asked."""
+    """List links to missing files or anchors.
+
+    Other hosts are not asked.
+    """
     text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S | re.M)
     missing = []
     for link in re.findall(r"\]\(\s*([^)\s]+)\s*\)", text):
@@ -188,6 +200,6 @@ def test_a_model_takes_under_60_lines():
 
 
 def test_no_page_prints_a_private_size():
-    """The bytes of a step's sums depend on the records, if they are sparse."""
+    """The bytes of a step's sums depend on sparse records."""
     for page in sorted((ROOT / "docs").rglob("*.md")):
         assert not any(re.search(r"\.moved\b(?!\()", code) for _, _, code in blocks(page.read_text("utf-8"))), page

@@ -1,4 +1,6 @@
-"""One word a concept: words that the glossary replaced occur no more often than glossary.json says.
+"""One word a concept.
+
+Words that the glossary replaced occur no more often than glossary.json says.
 
 Each entry names the term that the project uses, the words that it does not, and where these are looked for: in code,
 messages, options, docstrings and pages alike. Code has none of these words, and stays so; the counts are of pages. They
@@ -27,7 +29,10 @@ TEXT = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".toml", ".json", ".md", ".ht
 
 @dataclass(frozen=True)
 class Term:
-    """A term, the pattern of words to avoid for it, and the files to search."""
+    """A term, the pattern of words to avoid, and its files.
+
+    These are searched.
+    """
 
     instead: str
     pattern: str
@@ -132,7 +137,10 @@ def test_a_word_is_found_in_code_and_in_prose():
 
 
 def lower():
-    """Store the counts that fell; a new term gets the count of today."""
+    """Store the counts that fell.
+
+    A new term gets the count of today.
+    """
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
     counts = {name: len(term.found()) for name, term in TERMS.items()}
     rose = {name: count for name, count in counts.items() if count > stored.get(name, count)}

@@ -1,4 +1,7 @@
-"""What an installation needs: numpy and scipy for every command, and for the rest an error with the command to type."""
+"""What an installation needs.
+
+Numpy and scipy for every command, and for the rest an error with the command to type.
+"""
 
 import ast
 import importlib
@@ -123,7 +126,10 @@ def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, m
 
 
 def test_the_errors_name_extras_that_hold_their_packages():
-    """Every call of the one function that says it, and nobody else names a line of pip."""
+    """Each error names an extra by the one function for it.
+
+    Nobody else names a line of pip.
+    """
     found = set()
     for path in (ROOT / "vips_fast").rglob("*.py"):
         text = path.read_text("utf-8")
@@ -162,7 +168,10 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_numpy_and_scipy_are_enough(tmp_path):
-    """Every module is imported and a topic model fitted without any other package."""
+    """Every module is imported and a topic model fitted.
+
+    Without any other package.
+    """
     table = tmp_path / "notes.csv"
     rows = [f"p{n},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}" for n in range(60)]
     table.write_text("\n".join(["who,note", *rows, ""]))
@@ -181,7 +190,10 @@ def test_numpy_and_scipy_are_enough(tmp_path):
 
 
 def test_the_topic_model_loads_no_special_functions():
-    """SciPy's special functions are a fifth of the import; accounting loads them when an epsilon is asked for."""
+    """SciPy's special functions are a fifth of the import.
+
+    Accounting loads them when an epsilon is asked for.
+    """
     code = """
 import sys
 from vips_fast import LatentDirichletAllocation
@@ -192,7 +204,7 @@ assert "scipy.sparse" in sys.modules and "scipy.special" not in sys.modules
 
 
 def test_a_clone_after_an_installation_says_how_to_use_it(tmp_path):
-    """Python in a clone finds the source there first, which nothing has compiled."""
+    """Python in a clone finds the uncompiled source first."""
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "vips_fast", tmp_path / "vips_fast", ignore=ignored)
     for code in (["-m", "vips_fast", "info"], ["-c", "from vips_fast import LatentDirichletAllocation"]):
@@ -271,7 +283,10 @@ interpreters.run_string(interpreters.create(), code)
 
 @pytest.mark.parametrize("first", ["", "import vips_fast.kernels.native"])
 def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
-    """numpy may be loaded by one interpreter of a process, from Python 3.12 on only by the main one, and says so."""
+    """A subinterpreter gets the kernels, or numpy's refusal.
+
+    numpy may be loaded by one interpreter of a process, from Python 3.12 on only by the main one.
+    """
     done = subprocess.run(
         [sys.executable, "-c", SUBINTERPRETER.format(first=first)],
         capture_output=True,
@@ -287,7 +302,10 @@ def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded CPython")
 def test_the_interpreters_lock_stays_off():
-    """A free-threaded CPython turns its lock on for modules that do not declare otherwise, and warns."""
+    """A free-threaded CPython keeps its lock off for this module.
+
+    It turns the lock on for modules that do not declare otherwise, and warns.
+    """
     code = "import sys, vips_fast, vips_fast.kernels.native; print(sys._is_gil_enabled())"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -299,7 +317,7 @@ def test_the_interpreters_lock_stays_off():
 
 
 def test_free_threading_is_declared_where_it_is_said_to_be():
-    """The declaration, in the generated C, beside the classifier and the wheels' targets."""
+    """The generated C declares it, like classifier and wheels."""
     source = (ROOT / "vips_fast" / "kernels" / "native.pyx").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert source.splitlines()[1] == "# cython: freethreading_compatible=True"

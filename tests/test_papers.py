@@ -1,4 +1,7 @@
-"""The runner of the papers' figures, with toy figures: resumed, missing needs, failing cells, the same page twice."""
+"""The runner of the papers' figures, with toy figures.
+
+Resumed, missing needs, failing cells, the same page twice.
+"""
 
 import ast
 import importlib
@@ -69,7 +72,7 @@ def toys(tmp_path, monkeypatch):
 
 
 def ran(folder, name):
-    """Which x a toy was run with."""
+    """Note which x a toy was run with."""
     return sorted(map(int, (folder / f"{name}.log").read_text().split()))
 
 
@@ -132,7 +135,7 @@ def test_a_figure_that_was_not_run_keeps_its_section(toys, tmp_path):
 
 
 def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
-    """Neither a missing package nor a smaller run of another day takes a section away."""
+    """Neither a missing package nor a smaller run removes a section."""
     toys(toy_needy=(("no_such_module",), "pass"), toy_small=((), "pass"), toy_run=((), "pass"))
     assert runner.main(["--only", "small", "--scale", "4"]) == 0
     parts = [f"<!-- {name} -->\nScale 1: all of it\n<!-- end -->" for name in ("toy_needy", "toy_small")]
@@ -157,7 +160,10 @@ def test_make_passes_the_scale_and_the_figures():
 
 
 def test_every_figure_has_the_form():
-    """Title, needs, and cells of both scales that come back from JSON as they went."""
+    """Title, needs, and cells of both scales.
+
+    They come back from JSON as they went.
+    """
     for name in runner.FIGURES:
         module = importlib.import_module(name)
         assert isinstance(module.TITLE, str) and isinstance(module.NEEDS, tuple), name
@@ -204,7 +210,10 @@ def test_no_numbered_statement_is_left_out(source, numbered):
 
 
 def test_the_slides_formulas_printed_and_right():
-    """Noise on the mean gradient as the slides print it, over the sensitivity that holds; the right one's target."""
+    """Compare the printed noise on the mean gradient.
+
+    With the sensitivity that holds, and with the right one's target.
+    """
     n, clip = 39_074, 1.0
     m, steps, target = round(slides.SHARE * n), slides.STEPS, slides.EPSILON
     root = math.sqrt(math.log(1 / slides.DELTA))
@@ -229,7 +238,10 @@ def test_the_polya_gamma_mean_is_that_of_draws(argument):
 
 
 def test_the_topic_figures_say_which_orders_hold(tmp_path):
-    """Make rows in which strong composition is above no clipping in one setting of nine."""
+    """Make rows in which one order fails in one setting.
+
+    Strong composition is above no clipping in one of nine.
+    """
     rows = []
     level = {"unigram": 9, "non-private": 1, "ours": 2, lda_fig2.MA: 3, lda_fig2.NO_CLIP: 5}
     for cell in lda_fig2.cells(10):
@@ -249,7 +261,10 @@ def test_the_topic_figures_say_which_orders_hold(tmp_path):
 
 
 def test_perplexity_after_each_step_and_words_of_a_topic(monkeypatch, tmp_path):
-    """Figure 3 and Table 3 on a small corpus, all methods; the last perplexity is the finished model's."""
+    """Figure 3 and Table 3 on a small corpus, all methods.
+
+    The last perplexity is the finished model's.
+    """
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5 + 4.0 * (rng.integers(0, 5, (400, 1)) == np.arange(40) // 8)))
     for module in (lda_fig3, lda_table3):

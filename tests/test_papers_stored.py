@@ -1,4 +1,7 @@
-"""The stored raw results of bench/paper: the page is made of them, and each printed order holds as stated."""
+"""The stored raw results of bench/paper.
+
+The page is made of them, and each printed order holds as stated.
+"""
 
 import importlib
 import re
@@ -48,7 +51,10 @@ def test_the_table_of_sections_is_made_of_stored_results(name):
 
 
 def test_the_page_is_short():
-    """Count words, with those of tables; a section's summary has at most 120."""
+    """Count words, with those of tables.
+
+    A section's summary has at most 120.
+    """
     assert sum(word != "|" for word in PAGE.split()) <= 9_000
     for name in STORED:
         parts = [
@@ -87,7 +93,7 @@ def test_the_page_of_equations_is_made_of_its_source():
 
 
 def fails(name):
-    """Map each printed order of a figure to the settings that break it."""
+    """Map each printed order of a figure to failing settings."""
     return {o.statement: o.fails for o in importlib.import_module(name).orders(stored(name))}
 
 
@@ -118,7 +124,10 @@ def test_figure_5():
 
 
 def test_figure_6():
-    """Check that VIPS is above DPVI at DPVI's own setting, not above a tuned one."""
+    """Check that VIPS is above DPVI at DPVI's own setting.
+
+    It is not above a tuned one.
+    """
     noisy = ["σ = 1", "σ = 6", "σ = 12"]
     assert fails("adult_fig6") == {
         "as printed above DPVI, its authors' settings": [],
@@ -200,7 +209,10 @@ def test_sections_name_the_relation(name):
     ("data", "holds"), [("abalone", [8, 10, 4, 6, 6]), ("adult", [10, 10, 1, 9, 7])], ids=["figure 4", "figure 5"]
 )
 def test_accountants_figures_4_and_5(data, holds):
-    """Check that the printed orders are the printed accountants' doing, in full runs of ten points."""
+    """Check that the printed accountants make the printed orders.
+
+    In full runs of ten points.
+    """
     found = [o for o in acc_vi.orders([dict(data=data, method="none")]) if o.statement.startswith("transcribed")]
     assert [len(o.holds) for o in found] == holds and all(len(o.holds) + len(o.fails) == 10 for o in found)
 
@@ -209,18 +221,27 @@ def test_accountants_figures_4_and_5(data, holds):
     ("name", "broken"), [("acc_fig4", [0, 1, 1, 3, 3]), ("acc_fig5", [0, 0, 4, 0, 1])], ids=["figure 4", "figure 5"]
 )
 def test_accountants_figures_4_and_5_in_the_quick_form(name, broken):
-    """Check the printed accountants' orders, sampling VI, DPVI, DP-SGLD, then those of a sound accountant."""
+    """Check the printed accountants' orders, and a sound one's.
+
+    Of sampling VI, DPVI and DP-SGLD.
+    """
     found = [o for o in acc_vi.orders(stored(name)) if not o.statement.startswith("transcribed")]
     assert [len(o.fails) for o in found] == broken and all(len(o.holds) + len(o.fails) == 4 for o in found)
 
 
 def test_latent_models():
-    """Check that fits without privacy reach the other packages', and that epsilon helps."""
+    """Check fits without privacy against other packages.
+
+    They reach those, and epsilon helps.
+    """
     assert not any(fails("latent_models").values())
 
 
 def test_accountants_table_1():
-    """Check that the moments accountant is the largest, and that no run of a constructed person keeps the promise."""
+    """Check that the moments accountant is the largest.
+
+    No run of a constructed person keeps to the guarantee.
+    """
     assert fails("acc_table1") == {
         "moments accountant above generic": [],
         "the settings found give the printed generic ε too": ["abalone", "adult"],
@@ -229,7 +250,10 @@ def test_accountants_table_1():
 
 
 def test_slides():
-    """Check that all three printed formulas spend more than the target, and the right ones do not."""
+    """Check that the printed formulas spend more than the target.
+
+    All three do, and the right ones do not.
+    """
     assert fails("slides_table") == {
         "printed σ spends at most ε = 1": ["laplace", "zcdp", "poisson"],
         "right σ spends at most ε = 1": [],

@@ -1,4 +1,7 @@
-"""The VIPS article's Figures 5, 6 and 8 of bench/paper: their noise, their simulated patients, their tables."""
+"""The VIPS article's Figures 5, 6 and 8 of bench/paper.
+
+Their noise, their simulated patients, their tables.
+"""
 
 import math
 
@@ -25,7 +28,10 @@ def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, ste
 
 @pytest.mark.parametrize("target", stroke_fig5.EPSILONS)
 def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
-    """The least over Renyi orders of steps alpha / (2 z^2) + ln(1/delta) / (alpha - 1); the exact epsilon is less."""
+    """The least over Renyi orders of the whole batch.
+
+    Of steps alpha / (2 z^2) + ln(1/delta) / (alpha - 1); the exact epsilon is less.
+    """
     z = stroke_fig5.moments_noise(target, 10)
     order = 1 + np.geomspace(1e-3, 1e4, 400_001)
     bound = (10 * order / (2 * z * z) + math.log(1 / stroke_fig5.DELTA) / (order - 1)).min()
@@ -69,7 +75,10 @@ def test_boxes_leave_empty_groups_out():
 
 @pytest.mark.parametrize("name", ["adult_fig6", "mnist_fig8"])
 def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
-    """Numbers are made up: each cell's accuracy is another, and each is seen in the table."""
+    """Numbers are made up.
+
+    Each cell's accuracy is another, and each is seen in the table.
+    """
     import importlib
 
     module = importlib.import_module(name)
@@ -170,7 +179,10 @@ def test_the_table_of_texts_shows_every_cell():
 
 
 def test_the_table_of_downstream_accuracy(tmp_path):
-    """Numbers are made up: each is seen in its row, and the published ones are printed as they are."""
+    """Numbers are made up.
+
+    Each is seen in its row, and the published ones are printed as they are.
+    """
     import importlib
 
     module = importlib.import_module("mnist_downstream")
@@ -190,7 +202,10 @@ def test_the_table_of_downstream_accuracy(tmp_path):
 
 
 def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
-    """Two labels of documents of two topics: both ways tell them from the words, and the table shows every cell."""
+    """Two labels of documents of two topics.
+
+    Both ways tell them from the words, and the table shows every cell.
+    """
     import topic_labels
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,7 @@
-"""The prose check of `make lint`: its counts, and stored numbers that only fall."""
+"""The prose check of `make lint`.
+
+Its counts, and stored numbers that only fall.
+"""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Every model along every path gives the bits that are stored in same_bits.json.
+"""Every model along every path gives its stored bits.
+
+They are in same_bits.json.
 
 A change that means to keep all results keeps these digests. Numbers of plans and events are compared on every machine;
 digests of arrays only where the environment is the recorded one, since floating-point bits depend on the instruction
@@ -26,7 +28,7 @@ RECORD = json.loads(STORED.read_text()) if STORED.exists() else {"environment": 
 
 
 def close(found, stored):
-    """Whether nested lists of numbers and texts agree to 11 digits."""
+    """Tell whether nested lists of numbers and texts agree to 11 digits."""
     if isinstance(stored, list):
         return isinstance(found, list) and len(found) == len(stored) and all(map(close, found, stored))
     if isinstance(stored, float) and isinstance(found, (int, float)):

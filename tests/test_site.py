@@ -1,4 +1,7 @@
-"""The site, built as `make docs` builds it and then read: nothing is loaded from elsewhere, no link is dead."""
+"""The site, built as `make docs` builds it and then read.
+
+Nothing is loaded from elsewhere, no link is dead.
+"""
 
 import importlib.util
 import json

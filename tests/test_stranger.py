@@ -1,4 +1,7 @@
-"""A stranger's path: the commands of the README, from an empty folder to the page about a table of one's own."""
+"""A stranger's path.
+
+The commands of the README, from an empty folder to the page about a table of one's own.
+"""
 
 import os
 import re
@@ -28,7 +31,10 @@ STATEMENT = " ".join(SHOWN.partition("...\n")[2].split())
 
 
 def topics(text):
-    """Words of each topic by its number, in the table that a fit prints."""
+    """Return words of each topic by its number.
+
+    From the table that a fit prints.
+    """
     rows = re.findall(r"^ +[\d.]+% +\d+% +(\d+)  (.*)$", text, re.M)
     return {int(number): set(words.split()) for number, words in rows}
 
@@ -46,7 +52,10 @@ def test_the_page_is_short_and_its_commands_are_understood():
 
 
 def test_the_statement_is_what_its_noise_gives():
-    """No less noise would do: the epsilon that the page shows is neither too small nor far too large."""
+    """No less noise would do.
+
+    The epsilon that the page shows is neither too small nor far too large.
+    """
     epsilon, delta = map(float, re.match(r"\(([\d.]+), ([\de.-]+)\)-differential privacy", STATEMENT).groups())
     releases = int(re.search(r": (\d+) releases", STATEMENT)[1])
     noise = float(re.search(r"noise multiplier ([\d.]+)", STATEMENT)[1])
@@ -56,7 +65,10 @@ def test_the_statement_is_what_its_noise_gives():
 
 
 def table(path):
-    """Notes of 4,000 patients, two each, on eight subjects of twenty common words; all share some words."""
+    """Write notes of 4,000 patients, two each, on eight subjects.
+
+    Of twenty common words; all share some words.
+    """
     rng = np.random.default_rng(0)
     words = np.array(public_vocabulary("public:en", Analyzer(stop_words=tuple(stop_words("public:en"))), size=1000))
     subjects = np.stack([rng.permutation(len(words))[:20] for _ in range(8)])
@@ -69,7 +81,10 @@ def table(path):
 
 
 def test_the_first_screen(tmp_path, monkeypatch, capsys):
-    """Its code on the posts that it names prints the output that it shows, as far as the noise lets it."""
+    """The README's code prints the output that it shows.
+
+    On the posts that it names, as far as the noise lets it.
+    """
     posts = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
     if not posts.exists():
         # The posts are data of others, and not part of the repository.

@@ -1,4 +1,7 @@
-"""The structure that docs/explanation/design.md draws: layers, no circles, no private names abroad, no long file."""
+"""The structure that docs/explanation/design.md draws.
+
+Layers, no circles, no private names abroad, no long file.
+"""
 
 import ast
 from pathlib import Path
@@ -47,7 +50,10 @@ BACK = {
 
 
 def imports(name, path):
-    """(module, names, late) of each import of this package; late are those in functions and only for types."""
+    """(module, names, late) of each import of this package.
+
+    Late are those in functions and only for types.
+    """
     tree = ast.parse(path.read_text("utf-8"))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = []
@@ -106,7 +112,10 @@ def test_no_import_runs_upwards(name):
 
 
 def test_no_circle():
-    """Imports in functions and only for types are arrows like all others, but for reasons in `BACK`."""
+    """Imports in functions and for types are arrows too.
+
+    Reasons for exceptions are in `BACK`.
+    """
     arrows = {
         name: {t for t, _, _ in found if t != name and (name, t) not in BACK} for name, found in GRAPH.items() if name
     }
@@ -152,7 +161,10 @@ def test_no_file_has_outgrown_its_name():
 
 
 def test_no_command_is_longer_than_sixty_lines():
-    """A command turns arguments into settings and results into text; the rest is a job's."""
+    """A command turns arguments into settings and results into text.
+
+    The rest is a job's.
+    """
     long = [
         f"{path.name}: {node.name}"
         for path in (PACKAGE / "cli").rglob("*.py")
@@ -164,7 +176,10 @@ def test_no_command_is_longer_than_sixty_lines():
 
 @pytest.mark.parametrize("name", sorted(n for n in MODULES if n and not any(p.startswith("_") for p in n.split("."))))
 def test_every_public_function_is_annotated(name):
-    """Arguments and results of public functions and methods; mypy holds the annotations to the code."""
+    """Arguments and results of public functions and methods.
+
+    Mypy holds the annotations to the code.
+    """
     missing = []
 
     def look(node, prefix):

@@ -105,7 +105,10 @@ def test_pure_epsilon():
 
 @pytest.mark.parametrize("name", acc.ACCOUNTANTS)
 def test_every_accountant_states_a_published_value(name):
-    """Its class holds an example, which comes out as stated; autodp is a package of somebody else's."""
+    """Its class holds an example, which comes out as stated.
+
+    Autodp is a package of somebody else's.
+    """
     kind = type(acc.ACCOUNTANTS[name])
     examples = doctest.DocTestFinder(recurse=False).find(kind, name, globs={})
     assert name == "autodp" or examples[0].examples
@@ -318,7 +321,10 @@ def test_blr_joint_sensitivity_is_the_largest_distance():
 
 
 def test_import_is_light():
-    """Import only this folder, without the package's __init__: no heavy libraries, no other folders."""
+    """Import only this folder, without the package's __init__.
+
+    No heavy libraries, no other folders.
+    """
     code = """
 import pkgutil, sys, types
 package = types.ModuleType("vips_fast")

@@ -1,4 +1,7 @@
-"""Random allocation: between proven bounds, which quadrature, sampling and another implementation agree with."""
+"""Random allocation between proven bounds.
+
+Quadrature, sampling and another implementation agree with them.
+"""
 
 import math
 from fractions import Fraction
@@ -41,7 +44,10 @@ def test_known_brackets(event, delta, low, high):
 
 
 def widths(t, epochs, mu, delta):
-    """Bracket and its relative width; `mu` belongs to about the Gaussian mechanism that the run comes to."""
+    """Bracket and its relative width.
+
+    `mu` belongs to about the Gaussian mechanism that the run comes to.
+    """
     event = run(t, 1.0 / math.sqrt(math.log1p(t * mu * mu / epochs)), epochs)
     below = acc.PrivacyLoss(event, attack=0, smallest=delta).epsilon_lower(delta)
     above = acc.PrivacyLoss(event, smallest=delta).epsilon(delta)
@@ -80,14 +86,20 @@ def test_brackets_of_any_run(t, epochs):
 
 
 def some_law(rng, n, spread):
-    """A law of n points and mean 1, to rounding; as it is given it is exact."""
+    """Return a law of n points and mean 1, to rounding.
+
+    As it is given it is exact.
+    """
     values = np.sort(np.exp(spread * rng.standard_normal(n)))
     masses = rng.exponential(size=n)
     return Law(values / np.average(values, weights=masses), masses / masses.sum(), 0.0, 0.0, 0.0)
 
 
 def holds(law, exact, upper):
-    """Whether `law` bounds the exact pairs (value, mass), for all functions (x - k)_+, (k - x)_+ and 1."""
+    """Tell whether `law` bounds the exact pairs (value, mass).
+
+    That is for all functions (x - k)_+, (k - x)_+ and 1.
+    """
     scale, factor = Fraction(law.value_error), Fraction(law.mass_error)
     sign = 1 if upper else -1
     masses = [Fraction(m) * (1 + sign * factor) for m in law.masses]
@@ -156,11 +168,17 @@ def test_brackets_are_narrow(t, z, epochs, log_delta):
 
 
 def exact_profile_of_two(z, epsilon):
-    """Both directions for two minibatches: integrate over one the closed form of the other."""
+    """Both directions for two minibatches.
+
+    Integrate over one the closed form of the other.
+    """
     mu = 1.0 / z
 
     def call(k, sign):
-        """E (Y - k)_+ for the sign 1, E (k - Y)_+ for -1, of a lognormal Y of mean 1."""
+        """Compute the mean excess of a lognormal Y of mean 1.
+
+        It is E (Y - k)_+ for the sign 1, and E (k - Y)_+ for -1.
+        """
         if k <= 0.0:
             return (1.0 - k) if sign > 0 else 0.0
         a = (-math.log(k) + 0.5 * mu * mu) / mu
@@ -202,7 +220,10 @@ def test_two_minibatches_by_quadrature(z, factor):
 
 
 def sampled_profile(t, z, epochs, epsilon, n, rng):
-    """delta of both directions with their standard errors, from draws with and without the unit."""
+    """Estimate delta of both directions, with their standard errors.
+
+    From draws with and without the unit.
+    """
     mu, found = 1.0 / z, []
     for holds in (True, False):
         loss = np.zeros(n)
@@ -414,7 +435,10 @@ def test_dp_accounting_has_no_such_event():
 
 
 def test_epochs_whose_ratios_are_beyond_doubles():
-    """Epsilon is finite, rises with the number of epochs, and is never above the known minibatch's."""
+    """Epsilon is finite and rises with the number of epochs.
+
+    It is never above the known minibatch's.
+    """
     epochs, one = (600, 720, 900, 1200), acc.GaussianEvent(1.0)
     found = [acc.epsilon(acc.RandomAllocationEvent(4, n, one, True), 1e-5) for n in epochs]
     known = [acc.epsilon(acc.GaussianEvent(n**-0.5), 1e-5) for n in epochs]

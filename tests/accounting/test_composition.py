@@ -106,7 +106,7 @@ def test_amplification():
 
 
 def test_add_remove_gives_replace_one():
-    """Two Gaussians at distance 2 are the composition of two neighbors at distance 1."""
+    """Two Gaussians at distance 2 compose two neighbors at distance 1."""
     eps, delta = 0.7, acc.gaussian_delta(1.0, 0.7)
     eps2, delta2 = acc.add_remove_to_replace_one(eps, delta)
     assert (eps2, delta2) == (1.4, pytest.approx((1 + math.exp(0.7)) * delta))

@@ -1,4 +1,7 @@
-"""Persons with several records: mixtures of Gaussians, exact if they are reached, never below the truth."""
+"""Persons with several records.
+
+Mixtures of Gaussians, exact if they are reached, never below the truth.
+"""
 
 import math
 import re
@@ -25,7 +28,10 @@ def group_epsilon(event, k, delta, **options):
 
 
 def exact_deltas(q, z, k, eps):
-    """delta of adding and of removing k equal rows in one Poisson sample, by the root of the likelihood ratio."""
+    """Compute delta of adding and of removing k equal rows.
+
+    In one Poisson sample, by the root of the likelihood ratio.
+    """
     with mpmath.workdps(40):
         q, z, e = mpmath.mpf(q), mpmath.mpf(z), mpmath.exp(mpmath.mpf(eps))
         weights = [mpmath.binomial(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1)]
@@ -55,7 +61,7 @@ STEPS = [(0.25, 1.0, 3, 0.3), (0.5, 0.7, 2, 1.3), (0.01, 2.0, 10, 0.02), (0.25, 
 
 
 def check_one_step(q, z, k, eps):
-    """The closed form and the masses of both directions against the densities."""
+    """Compare closed form and masses of both directions with the densities."""
     pair = rows.dominating_rows(acc.group_event(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k))
     for one, want in zip(pair, exact_deltas(q, z, k, eps), strict=True):
         p, other = one.masses(np.array([eps, np.inf]))
@@ -74,13 +80,16 @@ def one_direction(monkeypatch):
 
 
 def one_draw(monkeypatch):
-    """The whole group drawn with the rate of one row."""
+    """Draw the whole group with the rate of one row."""
     right = rows._rows_drawn
     monkeypatch.setattr(rows, "_rows_drawn", lambda e: (e.event.sampling_probability, right(e)[1]))
 
 
 def other_weights(monkeypatch):
-    """Binomial(k, 1 - q) for Binomial(k, q), given that a row is drawn."""
+    """Give the wrong weights, Binomial(k, 1 - q) for Binomial(k, q).
+
+    Given that a row is drawn.
+    """
     right = rows._rows_drawn
 
     def wrong(event):
@@ -91,7 +100,7 @@ def other_weights(monkeypatch):
 
 
 def never_all(monkeypatch):
-    """One of the rows left out."""
+    """Leave out one of the rows."""
     right = rows._rows_drawn
     monkeypatch.setattr(rows, "_rows_drawn", lambda e: right(acc.GroupEvent(e.event, e.size - 1)))
 
@@ -113,7 +122,10 @@ def test_a_composition_is_its_worse_direction():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_equal_rows_are_the_worst(seed):
-    """k rows that point anywhere in the plane, by quadrature, against the pair of aligned ones."""
+    """k rows that point anywhere against the pair of aligned ones.
+
+    In the plane, by quadrature.
+    """
     rng = np.random.default_rng(seed)
     k, q, z = 3, 0.3, 0.8
     angle = rng.uniform(0, 2 * math.pi, k) * (seed > 0)
@@ -149,7 +161,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("q", "z", "steps", "k", "delta", "value"), GOLDEN)
 def test_golden(q, z, steps, k, delta, value):
-    """Two implementations, both upper bounds and both about 10^-6 above the exact value."""
+    """Two implementations, both upper bounds about 10^-6 above the exact value."""
     assert group_epsilon(poisson(q, z, steps), k, delta, rtol=1e-6) == pytest.approx(value, rel=2e-6)
 
 
@@ -163,7 +175,10 @@ def mixture_of_dp_accounting(q, z, steps, k, delta, interval):
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_agrees_with_dp_accounting(k):
-    """Within 10^-3 of it, and never below the exact value, extrapolated from two of its intervals, h and 2 h."""
+    """Within 10^-3 of it, and never below the exact value.
+
+    That is extrapolated from two of its intervals, h and 2 h.
+    """
     ours = group_epsilon(poisson(0.25, 3.84, 20), k, 1e-4)
     fine, coarse = (mixture_of_dp_accounting(0.25, 3.84, 20, k, 1e-4, h) for h in (4e-3, 8e-3))
     assert abs(ours - fine) <= 1e-3 * fine
@@ -171,7 +186,10 @@ def test_agrees_with_dp_accounting(k):
 
 
 def test_the_price_of_several_rows_in_a_plan():
-    """epsilon = 1 at q = 0.25, 20 steps and delta = 10^-4, for persons with 2 and 5 rows; and the noise they need."""
+    """epsilon = 1 for persons with 2 and 5 rows.
+
+    And the noise that they need. | At q = 0.25, 20 steps and delta = 10^-4.
+    """
     z = acc.calibrate_noise_multiplier(lambda z: poisson(0.25, z, 20), 1.0, 1e-4)
     for k, eps, factor in ((2, 2.215, 1.925), (5, 6.613, 4.706)):
         assert group_epsilon(poisson(0.25, z, 20), k, 1e-4) == pytest.approx(eps, rel=2e-3)
@@ -215,7 +233,10 @@ def test_one_row_is_the_plain_event(event, both):
 
 
 def test_samples_of_a_fixed_size_against_enumerated_neighbors():
-    """n = 4 rows, S = 2, two of them replaced: every data set on a grid of values, by quadrature."""
+    """n = 4 rows, S = 2, two of them replaced.
+
+    Every data set on a grid of values, by quadrature.
+    """
     z, grid = 1.0, np.linspace(-8.0, 10.0, 3001)
     values = (0.0, 0.5, 1.0)
 
@@ -236,7 +257,10 @@ def test_samples_of_a_fixed_size_against_enumerated_neighbors():
 
 
 def test_samples_that_always_hold_a_row_of_the_group():
-    """S > n - k: eta = 1. A person with all n rows has S in each sample."""
+    """S > n - k: eta = 1.
+
+    A person with all n rows has S in each sample.
+    """
     event = fixed(6, 10, 4.0, 5)
     everything = acc.gaussian_epsilon(math.sqrt(5) * 6 / 4, 1e-5)
     assert group_epsilon(event, 10, 1e-5) == pytest.approx(everything, rel=2e-4)
@@ -297,7 +321,10 @@ def test_accountants_that_know_no_groups_refuse():
 
 @pytest.mark.parametrize("q, z, k", [(0.25, 3.84, 5), (0.1, 0.5, 3), (0.01, 2.0, 10), (0.25, 10.0, 20)])
 def test_renyi_divergences_of_poisson_samples(q, z, k):
-    """Against the plain sums over j and a fine grid of outputs; both directions."""
+    """Against the plain sums over j and a fine grid of outputs.
+
+    Both directions.
+    """
     group, grid = acc.GroupEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k), np.linspace(-40, 8 * k / z + 40, 200_001)
     j = np.arange(k + 1)
     weights = np.array([math.log(math.comb(k, i)) + i * math.log(q) + (k - i) * math.log1p(-q) for i in j])

@@ -1,4 +1,7 @@
-"""An accountant that is added, rehearsed in a copy: three files, and every test that asks for them knows it."""
+"""An accountant that is added, rehearsed in a copy.
+
+Three files, and every test that asks for them knows it.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Parallel composition: the account of a part bounds the loss of its records, and nothing less does."""
+"""Parallel composition bounds each part's loss.
+
+The account of a part bounds the loss of its records, and nothing less does.
+"""
 
 import itertools
 
@@ -26,7 +29,9 @@ def whole(z):
 
 
 def joint_delta(releases, lies_in, eps):
-    """Exact delta of adaptive randomized responses: (part, epsilon, epsilon after a 1) in order; by enumeration.
+    """Exact delta of adaptive randomized responses.
+
+    (part, epsilon, epsilon after a 1) in order; by enumeration.
 
     A record of the parts in ``lies_in`` flips the true bit of every release that reads it. A release is tuned by the
     last outcome before it, whichever part that was of.
@@ -54,7 +59,10 @@ def spent_by(releases):
 
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_the_profile_is_the_largest_of_the_parts(eps):
-    """Exact for fixed mechanisms; a bound if earlier outputs, of other parts too, tune them."""
+    """Exact for fixed mechanisms.
+
+    A bound if earlier outputs, of other parts too, tune them.
+    """
     bound = parts_delta(spent_by(FIXED), eps)
     exact = [joint_delta(FIXED, {part}, eps) for part in "ab"]
     assert max(exact) <= bound + 1e-9 and bound == pytest.approx(max(exact), rel=1e-3, abs=1e-9)
@@ -63,7 +71,10 @@ def test_the_profile_is_the_largest_of_the_parts(eps):
 
 
 def test_a_record_in_two_parts_is_not_covered():
-    """What the theorem assumes is needed: in sequence they are covered, in parallel not."""
+    """What the theorem assumes is needed.
+
+    In sequence they are covered, in parallel not.
+    """
     spent = spent_by(FIXED)
     in_sequence = ComposedEvent(tuple(event for _, event in spent))
     for eps in EPSILONS:

@@ -19,7 +19,7 @@ from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplace
 
 
 def composed(parts, rtol):
-    """The discretized composition of pairs, without any closed form."""
+    """Return the discretized composition of pairs, without any closed form."""
     loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
     loss._directions = [distribution.Direction([Part(pair, count) for pair, count in parts])]
     return loss
@@ -88,7 +88,10 @@ def test_one_sampled_step_is_exact(q, z, eps):
 @QUIET
 @given(st.floats(0.05, 0.95), st.floats(0.2, 5.0), st.floats(0.0, 3.0))
 def test_interval_masses_reproduce_the_profile(q, z, eps):
-    """P(L > eps) - e^eps Q(L > eps) of each pair is its closed-form delta."""
+    """Each pair's masses give its closed-form delta.
+
+    It is P(L > eps) - e^eps Q(L > eps).
+    """
     size = max(1, round(q * 100))
     for event in (
         acc.PoissonSampledEvent(q, acc.GaussianEvent(z)),
@@ -146,7 +149,10 @@ def test_pure_steps_never_cost_more_than_their_sum():
 @settings(QUIET, max_examples=30)
 @given(st.lists(st.tuples(st.floats(0.3, 3.0), st.integers(1, 3)), min_size=1, max_size=3), st.floats(-8, -1))
 def test_coarse_grids_dominate_fine_ones(parts, log_delta):
-    """A coarser grid answers with more, a finer one with less, and none with less than the lower bound."""
+    """A coarser grid answers with more, a finer one with less.
+
+    None answers with less than the lower bound.
+    """
     delta = 10**log_delta
     event = acc.ComposedEvent([acc.SelfComposedEvent(acc.LaplaceEvent(b), n) for b, n in parts])
     fine = acc.epsilon(event, delta, rtol=1e-6)
@@ -158,7 +164,10 @@ def test_coarse_grids_dominate_fine_ones(parts, log_delta):
 @pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("parts", [[0.5, 0.5], [0.1, 0.9], [0.25] * 4, [0.02] * 25 + [0.5]])
 def test_laplace_noise_on_one_coordinate_is_the_worst(scale, parts):
-    """A shift spread over coordinates costs no more than the same L1 shift of one."""
+    """A shift of one coordinate is the worst.
+
+    A shift spread over coordinates costs no more than the same L1 shift of one.
+    """
     one = acc.LaplaceEvent(scale)
     many = acc.ComposedEvent([acc.LaplaceEvent(scale / part) for part in parts])
     for share in (0.0, 0.05, 0.3, 0.7, 0.95):
@@ -181,7 +190,10 @@ def test_poisson_accounting_is_not_sound_for_fixed_size_samples():
 
 
 def test_both_directions_of_poisson_sampling_count():
-    """At delta = 0.01 removing a record costs more than adding one, at 1e-6 less."""
+    """At delta = 0.01 removing a record costs more than adding one.
+
+    At 1e-6 it costs less.
+    """
     loss = acc.PrivacyLoss(poisson(0.5, 1.0, 3), 1e-6)
     values = {}
     for delta in (1e-6, 1e-2):
@@ -192,7 +204,9 @@ def test_both_directions_of_poisson_sampling_count():
 
 
 def test_one_step_without_replacement_is_tight():
-    """Enumerated: three values at distances <= 1 reach the profile, none exceeds it.
+    """Enumerate three values at distances <= 1.
+
+    They reach the profile, and none exceeds it.
 
     A data set of n = 3 records, S = 1: the outputs are mixtures of N(x_i, z^2).
     """
@@ -278,7 +292,10 @@ def test_tiny_delta_is_relative():
 
 
 def outcomes(event):
-    """Probabilities under (P, Q) of each outcome of one release, for each direction, from first principles."""
+    """Compute both probabilities of each outcome of one release.
+
+    Under (P, Q), for each direction, from first principles.
+    """
     inner = getattr(event, "event", event)
     e, d = math.exp(inner.epsilon), inner.delta
     # The worst case of a statement: with probability delta the outcome names the data set.
@@ -338,7 +355,10 @@ def test_infinite_losses_are_kept(sampled, counts):
 
 @pytest.mark.parametrize("step", [acc.GaussianEvent(1.5, "replace_one"), fixed(3, 10, 0.8), poisson(0.3, 0.8)])
 def test_infinite_losses_beside_a_continuous_mechanism(step):
-    """A failure of probability d, independent of the rest: delta = 1 - (1 - d)^n (1 - delta of the rest)."""
+    """A failure of probability d, independent of the rest.
+
+    Delta = 1 - (1 - d)^n (1 - delta of the rest).
+    """
     event = acc.ComposedEvent([step, acc.SelfComposedEvent(acc.ApproximateDPEvent(0.0, 1e-3, step.relation), 5)])
     for eps in (0.1, 0.5, 1.0):
         exact = 1 - (1 - 1e-3) ** 5 * (1 - acc.delta(step, eps))
@@ -348,7 +368,7 @@ def test_infinite_losses_beside_a_continuous_mechanism(step):
 
 @pytest.mark.parametrize("pair", [GaussianPair(0.8), WithoutReplacementPair(0.4, GaussianPair(1.5))])
 def test_a_cut_tail_is_an_infinite_loss(pair):
-    """A grid that ends early may not lose the mass beyond its end."""
+    """A grid that ends early may not lose the mass beyond."""
     exact = composed([(pair, 4)], 1e-6)
     direction = exact._directions[0]
     for eps in (0.2, 1.0):

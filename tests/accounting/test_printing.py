@@ -47,7 +47,7 @@ def test_rounding_is_outwards_and_close(value, digits):
 
 @pytest.mark.parametrize("target", [1.0049, 1.0040000000001, 0.99999, 1.23449999, 10.0 + 1e-9])
 def test_statements_never_round_down(target):
-    """An event whose epsilon ends on digits that rounding to the nearest would drop."""
+    """An epsilon whose last digits rounding to the nearest would drop."""
     z = acc.gaussian_noise_multiplier(target, 1e-5)
     for event in (acc.GaussianEvent(z), acc.ApproximateDPEvent(target, 0.0)):
         text = acc.describe(event, 1e-5)

@@ -1,4 +1,7 @@
-"""The neighboring relation: one type, whose names stand for it in files, messages and arguments."""
+"""The neighboring relation.
+
+One type, whose names stand for it in files, messages and arguments.
+"""
 
 import doctest
 import json

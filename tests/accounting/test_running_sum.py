@@ -1,4 +1,7 @@
-"""Running sums: coefficients, sensitivity by brute force, errors, and epsilon by other ways."""
+"""Running sums: coefficients, sensitivity, errors and epsilon.
+
+Sensitivities are compared with brute force, and epsilon with other ways to it.
+"""
 
 import functools
 import itertools
@@ -60,7 +63,10 @@ def test_no_pattern_of_a_unit_moves_the_sums_further(n, k, b):
 
 
 def test_the_sensitivity_is_no_smaller_than_one_column():
-    """See mutants: one entry for the column, and several nights as if one."""
+    """See mutants.
+
+    One takes one entry for the column, the other several nights as if one.
+    """
     assert participation_norm(30) > 1.4 and participation_norm(30, 2, 7) > 1.2 * participation_norm(30)
     assert participation_norm(30, 2, 1) > participation_norm(30, 2, 7) > participation_norm(30, 2, 29)
     assert participation_norm(30, 2, 30) == participation_norm(30, 5, 31) == participation_norm(30)
@@ -96,7 +102,10 @@ def test_prefixes_have_less_noise_than_independent_noise_at_equal_epsilon(n, lea
 @pytest.mark.parametrize(("n", "k", "b"), [(30, 1, 1), (365, 1, 1), (365, 12, 28), (30, 30, 1)])
 @pytest.mark.parametrize("z", [0.8, 3.0, 20.0])
 def test_epsilon_is_that_of_an_independent_computation(n, k, b, z):
-    """Compute the norm by the matrix, the profile in 40 digits (Balle & Wang 2018)."""
+    """Compute the norm by the matrix, the profile in 40 digits.
+
+    The profile is of Balle & Wang (2018).
+    """
     c, delta = dense(n), 1e-6
     mu = np.linalg.norm(c[:, list(range(0, n, b))[:k]].sum(axis=1)) / z
     found = acc.epsilon(acc.RunningSumEvent(z, n, k, b), delta)
@@ -154,7 +163,7 @@ def test_dp_accounting_agrees():
 
 @pytest.mark.parametrize("n", [30, 365])
 def test_later_releases_tell_nothing_more_about_a_prefix(n):
-    """Compare each prefix with generalized least squares on the releases of all steps."""
+    """Compare each prefix with generalized least squares on all steps' releases."""
     c, rng, sums = dense(n), np.random.default_rng(0), np.tril(np.ones((n, n)))
     y = c @ rng.normal(size=n) + rng.normal(size=n)
     by_all = sums @ np.linalg.lstsq(c, y, rcond=None)[0]

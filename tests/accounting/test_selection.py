@@ -1,4 +1,7 @@
-"""The best of several runs: against exact selections of small mechanisms, and against dp-accounting."""
+"""The best of several runs.
+
+Against exact selections of small mechanisms, and against dp-accounting.
+"""
 
 import math
 import warnings
@@ -26,7 +29,10 @@ def generating(mean, shape):
 
 
 def selected(law, mean, shape):
-    """The law of the largest of K outputs, and last of no output, if that may be."""
+    """Compute the law of the largest of K outputs.
+
+    Last stands the probability of no output, if that may be.
+    """
     f = generating(mean, shape)
     cumulated = f(np.concatenate([[0.0], np.minimum(np.cumsum(law), 1.0)]))
     found = np.diff(cumulated)
@@ -34,7 +40,10 @@ def selected(law, mean, shape):
 
 
 def divergence(p, q, orders):
-    """The larger of the Renyi divergences of p from q and of q from p, at each order."""
+    """Compute the larger of both Renyi divergences, at each order.
+
+    Of p from q, and of q from p.
+    """
     a, b = np.log(p), np.log(q)
     both = (np.logaddexp.reduce(np.multiply.outer(orders, x - y) + y, axis=-1) for x, y in ((a, b), (b, a)))
     return np.maximum(*both) / (orders - 1.0)
@@ -78,7 +87,10 @@ def test_no_exact_selection_is_above_the_bound(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_forgets_the_number_of_runs_is_caught(shape):
-    """One run's divergence, and a bound without its constant, lie below an exact selection somewhere."""
+    """Two wrong bounds lie below an exact selection somewhere.
+
+    One run's divergence, and a bound without its constant.
+    """
     # One run shows a rare output seldom; the largest of many runs is mostly that.
     p, q = np.array([0.97, 0.03]), np.array([0.985, 0.015])
     a, b = selected(p, 25.0, shape), selected(q, 25.0, shape)

@@ -1,4 +1,7 @@
-"""The audit passes on the models, its bounds hold, and its report names every finding."""
+"""The audit passes on the models, and its bounds hold.
+
+Its report names every finding.
+"""
 
 import json
 import math
@@ -85,7 +88,10 @@ def passes(model, layer, sizes=SIZES):
 
 
 def attained(model, holds):
-    """Layer D passes, and ``holds(row)`` for each multiplier: of two draws one may fail by chance, once in 10^5."""
+    """Layer D passes, and ``holds(row)`` for each multiplier.
+
+    Of two draws one may fail by chance, once in 10^5.
+    """
     for _ in range(2):
         report = passes(model, "D")
         if all(map(holds, report.layer("D").figures["mu"])):
@@ -94,12 +100,15 @@ def attained(model, holds):
 
 
 def within(row):
-    """The worst pair attains the claim, so the interval must hold it."""
+    """Check that the interval holds the claim, which the worst pair attains."""
     return row["low"] <= row["claimed"] <= row["high"]
 
 
 def strong(row):
-    """An attack that can be seen means something: mu is known to +-0.17."""
+    """Check that an attack is strong enough to mean something.
+
+    Mu is known to +-0.17.
+    """
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
@@ -115,13 +124,19 @@ def test_mu_of_one_release_with_words_that_are_used_alike():
 
 @pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])
 def test_mu_of_one_release_of_the_belief_network(name):
-    """An image of ones against none: all blocks at their longest at once."""
+    """An image of ones against none.
+
+    All blocks at their longest at once.
+    """
     attained(SBN[name], lambda row: within(row) and strong(row))
 
 
 @pytest.mark.parametrize("name", ["centered", "classes", "uncentered_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(name):
-    """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
+    """A row at its bound against none, or its opposite label.
+
+    Both blocks are at their longest at once.
+    """
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
     near = name == "uncentered_replace"
     attained(BLR[name], lambda row: row["low"] <= row["claimed"] and (near or within(row)) and strong(row))
@@ -176,7 +191,10 @@ LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
 def at_long_sizes(model, sizes, least):
-    """All layers, with an attack that must mean something; the bounds give away 200/n of delta by themselves."""
+    """Run all layers, with an attack that must mean something.
+
+    The bounds give away 200/n of delta by themselves.
+    """
     report = audit(model, dict(noise_multiplier=0.25), sizes=sizes)
     print(report.text())
     assert report.passed and report.claimed["measured"][0] > least(report.claimed["delta"][0])
@@ -231,7 +249,10 @@ def test_delta_bound_covers_the_truth():
 
 @pytest.mark.parametrize("layer", "CDE")
 def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
-    """One false alarm is overruled and reported, two are not; exact checks get one draw."""
+    """One false alarm is overruled and reported, two are not.
+
+    Exact checks get one draw.
+    """
     sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
     adapter = adapter_for("lda", dict(n_components=2, random_state=0))
     genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))

@@ -1,4 +1,7 @@
-"""Audits of the first-order statistic of logistic regression, of rows and of persons, and faults that break it."""
+"""Audits of the first-order statistic of logistic regression.
+
+Of rows and of persons, with faults that break it.
+"""
 
 import faults
 import pytest

@@ -1,4 +1,6 @@
-"""Layers C and G over sampling x unit x start x stage: each cell runs, or a refusal says why not.
+"""Layers C and G over sampling x unit x start x stage.
+
+Each cell runs, or a refusal says why not.
 
 Layer C here: the noise of every release of a fit, also of one that is resumed or goes on by `partial_fit`, has the
 claimed law, shares nothing with any other release, and is charged. Layer G: another process makes the model again from
@@ -70,7 +72,10 @@ NOT_RUN = [cell for cell in CELLS if reason(cell) is not None]
 
 
 class Noted(Part):
-    """A model that notes the noise of each release: the released sum less the exact one."""
+    """A model that notes the noise of each release.
+
+    The released sum less the exact one.
+    """
 
     def __init__(self, inner, noises):
         super().__init__(inner)
@@ -87,7 +92,10 @@ class Noted(Part):
 
 
 class Fit:
-    """The fit of a cell, with transcript and all noise; ``seams`` are faults for parts of the stage or of its plan."""
+    """The fit of a cell, with transcript and all noise.
+
+    ``seams`` are faults for parts of the stage or of its plan.
+    """
 
     def __init__(self, cell, folder, model=LatentDirichletAllocation, **seams):
         self.cell, self.folder, self.seams, self.noises, self.purchase = cell, folder, seams, [], None
@@ -110,7 +118,7 @@ class Fit:
         getattr(self, "start_" + cell.start)(X)
 
     def run(self, estimator, X, name="fit", first=True, resume=False, partial=False, **call):
-        """What `PrivateEstimator._fit` does, with the parts of this fit."""
+        """Do the work of `PrivateEstimator._fit`, with the parts of this fit."""
         path = self.folder / "run" if self.cell.start == "resumed" else None
         words = self.cell.stage == "words"
         with open_folder(path, resume, None if path is None else 1) as folder:
@@ -139,7 +147,7 @@ class Fit:
             self.run(self.estimator, X, first=False, partial=True, **stated)
 
     def start_resumed(self, X):
-        """The third step is paid for, and lost."""
+        """Lose the third step, which is paid for."""
         with pytest.raises(Stop):
             self.run(ends(self.make(), 3, fail), X)
         self.run(self.make(), X, resume=True)
@@ -155,7 +163,7 @@ class Fit:
         self.run(self.make(public_prior=prior_of(WORDS, 2)), X)
 
     def events(self):
-        """The events of all releases, composed anew."""
+        """Return the events of all releases, composed anew."""
         z, n = acc.GaussianEvent(Z, self.relation), self.n
         event = {
             "poisson": lambda: acc.PoissonSampledEvent(0.5, z),
@@ -191,7 +199,7 @@ class Fit:
         return failed | (set() if same else {"charged"})
 
     def covers(self):
-        """Whether the printed epsilon covers all events, a purchase included."""
+        """Tell whether the printed epsilon covers all events, a purchase included."""
         events = [acc.SelfComposedEvent(event, count) for event, count in self.events().items()]
         events += [] if self.purchase is None else [self.purchase.ledger_.event()]
         said = self.estimator.privacy_
@@ -237,7 +245,10 @@ def fits(tmp_path_factory):
 
 @pytest.mark.parametrize("cell", RUN, ids=str)
 def test_noise_of_each_cell(fits, cell, tmp_path):
-    """A check fails of a true claim once in 10^6 draws; of a thousand checks, one that fails is drawn again."""
+    """A check fails of a true claim once in 10^6 draws.
+
+    Of a thousand checks, one that fails is drawn again.
+    """
     failed = fits[0][cell].layer_c()
     assert not failed or not failed & Fit(cell, tmp_path).layer_c()
 

@@ -1,4 +1,4 @@
-"""Layer F: faults put into the seams on purpose, each killed by a named layer.
+"""Layer F: faults in the seams, each killed by a named layer.
 
 The same layer passes on the honest parts in the same test, so that it is the fault that
 is caught.
@@ -36,7 +36,7 @@ def failed(layer, estimator=LDA, **seams):
 
 @cache
 def original(layer, estimator=LDA):
-    """As `failed`, of the honest parts; once."""
+    """Return the failures of the honest parts, once."""
     return failed(layer, estimator)
 
 
@@ -72,13 +72,19 @@ def test_a_clip_for_each_class():
 
 @pytest.mark.parametrize("model", [faults.EveryNetworkHears, faults.CountsBeside])
 def test_parts_that_are_not_disjoint(model):
-    """A record that two classes' networks see, and a count that is left out of the joint norm."""
+    """A record that both networks see, and an unclipped count.
+
+    The count is left out of the joint norm.
+    """
     assert original("A", ClassConditionalNetwork(2)) == set()
     assert "distance of neighbors" in failed("A", ClassConditionalNetwork(2), model=model)
 
 
 def test_parallel_composition_that_forgets_who_changes_class():
-    """One part's sensitivity is not enough where a record is replaced, in its class or by one of another."""
+    """One part's sensitivity is not enough if a record is replaced.
+
+    In its class, or by one of another.
+    """
     replace = dict(sampling="full", relation="replace_one")
     assert original("A", ClassConditionalNetwork(2, **replace)) == set()
     assert "distance of neighbors" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
@@ -136,14 +142,17 @@ def test_wrong_models(layer, model, checks):
 
 
 def test_topics_scales_after_the_clip():
-    """With two topics a scale of hardly a share is no less than their half, and divides by little."""
+    """With two topics a small scale is at least half the share.
+
+    A scale of hardly a share is no less than their half, and divides by little.
+    """
     assert original("A", LatentDirichletAllocation(4)) == set()
     assert "distance of neighbors" in failed("A", LatentDirichletAllocation(4), model=faults.DividesAfterTheClip)
 
 
 @pytest.mark.parametrize("kind", ["jaakkola", "paper"])
 def test_a_block_beyond_the_joint_norm(kind):
-    """The off-diagonal pairs in their own scale, left out of the joint one."""
+    """The off-diagonal pairs have their own scale, outside the joint one."""
     honest = SigmoidBeliefNetwork(3) if kind == "jaakkola" else SigmoidBeliefNetwork.paper(3)
     assert original("A", honest) == set()
     if kind == "jaakkola":
@@ -153,7 +162,10 @@ def test_a_block_beyond_the_joint_norm(kind):
 
 
 def test_whole_runs():
-    """A record that is seen wherever it is drawn, in 88 % of the runs: delta(0) = 0.88, where 0.2 is claimed."""
+    """A drawn record is always seen.
+
+    It is drawn in 88 % of the runs, so delta(0) = 0.88 for a claim of 0.2.
+    """
     model = LatentDirichletAllocation.paper(2, sampling="poisson")
     assert original("E", model) == set()
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)

@@ -1,4 +1,7 @@
-"""Layer H: its bound is sound and nearly tight, strong on honest fits, and it sees too little noise."""
+"""Layer H has a sound and nearly tight bound.
+
+It is strong on honest fits, and sees too little noise.
+"""
 
 from dataclasses import replace
 
@@ -19,7 +22,10 @@ LDA = LatentDirichletAllocation(2)
 
 
 def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **more):
-    """The layer with known coins and a known key, so that it says the same each time."""
+    """Run the layer with known coins and a known key.
+
+    So it gives the same result each time.
+    """
     seams = Seams(mechanism=mechanism, sampler=sampler, randomness=lambda honest: KeyedRandomness(bytes(range(32))))
     sizes = replace(SIZES, canaries=canaries)
     report = audit(model, layers="H", sizes=sizes, random_state=0, seams=seams, **more)
@@ -30,7 +36,9 @@ def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **m
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("m", [1, 7, 400])
 def test_no_bound_above_the_truth_for_independent_guesses(mu, m):
-    """Each coin is guessed from a normal score of its own: the number of right guesses is binomial, in closed form.
+    """Each coin is guessed from a normal score of its own.
+
+    The number of right guesses is binomial, in closed form.
 
     A bound at probability p may lie above mu only for numbers that come up with a probability below p.
     """
@@ -43,7 +51,9 @@ def test_no_bound_above_the_truth_for_independent_guesses(mu, m):
 
 @pytest.mark.parametrize("m, mu, p", [(2000, 1.0, 0.05), (2000, 0.5, 0.01), (300, 2.0, 0.2)])
 def test_the_bound_is_nearly_attained_by_a_mechanism_that_is_rarely_bad(m, mu, p):
-    """With probability p it answers each coin rightly with probability t, and else says nothing at all.
+    """It answers rightly with probability p t.
+
+    With probability p it answers each coin rightly with probability t. Otherwise it answers nothing at all.
 
     It is mu-GDP for F(p (1 - t)) = p t, as its curve is the hull of that point, of its mirror image and of the
     diagonal. In a share p of all runs nearly t m guesses are right.
@@ -78,7 +88,10 @@ def test_the_bound_follows_its_numbers():
     ids=["add_remove", "replace_one", "clip_1"],
 )
 def test_one_fit_shows_four_fifths_of_the_claim(model):
-    """The lower end is .91 with a standard deviation of .021 where key and coins are free."""
+    """The lower end is .91 with a standard deviation of .021.
+
+    That is for free key and coins.
+    """
     report, figures = one_run(model)
     assert report.passed and figures["claimed"] == pytest.approx(1.0)
     assert 0.8 <= figures["low"] <= figures["low_95"] <= figures["mu"] + 1e-9
@@ -95,7 +108,10 @@ def test_a_million_canaries_whatever_the_scores():
 
 @pytest.mark.parametrize("fault", ["noise", "sensitivity"])
 def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
-    """The true mu is 1.41 where 1 is claimed, and the lower end 1.31 with a standard deviation of .025."""
+    """The true mu is 1.41 for a claim of 1.
+
+    The lower end is 1.31 with a standard deviation of .025.
+    """
     if fault == "noise":
         report, figures = one_run(LDA, mechanism=faults.RootHalfOfNoise)
     else:
@@ -106,7 +122,10 @@ def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
 
 
 def test_steps_that_are_charged_too_little_are_caught():
-    """The claim is the composition's, as the sampler's own event says: half of four releases."""
+    """The claim is the composition's, as the sampler's own event says.
+
+    Half of four releases.
+    """
     report, figures = one_run(LDA, sampler=faults.Undercharged)
     assert not report.passed and figures["claimed"] == pytest.approx(0.5)
 
@@ -143,7 +162,10 @@ def test_a_canary_has_its_entries_to_itself():
 
 
 def test_models_without_canaries():
-    """They have all other layers, and H is refused before any of them begins."""
+    """They have all other layers.
+
+    H is refused before any of them begins.
+    """
     done = []
     with pytest.raises(ValueError, match="layers: 'H' knows no records of SigmoidBeliefNetwork"):
         audit(SigmoidBeliefNetwork(2), layers="AH", sizes=SIZES, callback=done.append)
@@ -151,7 +173,10 @@ def test_models_without_canaries():
 
 
 def test_bounds_agree_with_a_simulation():
-    """The normal interval and the bound for any scores on scores of a known law, under a fixed seed."""
+    """Normal interval and bound cover scores of a known law.
+
+    The bound is for any scores; the seed is fixed.
+    """
     rng = np.random.default_rng(1)
     m, mu = 20_000, 1.0
     coins = rng.random(m) < 0.5

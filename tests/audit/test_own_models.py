@@ -1,4 +1,7 @@
-"""The audit on models of one's own: the examples pass, and faults are caught that a user or the engine may make."""
+"""The audit on models of one's own.
+
+The examples pass, and faults are caught that a user or the engine may make.
+"""
 
 from dataclasses import replace
 
@@ -39,7 +42,10 @@ def test_examples_pass(kind, sampling):
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
 def test_the_pair_that_is_furthest_apart_is_found(sampling):
-    """Opposite vectors for replacing one; for adding or removing one, a vector that reaches the ball's surface."""
+    """Opposite vectors for replacing one.
+
+    For adding or removing one, a vector that reaches the ball's surface.
+    """
     adapter = adapter_of(Mean, sampling=sampling)
     (first, _), (second, _) = adapter.worst_pair()
     distance = np.linalg.norm(first) if sampling == "poisson" else np.linalg.norm(first - second) / 2

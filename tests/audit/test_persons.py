@@ -1,4 +1,7 @@
-"""Audits with persons as units: persons are protected as records are, and faults for persons are caught."""
+"""Audits with persons as units.
+
+Persons are protected as records are, and faults for persons are caught.
+"""
 
 from dataclasses import replace
 
@@ -76,14 +79,20 @@ def test_a_person_that_counts_more_than_once(name, fault):
 
 
 def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
-    """Labels that are compared as they are: each spelling is a unit of its own."""
+    """Labels that are compared as they are.
+
+    Each spelling is a unit of its own.
+    """
     monkeypatch.setattr(groups, "canonical_label", lambda label: label)
     (found,) = failed(LOGISTIC, "A")
     assert found.startswith("distance of")
 
 
 def test_rows_that_are_drawn_one_by_one():
-    """Whole runs on a person of 12 rows, with 10 in use; and the models that follow from their releases."""
+    """Whole runs on a person of 12 rows, with 10 in use.
+
+    And the models that follow from their releases.
+    """
     model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
     assert failed(model, "E", 12) == failed(model, "G", 12) == set()
     assert failed(model, "E", 12, sampler=faults.RowsAsRecords)

@@ -14,7 +14,10 @@ SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows
 
 
 class Stepped(LdaAdapter):
-    """Runs after some steps: 0 makes histograms, 1 a score, 2 topics of one's own."""
+    """Runs after some steps.
+
+    0 makes histograms, 1 a score, 2 topics of one's own.
+    """
 
     done = 0
 
@@ -96,7 +99,7 @@ def test_persons():
 
 
 def unbounded(unit, counts, scales, n_units, clip, power, long):
-    """A histogram whose long units are not brought to the clip."""
+    """Return a histogram whose long units are not brought to the clip."""
     return counts**power / scales * (clip / long)
 
 
@@ -122,7 +125,7 @@ def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
 
 
 def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
-    """Topics that are read with exact masses, which the releases do not contain."""
+    """Topics are read with exact masses, which the releases do not contain."""
     honest, exact = masses.histogram, {}
 
     def kept(unit, counts, *rest):

@@ -1,4 +1,7 @@
-"""The privacy page is a list of claims, each with a test; everything that it names exists."""
+"""The privacy page is a list of claims, each with a test.
+
+Everything that it names exists.
+"""
 
 import ast
 import re
@@ -31,7 +34,10 @@ def test_every_claim_has_a_reason_and_a_test(row):
 
 
 def test_the_page_is_made_of_claims():
-    """Tests are named in the tables only, and no claim stands in a list between them, but for the assumptions."""
+    """Only the tables name tests.
+
+    No claim stands in a list between them, except the assumptions.
+    """
     assert len(CLAIMS) > 90 and len({row.claim for row in CLAIMS}) == len(CLAIMS)
     assert sum(len(TEST.findall(row.test + row.mutant)) for row in CLAIMS) == len(NAMED)
     assert PAGE.count("::") - PAGE.count("`file::test`") == len(NAMED)
@@ -40,7 +46,10 @@ def test_the_page_is_made_of_claims():
 
 
 def test_most_claims_have_a_mutant():
-    """A claim without one compares with exact values, or is about refusals and files; their number may only fall."""
+    """Claims without a mutant may only get fewer.
+
+    Such a claim compares with exact values, or is about refusals and files.
+    """
     assert sum(row.mutant == NONE for row in CLAIMS) <= 20 and PAGE.count(HEAD) == 12
 
 

@@ -1,4 +1,6 @@
-"""The privacy page names each proof's place, and the proofs hold in exact arithmetic.
+"""The privacy page names each proof's place.
+
+The proofs hold in exact arithmetic.
 
 A proof is a paragraph of a docstring. What it says of sensitivities is checked here without floating point: for every
 pair of small integer contributions, as the lattice has them, or by branch and bound over all records. Each check is
@@ -59,20 +61,26 @@ def test_no_link_to_code_slips_through():
 
 
 def contributions(low, entries=3):
-    """All integer vectors with entries from ``low`` on whose norm is at most the clip."""
+    """Return all integer vectors whose norm is at most the clip.
+
+    Their entries are at least ``low``.
+    """
     values = range(low, CLIP + 1)
     return [x for x in product(values, repeat=entries) if sum(v * v for v in x) <= CLIP * CLIP]
 
 
 def distances(vectors, relation):
-    """The largest square of the distance that neighboring sums can have."""
+    """Return the largest square of the distance that neighboring sums can have."""
     if relation == "add_remove":
         return max(sum(v * v for v in x) for x in vectors)
     return max(sum((v - w) ** 2 for v, w in zip(x, y, strict=True)) for x in vectors for y in vectors)
 
 
 def covers(declared, square):
-    """Whether a sensitivity, as the double that it is, is not below the root of a square by more than its rounding."""
+    """Tell whether a sensitivity covers the root of a square.
+
+    A sensitivity is a double, and may be below by its rounding.
+    """
     return Fraction(declared) ** 2 >= Fraction(square) * (1 - Fraction(1, 2**50))
 
 
@@ -95,7 +103,10 @@ SUMS = {
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("case", SUMS)
 def test_sensitivity_of_a_clipped_sum(case, relation):
-    """No pair of contributions moves a sum further than is declared, and one moves it as far."""
+    """No pair of contributions moves a sum further than declared.
+
+    One pair moves it as far.
+    """
     vectors, declared = SUMS[case]
     largest = distances(vectors, relation)
     assert covers(declared(relation), largest)
@@ -104,7 +115,10 @@ def test_sensitivity_of_a_clipped_sum(case, relation):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_sensitivity_of_disjoint_classes(monkeypatch, relation):
-    """Two classes, a count of 3 and a network's part of norm 4 at most in one of them: a clip of 5."""
+    """Two classes under a clip of 5.
+
+    A count of 3, and in one of them a network's part of norm 4 at most.
+    """
     monkeypatch.setattr(classes, "_NETWORK_SHARE", 0.8)
     parts = [x for x in product(range(-4, 5), repeat=2) if sum(v * v for v in x) <= 16]
     vectors = [(3, 0, *x, 0, 0) for x in parts] + [(0, 3, 0, 0, *x) for x in parts]
@@ -123,7 +137,10 @@ def test_the_papers_claim_for_replacing_a_document_is_refused():
 
 @pytest.mark.parametrize("a", [Fraction(1, 5), Fraction(1, 2), Fraction(3, 4), Fraction(1)])
 def test_sensitivity_of_the_polya_gamma_blocks(a):
-    """Six blocks with entries between 0 and their largest, one entry each, shrunk to a times the largest norm."""
+    """Six blocks with entries between 0 and their largest.
+
+    One entry each, shrunk to a times the largest norm.
+    """
     steps = 3
     declared = {
         relation: PolyaGammaModel.sensitivity(SimpleNamespace(clip=float(a) * math.sqrt(6)), relation)
@@ -147,7 +164,9 @@ def test_sensitivity_of_the_polya_gamma_blocks(a):
 
 
 def enclosed(a, c, square):
-    """Whether 2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1]: an enclosure.
+    """Tell whether a square bounds the form, by an enclosure.
+
+    2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1].
 
     Interval arithmetic in exact fractions on boxes that are halved until each is decided; False for a box whose
     midpoint is above, or that no halving decides.
@@ -169,7 +188,10 @@ def enclosed(a, c, square):
 
 @pytest.mark.parametrize("a, c", [(1, 1), (1, 2), (2, 1), (1, Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 2))])
 def test_sensitivity_of_the_joint_blocks_without_a_center(a, c):
-    """The logistic regression's two blocks: the bound holds to a hundredth for all records, and a pair attains it."""
+    """The logistic regression's two blocks.
+
+    The bound holds to a hundredth for all records, and a pair attains it.
+    """
     a, c = Fraction(a), Fraction(c)
     bound = Fraction(replace_one_bound(float(a), float(c))) ** 2
     assert enclosed(a, c, bound * Fraction(101, 100))

@@ -1,4 +1,7 @@
-"""One release through the whole engine: one draw, fresh keys after a fork, one result for any threads."""
+"""One release through the whole engine.
+
+One draw, fresh keys after a fork, one result for any threads.
+"""
 
 import os
 from dataclasses import replace
@@ -69,7 +72,10 @@ def test_released_bits_do_not_depend_on_threads(name, attribute):
 
 
 def releases():
-    """The noised sums of a fit of two steps, one after the other, and its sampling words."""
+    """Return the noised sums of two steps of a fit.
+
+    One after the other, with its sampling words.
+    """
     out = []
     model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0)
     made = model.prepare(sp.csr_array((4, 20), dtype=np.int64))
@@ -86,7 +92,7 @@ def releases():
 
 
 def of_children(n):
-    """What each of n forked children releases."""
+    """Return the releases of each of n forked children."""
     pipes = []
     for _ in range(n):
         read, write = os.pipe()

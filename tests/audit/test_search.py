@@ -1,4 +1,6 @@
-"""Layer E on whole searches: many runs on two neighboring data sets, against the profile of the search's event.
+"""Layer E on whole searches.
+
+Many runs on two neighboring data sets, against the profile of the search's event.
 
 The keys are fixed, so that nothing here fails by chance; the claims come from the very events in the ledgers.
 """
@@ -22,7 +24,10 @@ X, Y = np.vstack([np.zeros((7, 1)), [[1.0]]]), np.array([0, 1] * 4)
 
 
 def outcomes(made, what, n_runs):
-    """A number that is published, for searches with the record and without it."""
+    """Draw a number that is published.
+
+    For searches with the record and without it.
+    """
     sides = []
     for side, (rows, labels) in enumerate(((X, Y), (X[:-1], Y[:-1]))):
         found = []
@@ -38,7 +43,10 @@ def outcomes(made, what, n_runs):
 
 
 def violated(sides, event):
-    """Epsilons whose threshold, chosen on the first half, shows more on the second than the event's delta."""
+    """List epsilons that a release exceeds.
+
+    A threshold, chosen on the first half, shows more on the second than the event's delta.
+    """
     half = len(sides[0]) // 2
     found = []
     for epsilon in EPSILONS:
@@ -52,7 +60,9 @@ def violated(sides, event):
 
 
 class Bare(BayesianLogisticRegression):
-    """A run whose one release is looked at as it is: the sum of the rows with the noise that is charged for.
+    """A run whose one release is looked at as it is.
+
+    The sum of the rows with the noise that is charged for.
 
     The regression's own arrays are of no interest, and made once.
     """
@@ -80,7 +90,10 @@ class Bare(BayesianLogisticRegression):
 
 @pytest.fixture(scope="module")
 def selected():
-    """Searches that select the largest release, which is the one that tells most."""
+    """Run searches that select the largest release.
+
+    It tells most.
+    """
     base = Bare(noise_multiplier=0.5, n_steps=1, n_records=8, classes=[0, 1], random_state=0, fit_intercept=False)
     made = PrivateSearch(
         base, [{}], mean_runs=20.0, shape=None, score="public", scorer=lambda model, *_: model.released
@@ -96,7 +109,7 @@ def test_profile_of_a_search(selected):
 
 
 def test_a_statement_of_one_run_is_caught(selected):
-    """The mutant that calls the search as private as the model that it publishes."""
+    """The mutant states one run's privacy for the whole search."""
     sides, event = selected
     (search_event,) = event.leaves()
     assert violated(sides, search_event.event)

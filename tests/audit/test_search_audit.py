@@ -1,4 +1,7 @@
-"""Audit private searches: honest ones pass all layers, and each layer sees a fault of its own."""
+"""Audit private searches.
+
+Honest ones pass all layers, and each layer sees a fault of its own.
+"""
 
 from functools import cache
 
@@ -90,7 +93,7 @@ class Rounds(PrivateSearch):
 
 
 def changed(old, new):
-    """A class with one piece of `fit` replaced."""
+    """Return a class with one piece of `fit` replaced."""
     return type("Changed", (PrivateSearch,), {"fit": mutated(PrivateSearch.fit, old, new)})
 
 
@@ -140,7 +143,7 @@ def test_scores_with_too_little_noise(layer, seen, noised, monkeypatch):
 
 @pytest.mark.parametrize("unguarded", [0.0, None])
 def test_an_error_of_a_scorer_is_seen(unguarded, monkeypatch):
-    """A search that ends with the error, or takes a value that is not a number."""
+    """A search that ends with the error, or takes a NaN."""
 
     def scored(scorer, model, X, y):
         try:

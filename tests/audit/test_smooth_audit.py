@@ -1,4 +1,7 @@
-"""Audit medians by smooth sensitivity and sample-and-aggregate: layers A to C, E and G, with mutants."""
+"""Audit medians by smooth sensitivity and sample-and-aggregate.
+
+Layers A to C, E and G, with mutants.
+"""
 
 import math
 from fractions import Fraction
@@ -79,7 +82,10 @@ def noted(patch):
 
 
 def keeps_to_the_bound(patch):
-    """Replace a record by hard ones; compare moves of median and scale with the proof's."""
+    """Replace a record by hard ones.
+
+    Compare moves of median and scale with the proof's.
+    """
     seen, rng = noted(patch), np.random.default_rng(0)
     growth = Fraction(EPSILON) / (2 * Fraction(math.log(1 / DELTA) + 1))
     for values in (rng.choice(HARD, n) for n in (1, 2, 5, 8) for _ in range(40)):
@@ -104,7 +110,10 @@ def test_layer_a_of_a_record(monkeypatch, mutant, passes):
 
 
 def blocks_that_move(patch, order):
-    """Count block estimates that follow a replaced record, at most over hard ones; ``order`` makes the division."""
+    """Count block estimates that follow a replaced record.
+
+    The most over hard records; ``order`` makes the division.
+    """
     rng, columns, worst = np.random.default_rng(0), [], 0
     patch.setattr(smooth, "smooth_median", lambda values, *_: columns.append(values.copy()) or (0.0, None))
     records = rng.uniform(size=(60, 2))
@@ -129,7 +138,9 @@ def test_a_division_by_values_is_seen(monkeypatch):
 
 
 def noise_has_its_law(patch):
-    """Draw four coordinates 2,000 times; check the size of their noise, and that signs are independent.
+    """Draw four coordinates 2,000 times.
+
+    Check the size of their noise, and that signs are independent.
 
     A right program fails with a chance below 1e-6: eleven averages, each six standard errors away.
     """
@@ -150,7 +161,10 @@ def test_layer_c_of_noise(monkeypatch, mutant, passes):
 
 
 def attained(one, other):
-    """Bound delta(EPSILON) from below, by scores of runs on two neighbors; half of them choose the test."""
+    """Bound delta(EPSILON) from below, by scores of runs on two neighbors.
+
+    Half of them choose the test.
+    """
     half, best = len(one) // 2, 0.0
     for first, second in ((one, other), (other, one)):
         for sign in (1.0, -1.0):
@@ -171,7 +185,10 @@ def of_medians():
 
 
 def of_coordinates():
-    """Release forty coordinates of one block, which a record moves from end to end; the score is their sum."""
+    """Release forty coordinates of one block.
+
+    A record moves it from end to end; the score is their sum.
+    """
     found = []
     for value in (0.0, 1.0):
         rows, ranges = np.full((1, 40), value), [(0.0, 1.0)] * 40
@@ -195,7 +212,10 @@ def test_layer_e_of_whole_releases(monkeypatch, release, mutant, passes):
 
 
 def follows_from_integers():
-    """Check that releases of any data lie on the public lattice, and that events tell nothing of the data."""
+    """Check that releases of any data lie on the public lattice.
+
+    Events tell nothing of the data.
+    """
     rng, events, on_lattice = np.random.default_rng(0), set(), True
     for values in (rng.choice(HARD, 9) for _ in range(50)):
         released, event = smooth_median(values, (0.0, 1.0), EPSILON, DELTA)

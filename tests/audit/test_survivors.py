@@ -1,4 +1,6 @@
-"""Faults outside the audit's seams, each with the check that sees it; some once survived.
+"""Faults outside the audit's seams, each with the check that sees it.
+
+Some once survived.
 
 A check runs on the honest code first. The fault is then put into the source of one function.
 """

@@ -1,4 +1,7 @@
-"""Audit tables of topics: honest ones pass all layers, and three mutants are seen."""
+"""Audit tables of topics.
+
+Honest ones pass all layers, and three mutants are seen.
+"""
 
 import faults
 import numpy as np

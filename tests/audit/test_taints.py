@@ -1,4 +1,4 @@
-"""What takes a model out of its guarantee, and that everything says so, for good."""
+"""Whatever takes a model out of its guarantee shows for good."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,10 @@ KEY = bytes(range(32))
 
 
 def fitted(taint, kind):
-    """A model of two steps, with at most one reason why it is not private."""
+    """Fit a model of two steps.
+
+    It has at most one reason for not being private.
+    """
     options = dict(noise_multiplier=0 if taint == "noise_multiplier" else 2.0, n_steps=2, sampling="full")
     unsafe = {"test_key": KEY} if taint == "test_key" else {"diagnostics": True} if taint == "diagnostics" else {}
     if taint == "sensitivity":

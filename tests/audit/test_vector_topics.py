@@ -1,4 +1,7 @@
-"""Topics of words and vectors: both blocks of a release under one clip."""
+"""Topics of words and vectors.
+
+Both blocks of a release under one clip.
+"""
 
 import numpy as np
 import pytest
@@ -129,7 +132,7 @@ def test_vectors_outside_the_clip_are_seen(kind, monkeypatch):
 
 
 def test_a_replacement_that_forgets_the_signs_is_seen(monkeypatch):
-    """The bound of entries that are not negative, for opposite vectors of one topic."""
+    """The bound of nonnegative entries, for opposite vectors of one topic."""
     monkeypatch.setattr(
         model.VectorTopicModel, "sensitivity", lambda self, r: self.clip * (1.0 if r == "add_remove" else 2**0.5)
     )

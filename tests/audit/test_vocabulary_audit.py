@@ -1,4 +1,7 @@
-"""Audit purchased vocabularies: honest ones pass all layers, and each layer sees a fault of its own."""
+"""Audit purchased vocabularies.
+
+Honest ones pass all layers, and each layer sees a fault of its own.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -45,7 +48,10 @@ class LongWeights(Part):
 
 
 class LowThreshold(Part):
-    """The threshold leaves no space for a person's addition to an own token."""
+    """The threshold leaves no space for a person's own token.
+
+    That is, for the weight that a person adds to it.
+    """
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -66,7 +72,10 @@ class ExactShares(Part):
 
 
 class CountsTokens(Part):
-    """Weights follow the private number of tokens by a tenth of a percent: whether it is odd."""
+    """Weights follow the private number of tokens.
+
+    They change by a tenth of a percent if it is odd.
+    """
 
     def __init__(self, inner):
         super().__init__(inner)

@@ -1,4 +1,7 @@
-"""A wheel built from the source tree and installed in a temporary folder; the consumers' input."""
+"""A wheel from the source tree, and the consumers' input.
+
+It is installed in a temporary folder.
+"""
 
 import os
 import shutil
@@ -17,7 +20,10 @@ CONSUMERS = Path(__file__).resolve().parent / "consumers"
 
 
 def compiler(language="c"):
-    """The compiler of this Python, or cc and c++; skips without one."""
+    """Return the compiler of this Python, or cc and c++.
+
+    Skips without one.
+    """
     name = (os.environ.get("CC") or "cc") if language == "c" else (os.environ.get("CXX") or "c++")
     if shutil.which(name) is None:
         pytest.skip(f"no {name} compiler")
@@ -76,7 +82,10 @@ def install(base):
 
 @pytest.fixture(scope="session")
 def environment(installed):
-    """Environment of a process that sees the installed package and not the source tree."""
+    """Return an environment that sees the installed package only.
+
+    It hides the source tree.
+    """
     # Python finds the other packages (numpy, numba) as this process does.
     return dict(os.environ, PYTHONPATH=str(installed), PYTHONSAFEPATH="1")
 
@@ -94,7 +103,10 @@ def library():
 
 @pytest.fixture(scope="session")
 def counts():
-    """Documents: 300 Wikipedia articles where the data are there, else simulated ones; topics for them."""
+    """Documents: 300 Wikipedia articles where the data are there, else simulated ones.
+
+    Topics for them.
+    """
     rng = np.random.default_rng(0)
     root = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
     if (root / "wiki" / "train.npz").is_file():

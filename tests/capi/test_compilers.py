@@ -1,4 +1,6 @@
-"""The kernels have the same bits from every compiler, at every optimization level, on x86 and on Arm.
+"""Every compiler gives the kernels the same bits.
+
+At every optimization level, on x86 and on Arm.
 
 Noise and integer sums have them on every instruction set too. E-steps, clipping and shrinkage, in floating point, have
 the bits of their set. Nothing is left to the compiler or to a mathematical library, so that portable C computes the
@@ -19,7 +21,10 @@ EXPECTED = re.search(r"SHA-256 .*:\n \* (\w{64}) ", (CONSUMERS / "digest.c").rea
 
 
 def digest_lines(program, *runner):
-    """The lines of each instruction set, by its name: for noise and integer sums, and for E-steps."""
+    """Return the lines of each instruction set, by its name.
+
+    For noise and integer sums, and for E-steps.
+    """
     sets = {}
     for line in call([*runner, program]).splitlines():
         if line.startswith("# "):
@@ -38,7 +43,9 @@ def as_built(library, tmp_path_factory):
 
 
 def check(cc, folder, *options, flags="", runner=(), archive=None, like=None):
-    """Build the kernels and digest.c, run it, and compare its output for each set.
+    """Build the kernels and digest.c, and run it.
+
+    Compare its output for each set.
 
     Noise and integer sums have the expected digest; the E-steps of a set have the digest of ``like``.
     """
@@ -87,7 +94,10 @@ def test_every_compiler_at_every_level_without_a_warning(cc, level, tmp_path, as
 
 
 def test_arm(tmp_path, as_built):
-    """Portable C, which is all that there is for 64-bit Arm, compiled for it and run in an emulator."""
+    """Portable C, compiled for 64-bit Arm and run in an emulator.
+
+    It is all that there is for Arm.
+    """
     cc, runner = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if runner is None:
         # Like the cross compiler, it is a package of the operating system that no extra can install.
@@ -97,7 +107,10 @@ def test_arm(tmp_path, as_built):
 
 
 def test_a_changed_bit_is_seen(library, tmp_path):
-    """The digest program reads the kernels' output: with another key everything but the integer sums differs."""
+    """The digest program reads the kernels' output.
+
+    With another key everything but the integer sums differs.
+    """
     source = (CONSUMERS / "digest.c").read_text()
     other = source.replace("7 * i + 1", "7 * i + 2")
     assert other != source
@@ -111,7 +124,10 @@ def test_a_changed_bit_is_seen(library, tmp_path):
 
 
 def test_a_changed_rounding_of_an_estep_is_seen(tmp_path, as_built):
-    """A build that fuses multiply-adds has other E-steps, and the same noise and integer sums."""
+    """A build that fuses multiply-adds has other E-steps.
+
+    Noise and integer sums are the same.
+    """
     if "avx2" not in as_built:
         # Other processors fuse with other flags.
         pytest.skip("this machine has no fused multiply-add of x86")

@@ -1,4 +1,7 @@
-"""Programs of other people: built against the installed wheel, run in threads of their own, the same bits out."""
+"""Programs of other people.
+
+Built against the installed wheel, run in threads of their own, the same bits out.
+"""
 
 import ctypes
 import json
@@ -116,7 +119,7 @@ def test_hostile_input_from_c(tmp_path, library):
 
 
 def fake_package(folder, change):
-    """A package whose capsule holds a changed copy of the table."""
+    """Return a package whose capsule holds a changed copy of the table."""
     package = folder / "vips_fast" / "kernels"
     package.mkdir(parents=True)
     (folder / "vips_fast" / "__init__.py").write_text("from .kernels import native\n")

@@ -1,4 +1,7 @@
-"""The recipes of docs/embedding.md as an embedder runs them: from an empty folder, against the installed package."""
+"""The recipes of docs/embedding.md as an embedder runs them.
+
+From an empty folder, against the installed package.
+"""
 
 import os
 import shutil
@@ -17,7 +20,10 @@ NO_COMPILER = "from setuptools import setup\n\nsetup()\n"
 
 
 def fresh_environment(folder, *what):
-    """Make a virtual environment with only this package installed, which finds the others as this process does."""
+    """Make a virtual environment with only this package installed.
+
+    It finds the others as this process does.
+    """
     call([sys.executable, "-m", "venv", "--without-pip", folder])
     python = folder / "bin" / "python"
     packages = Path(call([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]).strip())
@@ -29,7 +35,7 @@ def fresh_environment(folder, *what):
 
 
 def outside():
-    """The environment variables of somebody who knows nothing of the source tree."""
+    """Return environment variables that know nothing of the source tree."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
@@ -39,7 +45,7 @@ def from_wheel(folder, installed):
 
 
 def editable(folder, installed):
-    """An editable install of a source tree whose kernels are compiled."""
+    """Return an editable install of a source tree whose kernels are compiled."""
     shutil.copytree(
         installed.parent / "source", folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
     )
@@ -50,7 +56,10 @@ def editable(folder, installed):
 
 
 def compiled_editable(folder, installed):
-    """An editable install that compiles the kernels, which takes half a minute."""
+    """Make an editable install that compiles the kernels.
+
+    It takes half a minute.
+    """
     copy_source(folder / "source")
     return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
 

@@ -1,4 +1,6 @@
-"""The C interface as data: additions at the end pass, anything else fails.
+"""The C interface as data.
+
+Additions at the end pass, anything else fails.
 
 After an addition, write the new state with
 
@@ -22,12 +24,12 @@ FROZEN = json.loads(generate["FROZEN"].read_text())
 
 
 def interface(text=TOML):
-    """What a program relies on, from the text of kernels.toml."""
+    """Return all that a program relies on, from kernels.toml."""
     return generate["plain"](generate["load"](text))
 
 
 def changes(old, new):
-    """What a program built against `old` would trip over in `new`."""
+    """List the changes that break a program built against `old`."""
     found = ["abi_version"] if old["abi_version"] != new["abi_version"] else []
     found += [f"status {name}" for name, value in old["status"].items() if new["status"].get(name) != value]
     # Structures are allocated by the caller; only the table may grow.
@@ -52,7 +54,10 @@ def test_generated_files_are_up_to_date(path):
 
 
 def test_stubs_are_those_of_the_compiled_module():
-    """Every function and constant, with its keywords and defaults; no type is left open."""
+    """Every function and constant, with its keywords and defaults.
+
+    No type is left open.
+    """
     from vips_fast.kernels import native
 
     text = generate["files"]()[ROOT / "vips_fast" / "kernels" / "native.pyi"]

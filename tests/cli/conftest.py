@@ -15,7 +15,10 @@ WORDS = ("red", "green", "blue", "pink", "grey", "teal")
 
 @pytest.fixture(autouse=True)
 def hopeful(monkeypatch):
-    """Tiny corpora would be refused by their forecasts; test_forecast.py has the limit back."""
+    """Tiny corpora would be refused by their forecasts.
+
+    Test_forecast.py has the limit back.
+    """
     monkeypatch.setattr(forecast, "HOPELESS", -math.inf)
     monkeypatch.setattr(logistic_forecast, "HOPELESS", math.inf)
     monkeypatch.setattr(models_forecast, "HOPELESS", 0.0)
@@ -34,7 +37,10 @@ def run(capsys):
 
 @pytest.fixture
 def refused(run):
-    """The message of a command that must fail: one line, nothing on standard output."""
+    """The message of a command that must fail.
+
+    One line, nothing on standard output.
+    """
 
     def call(*argv, code=2):
         got, out, err = run(*argv)
@@ -47,7 +53,10 @@ def refused(run):
 
 
 class Files:
-    """A folder with documents in UCI format and their vocabulary, and the arguments that fit topics to them."""
+    """A folder with documents in UCI format and their vocabulary.
+
+    And the arguments that fit topics to them.
+    """
 
     def __init__(self, folder):
         topics = np.array([[0.4, 0.3, 0.3, 0, 0, 0], [0, 0, 0, 0.4, 0.3, 0.3]])
@@ -60,7 +69,10 @@ class Files:
         self.vocab.write_text("\n".join(WORDS) + "\n")
 
     def fit(self, *more):
-        """Arguments of a fit; the last of an option that is given twice counts."""
+        """Arguments of a fit.
+
+        The last of an option that is given twice counts.
+        """
         return [
             "fit",
             "lda",
@@ -82,7 +94,7 @@ class Files:
         ]
 
     def names(self):
-        """What stands in the folder, hidden files included."""
+        """List the folder, hidden files included."""
         return {path.name for path in self.folder.iterdir()}
 
 

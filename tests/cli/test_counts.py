@@ -1,4 +1,7 @@
-"""Test ``fit counts``: rate ratios of a table's columns, in their own units."""
+"""Test ``fit counts``.
+
+Rate ratios of a table's columns, in their own units.
+"""
 
 import csv
 
@@ -38,7 +41,10 @@ def fit(tmp_path):
 
 
 def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
-    """In the text, the file, `show` and the report, with the largest count of the schema."""
+    """In the text, the file, `show` and the report.
+
+    With the largest count of the schema.
+    """
     code, text, _ = run(*fit("--epsilon", 4))
     assert code == 0 and text.startswith("Rate of events: rate ratio and 90 % interval") and "age +1" in text
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:

@@ -1,4 +1,7 @@
-"""The demo: each model with and without privacy, on any terminal; its folder and its page."""
+"""The demo: each model with and without privacy, on any terminal.
+
+Its folder and its page.
+"""
 
 import re
 import sys
@@ -13,7 +16,10 @@ from vips_fast.data import Corpus
 
 @pytest.fixture
 def few_docstrings(monkeypatch):
-    """A corpus of two clear topics, with words from common to rare, in the place of the docstrings; two a file."""
+    """A corpus of two clear topics in place of the docstrings.
+
+    Its words are common to rare, with two texts a file.
+    """
     words = 0.7 ** np.arange(10.0)
     rng, topics = np.random.default_rng(0), np.kron(np.eye(2), words / words.sum())
     counts = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(2000)])

@@ -1,4 +1,7 @@
-"""One bad record in any input: an unattended job ends as it would without it, and an attended one before it spends."""
+"""One bad record in any input.
+
+An unattended job ends as it would without it, and an attended one before it spends.
+"""
 
 import gzip
 import json
@@ -110,7 +113,10 @@ def place(tmp_path, monkeypatch):
 
 
 def outcome(place, run, name, content, command, invalid):
-    """Exit code, standard error, names of files and the charge of a job on one input."""
+    """Run a job on one input.
+
+    Gives exit code, standard error, names of files and the charge.
+    """
     folder = place / f"{invalid}-{len(list(place.iterdir()))}"
     folder.mkdir()
     (place / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -123,7 +129,10 @@ def outcome(place, run, name, content, command, invalid):
 
 
 def told(err):
-    """The output without findings about noised releases, which differ from run to run."""
+    """Return the output without findings about noised releases.
+
+    These differ from run to run.
+    """
     findings = ("vips-fast: warning: effects: ", "vips-fast: warning: --row-norm ")
     return "".join(line for line in err.splitlines(keepends=True) if not line.startswith(findings))
 
@@ -140,7 +149,10 @@ def test_a_bad_record(place, run, case):
 
 @pytest.mark.parametrize("bad", BAD_NOTES)
 def test_a_bad_record_and_a_purchase(place, run, bad):
-    """A refusal comes before the words are purchased; with "drop" it does not come after it either."""
+    """A refusal comes before the words are purchased.
+
+    With "drop" it does not come after it either.
+    """
     command = (*LDA, *OWN, "--max-share", 1, "--records", 600, "--epsilon", 8, "--anyway")
     good, bad = lines(b"note,patient", [b"red blue pink %s %d" % (line, k) for k in range(20) for line in NOTES], bad)
     known = outcome(place, run, "notes.csv", good, command, "drop")

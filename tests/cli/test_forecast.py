@@ -1,4 +1,7 @@
-"""A fit prints a forecast before it spends anything; a hopeless one is refused. ``plan`` prints it too."""
+"""A fit prints a forecast before it spends anything.
+
+A hopeless one is refused. ``plan`` prints it too.
+"""
 
 import math
 
@@ -88,7 +91,10 @@ def test_the_line_before_a_fit(few, run):
 
 
 def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
-    """The forecast is made when their number is known; a refusal loses none of them."""
+    """The forecast is made when their number is known.
+
+    A refusal loses none of them.
+    """
     from vips_fast.models.vocabulary import PrivateVocabulary
 
     lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]
@@ -194,7 +200,10 @@ def test_the_table(run):
 
 
 def test_a_search_says_it_and_is_refused_too(hopeful, run, files, tmp_path):
-    """The line of the most promising candidate; where not even that one has prospects nothing is spent."""
+    """The line of the most promising candidate.
+
+    Where not even that one has prospects nothing is spent.
+    """
     budget = tmp_path / "b"
     assert run("budget", "create", budget, "--epsilon", 9, "--delta", 1e-3, "--dataset", "d")[0] == 0
     argv = ["search", *(one for one in files.fit("--budget", budget)[1:] if one != "--anyway"), "--runs", 2]

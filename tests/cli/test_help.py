@@ -1,4 +1,7 @@
-"""Help on terminals of any width, its examples, the manual page and the completions of shells."""
+"""Help on terminals of any width, with examples.
+
+Also the manual page and the completions of shells.
+"""
 
 import re
 import shlex
@@ -17,7 +20,7 @@ COMMANDS = {command.words: command for command in PROGRAM.all()}
 
 
 def words(text):
-    """The text without the changes of wrapping."""
+    """Return the text without the changes of wrapping."""
     return re.sub(r"\s+|\\\n", "", text)
 
 

@@ -12,7 +12,10 @@ from vips_fast import BayesianLogisticRegression
 
 @pytest.fixture
 def rows(tmp_path):
-    """Rows of two columns, as dense and sparse files, and their labels, which depend on the first column."""
+    """Rows of two columns, as dense and sparse files.
+
+    Their labels depend on the first column.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2)) / 3
     y = rng.random(3000) < expit(6 * X[:, 0])
@@ -59,7 +62,7 @@ def test_fit_predict_and_verify(run, rows, name, labels):
 
 
 def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
-    """The list, the table, the report and the effects on probabilities say so."""
+    """List, table, report and effects on probabilities all name it."""
     X, out = np.load(rows / "X.npy"), rows / "model"
     np.save(rows / "X.npy", np.column_stack([X, 0.002 * X[:, 1]]))
     (rows / "names.txt").write_text("matters\ndoes not\nhardly varies\n")
@@ -82,7 +85,10 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
 
 
 def test_many_columns(run, rows):
-    """More columns than a full covariance has room for, from a sparse file to probabilities."""
+    """More columns than a full covariance can hold.
+
+    From a sparse file to probabilities.
+    """
     X, out, transcript = sp.load_npz(rows / "X.npz"), rows / "wide", rows / "transcript"
     sp.save_npz(rows / "wide.npz", sp.csr_array((X.data, X.indices, X.indptr), shape=(3000, 100_000)))
     fit = ["fit", "blr", rows / "wide.npz", "--labels", rows / "y.npy", "--out", out, "--quiet", "--epsilon", 5]
@@ -98,7 +104,7 @@ def test_many_columns(run, rows):
 
 @pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
 def test_stated_classes(run, rows, labels, classes):
-    """With them a label that is neither is dropped like other invalid values."""
+    """With stated classes another label is dropped like an invalid value."""
     fit = ["fit", "blr", rows / "X.npy", "--labels", rows / labels, "--epsilon", 5, "--records", 3000, "--quiet"]
     code, text, _ = run(*fit, "--classes", *classes, "--out", rows / "a")
     assert code == 0 and "3000" in text

@@ -167,7 +167,10 @@ def test_a_terminal_gets_one_line_ten_times_a_second(monkeypatch):
 
 
 def test_reading_is_shown_where_it_takes_long(monkeypatch):
-    """By bytes: on a terminal one line ten times a second, in a log one when the time has doubled."""
+    """Progress counts bytes, ten times a second on a terminal.
+
+    It is one line there; a log gets a line when the time has doubled.
+    """
     for is_terminal, least, most in ((True, 80, 100), (False, 3, 5)):
         err, clock = io.StringIO(), [0.0]
         err.isatty = lambda: is_terminal

@@ -24,7 +24,10 @@ values = ["no", "yes"]
 
 @pytest.fixture
 def rows(tmp_path):
-    """Two clear clusters, as answers, numbers, sentence vectors with words, and a table."""
+    """Two clear clusters.
+
+    As answers, numbers, sentence vectors with words, and a table.
+    """
     rng, z = np.random.default_rng(0), np.arange(N) % 2
     answers = np.stack([z == 0, z == 0, z == 1, z == 1], axis=1).astype(np.uint8)
     np.save(tmp_path / "answers.npy", answers)
@@ -141,7 +144,10 @@ def test_a_table_with_persons_and_numbers_in_a_ball(run, rows):
 
 
 def test_ledger_budget_and_resume(run, refused, rows, monkeypatch):
-    """A run that is stopped keeps its charge and its releases, and goes on to its last step at no further charge."""
+    """A stopped run has its charge and its releases.
+
+    It resumes to its last step at no further charge.
+    """
     budget, out = rows / "b", rows / "model"
     Budget.create(budget, 2.2, 1e-6, dataset="survey")
     paid = fit(rows, "answers.npy", "bernoulli", "--epsilon", 2, "--delta", 1e-6, "--budget", budget)

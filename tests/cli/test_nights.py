@@ -1,4 +1,7 @@
-"""``nights``: running tables at the shell, from the first night to a kill."""
+"""``nights``: running tables at the shell.
+
+From the first night to a kill.
+"""
 
 import os
 import shutil
@@ -128,7 +131,10 @@ def test_a_query_that_breaks_off_counts_no_night(here, capsys):
 
 
 def job(kill=0):
-    """Run the lines of all nights in a child, which is killed at a file call."""
+    """Run the lines of all nights in a child.
+
+    It is killed at a file call.
+    """
     child = os.fork()
     if child == 0:
         code = 99

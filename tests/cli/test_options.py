@@ -1,4 +1,7 @@
-"""The table of options: every command runs, every setting is one, and nothing else has to know an option."""
+"""The table of options.
+
+Every command runs, every setting is one, and nothing else has to know an option.
+"""
 
 import ast
 import re
@@ -31,7 +34,10 @@ def test_every_family_with_a_command_is_in_the_table():
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if re.match("(fit|search) ", name)])
 def test_settings_of_the_table_are_settings_of_the_estimator(name):
-    """No other option has a setting's name, or it would reach the estimator; a file to make one of may."""
+    """No other option has a setting's name.
+
+    It would reach the estimator; a file to make one of may.
+    """
     known = set()
     for family in FAMILIES:
         if family.command != name.split()[1]:
@@ -116,7 +122,10 @@ main(["config", "job.toml"])
 
 
 def test_a_new_option_is_one_entry_in_one_file(tmp_path):
-    """Rehearsed in a copy of the package: parser, job file, manual page, help and ``--try`` have it from there."""
+    """Rehearsed in a copy of the package.
+
+    Parser, job file, manual page, help and ``--try`` have it from there.
+    """
     copy_tree(tmp_path, "vips_fast", compiled=True)
     entry = 'setting("--chatter", "how much it talks", WHOLE, metavar="WORDS"), '
     add(tmp_path, {"vips_fast/cli/tables/fits.py": ('setting("--bound", ', entry)})
@@ -140,7 +149,10 @@ def test_completion_knows_files_and_folders():
 
 
 def test_nothing_reads_the_inside_of_argparse():
-    """No private attribute of anything but ``self`` or ``cls`` in the parser's files, nor argparse in the table's."""
+    """The parser uses no private attribute, the table no argparse.
+
+    Private attributes of ``self`` and ``cls`` are its own.
+    """
     for name in ("parser", "options", "manual", "jobfile", "commands/program", "tables"):
         place = ROOT / "vips_fast" / "cli" / name
         for path in place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]:
@@ -154,7 +166,10 @@ def test_nothing_reads_the_inside_of_argparse():
 
 
 def test_commands_import_at_the_top():
-    """One loader waits with an import until a command runs; only optional packages are imported inside functions."""
+    """One loader waits with an import until a command runs.
+
+    Only optional packages are imported inside functions.
+    """
     for path in (ROOT / "vips_fast" / "cli").rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         inside = [

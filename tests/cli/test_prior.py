@@ -28,7 +28,7 @@ def public(tmp_path):
 
 
 def grouped(prior):
-    """The words of each topic whose ratio is above 1."""
+    """Return the words of each topic whose ratio is above 1."""
     return {frozenset(w for w, r in zip(prior.words, row, strict=True) if r > 1) for row in prior.ratios}
 
 

@@ -11,7 +11,7 @@ PAPER = ["privacy", "--records", 400_000, "--batch", 20_000, "--steps", 20, "--d
 
 
 def figures(out):
-    """The first table of `privacy` as numbers."""
+    """Return the first table of `privacy` as numbers."""
     table = out.split("\n\n")[0].splitlines()
     return {name.strip(): float(value) for name, value in (line.rsplit(None, 1) for line in table)}
 
@@ -53,7 +53,10 @@ def test_the_other_way_round(run):
 
 
 def test_rows_of_one_person(run):
-    """A person's epsilon at the row's noise, and the noise that gives the person the row's epsilon."""
+    """A person's epsilon at the row's noise, and the converse.
+
+    That is the noise that gives the person the row's epsilon.
+    """
     plan = ["privacy", "--records", 400_000, "--batch", 100_000, "--steps", 20, "--delta", 1e-4]
     asked = figures(run(*plan, "--epsilon", 1, "--rows-per-person", 5)[1])
     assert asked["epsilon of 5 records"] == pytest.approx(6.61, rel=2e-3) and asked["epsilon"] <= 1
@@ -132,7 +135,10 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
 
 
 def test_audit_attacks(run, refused, tmp_path):
-    """Small attacks: topics without privacy leak and claim nothing; a file's documents are taken."""
+    """Small attacks: topics without privacy leak and claim nothing.
+
+    A file's documents are taken.
+    """
     open_topics = ["--set", "private=False", "--set", "doc_length=None", "--set", "n_steps=2"]
     path = tmp_path / "docs.npz"
     sparse.save_npz(path, sparse.csr_matrix(np.random.default_rng(0).integers(0, 3, (40, 30))))

@@ -35,7 +35,10 @@ INPUTS = {"text": ["vocab.txt", "text.json"], "table": ["schema.toml"]}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Publish signed models of texts and of a table, with report and transcript."""
+    """Publish signed models of texts and of a table.
+
+    With report and transcript.
+    """
     root, rng = tmp_path_factory.mktemp("published"), np.random.default_rng(0)
     notes = "".join(f"{' '.join(rng.choice(WORDS, 12))}\n" for _ in range(200))
     rows = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in rng.integers(0, 100, 200))
@@ -393,7 +396,9 @@ def answers(places, kind, model, capsys):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind, seed, capsys):
-    """Change 400 single bytes: `verify` refuses each, except in the free versions of privacy.json.
+    """Change 400 single bytes.
+
+    `verify` refuses each, except in the free versions of privacy.json.
 
     `load` refuses each, or gives the same model; the readers then answer as before.
     """

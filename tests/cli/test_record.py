@@ -1,4 +1,7 @@
-"""What a scheduler reads: the object of ``--json``, the file of ``--log-file``, and the library's log behind it."""
+"""What a scheduler reads.
+
+The object of ``--json``, the file of ``--log-file``, and the library's log behind it.
+"""
 
 import errno
 import json
@@ -96,7 +99,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
 
 
 def test_no_figure_where_there_is_no_guarantee(run, files):
-    """A finite epsilon of a model that is not private must not be read as one."""
+    """A finite epsilon without a guarantee must not be read as one."""
     for more in (["--non-private"], ["--paper", "--noise-multiplier", 2]):
         code, text, err = run(*files.fit(*more, "--json", "--quiet", "--force"))
         said = json.loads(text)
@@ -180,7 +183,10 @@ def test_lines_are_added_and_whole(run, files, budget):
 
 
 def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
-    """Other records, as many: the same lines, but for times, processes, names of runs and paths."""
+    """Other records, as many.
+
+    The same lines, but for times, processes, names of runs and paths.
+    """
 
     def said(family, name, more):
         log = files.folder / name

@@ -1,4 +1,7 @@
-"""Raw records at the shell: fitted by person, and read the same way again by the model."""
+"""Raw records at the shell.
+
+Fitted by person, and read the same way again by the model.
+"""
 
 import json
 import subprocess
@@ -40,7 +43,10 @@ def notes(tmp_path):
 
 @pytest.mark.parametrize("kind", ("parquet", "csv", "jsonl"))
 def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
-    """What the a-z words lost has columns of its own, and the saved model needs nothing to read new notes."""
+    """Words that a-z lost have columns of their own.
+
+    The saved model needs nothing to read new notes.
+    """
     model, source = notes / "m", notes / f"notes.{kind}"
     how = (
         "--text",
@@ -132,7 +138,10 @@ SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--anyway")
 
 @pytest.fixture
 def ward(tmp_path):
-    """Notes of 600 patients, two each; one of them has words of their own."""
+    """Notes of 600 patients, two each.
+
+    One of them has words of their own.
+    """
     lines = [f"patient{k},the blue fever {'cough rash' if k % 2 else 'T4 B12'} {k % 7}" for k in range(600)] * 2
     lines.append(f"patient7,{SECRET} {' '.join(f'{SECRET}{k}' for k in range(500))}")
     (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *lines, ""]))
@@ -196,7 +205,10 @@ def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch)
 
 
 def budget_of(ward, **options):
-    """With one purchase, whose share of delta is as large as without a budget."""
+    """Make a budget with one purchase.
+
+    Its share of delta is as large as without a budget.
+    """
     options = dict(purchases=1) | options
     return Budget.create(ward / "b", epsilon=6.0, delta=1e-5, dataset="ward", unit="patient", **options)
 
@@ -207,7 +219,10 @@ def by_budget(ward, *more):
 
 
 def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
-    """The plan splits the rest of it, and the topics get all of the rest, in one ledger."""
+    """The plan splits the rest of the budget.
+
+    The topics get all of the rest, in one ledger.
+    """
     budget = budget_of(ward)
     assert run(*by_budget(ward))[0] == 0
     model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, epsilon=6.0)
@@ -258,7 +273,10 @@ def test_what_the_fit_refuses_purchases_no_words(ward, refused, paid, more, mess
 @pytest.mark.parametrize("target", [7, 6, 5.9])
 @pytest.mark.parametrize("kind", ["auto", "renyi", "gaussian"])
 def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, target, kind):
-    """A budget of 6: the Gaussian filter counts releases of all persons without loss, the Renyi filter above 6."""
+    """A budget of 6.
+
+    The Gaussian filter counts releases of all persons without loss, the Renyi filter above 6.
+    """
     budget = budget_of(ward, filter=kind)
     before, fits = (ward / "b").read_bytes(), kind == "gaussian" and target <= 6
     code, _, err = run(*by_budget(ward, "--epsilon", target))
@@ -278,7 +296,10 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
 
 
 def test_as_many_nights_as_a_budget_has_purchases(ward, run, refused):
-    """A second clean night purchases its words too; one that the budget has no share for is refused at no cost."""
+    """A second clean night purchases its words too.
+
+    One that the budget has no share for is refused at no cost.
+    """
     budget = budget_of(ward, purchases=2, filter="gaussian")
     for night in range(2):
         assert run(*by_budget(ward, "--epsilon", 3.5, "--out", ward / f"m{night}"))[0] == 0
@@ -332,7 +353,10 @@ def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, mes
 
 
 def test_base_forms_are_given_again_to_a_saved_model(notes, run, refused):
-    """The model has the name of the function; nothing in a folder makes the shell import a module."""
+    """The model has the name of the function.
+
+    Nothing in a folder makes the shell import a module.
+    """
     source, lemmas = notes / "notes.csv", ("--lemmas", "textwrap:dedent")
     how = ("--text", "note", "--vocab", notes / "words", *lemmas)
     assert run("fit", "lda", source, *how, *FIT, "--out", notes / "m")[0] == 0

@@ -1,4 +1,7 @@
-"""The folder of a run, OUT.run: its files after a fit is stopped or cannot write, and the resume from there."""
+"""The folder of a run, OUT.run.
+
+Its files after a fit is stopped or cannot write, and the resume from there.
+"""
 
 import ctypes
 import os
@@ -28,7 +31,7 @@ ENDS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129, signal.SIGK
 
 
 class Started:
-    """A fit in a process of its own, from when it has made some releases."""
+    """A fit in a process of its own, after some releases."""
 
     def __init__(self, files, *more, ignored=(), releases=3, **options):
         def signals():
@@ -47,7 +50,10 @@ class Started:
         return self.ledger.read_bytes().count(b'"release"') if self.ledger.exists() else 0
 
     def end(self, signum=None):
-        """Exit code and standard error; its million steps would take far longer than is waited."""
+        """Exit code and standard error.
+
+        Its million steps would take far longer than is waited.
+        """
         if signum is not None:
             self.process.send_signal(signum)
         err = self.process.communicate(timeout=60)[1]
@@ -260,7 +266,10 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
 
 @pytest.fixture
 def disk(tmp_path):
-    """A disk of its own, of four megabytes; a place to run on, if this machine forbids mounts."""
+    """A disk of its own, of four megabytes.
+
+    A place to run on, if this machine forbids mounts.
+    """
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True)
@@ -272,7 +281,10 @@ def disk(tmp_path):
 
 
 def test_a_disk_that_fills_up_while_fitting_takes_nothing(run, files, disk, monkeypatch):
-    """All that is free is taken as soon as the fit has begun: its result is on the disk all the same."""
+    """The result is on a disk that fills up during the fit.
+
+    All that is free is taken as soon as the fit has begun.
+    """
     out = disk / "model"
 
     def fill(line, progress):
@@ -355,7 +367,10 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
 
 
 def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
-    """Reserve or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
+    """Reserve or not.
+
+    Where the result cannot be written at all, the last checkpoint stands, and a resume writes it.
+    """
     monkeypatch.setattr(runs, "write_into", lambda result, folder: (_ for _ in ()).throw(OSError(28, "No space", "x")))
     code, _, err = run(*files.fit(*NOISE, "--quiet"))
     assert code == Exit.KEPT and "5 releases (" in err and "--resume" in err
@@ -379,7 +394,10 @@ def test_a_file_that_may_grow_no_further(run, files):
 
 @pytest.mark.parametrize("moment", ["put_in_place", "remove"])
 def test_killed_while_the_model_gets_its_place(run, files, monkeypatch, moment):
-    """Whatever is left, the next start finds the one model that was paid for, and not one that is like it."""
+    """The next start finds the one model that was paid for.
+
+    Whatever is left, it is not one that is like it.
+    """
     assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
     before = LatentDirichletAllocation.load(files.model).ledger_
     if (child := os.fork()) == 0:
@@ -437,7 +455,10 @@ def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files,
 
 
 def without(stream, place, arguments):
-    """A command with one stream that cannot be written; the other is captured."""
+    """Return a command with one stream that cannot be written.
+
+    The other is captured.
+    """
     names = {1: "stdout", 2: "stderr"}
     kept = {names[3 - stream]: subprocess.PIPE, "text": True}
     if place == "closed":

@@ -23,7 +23,10 @@ PAGE = (ROOT / "docs" / "schedulers.md").read_text()
 
 @pytest.fixture
 def ward(files):
-    """A stand-in for /srv/ward7: the page's files, data, and a command; a file gives the day's name."""
+    """A stand-in for /srv/ward7.
+
+    The page's files, data, and a command; a file gives the day's name.
+    """
     folder = files.folder / "ward7"
     (folder / "venv" / "bin").mkdir(parents=True)
     for name, code in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", PAGE, re.S):
@@ -50,7 +53,7 @@ def call(command, ward, cwd):
 
 
 def type_in(ward):
-    """The lines that the page has an operator type."""
+    """Type the lines that the page gives an operator."""
     lines = re.findall(r"^    (vips-fast .*)$", PAGE, re.M)
     said = [call(shlex.split(line), ward, ward) for line in lines]
     assert [code for code, *_ in said] == [0, 0, 0], said
@@ -71,7 +74,10 @@ def service(ward):
 
 
 def crontab(ward):
-    """The command of the crontab's line, as cron hands it to the shell."""
+    """Return the command of the crontab's line.
+
+    As cron hands it to the shell.
+    """
     (line,) = (ward / "crontab").read_text().splitlines()
     minute, hour, *days, command = line.split(None, 5)
     assert 0 <= int(minute) < 60 and 0 <= int(hour) < 24 and days == ["*", "*", "*"]

@@ -1,4 +1,7 @@
-"""Shards at the shell: records of each kind are written, and fits from them equal fits of the records."""
+"""Shards at the shell.
+
+Records of each kind are written, and fits from them equal fits of the records.
+"""
 
 import csv
 

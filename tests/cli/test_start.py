@@ -1,4 +1,7 @@
-"""A first run with questions: a stranger's path from a table to a page, through a real terminal and from a script."""
+"""A first run with questions.
+
+A stranger's path from a table to a page, through a real terminal and from a script.
+"""
 
 import io
 import os
@@ -64,7 +67,10 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
 
 
 def test_through_a_terminal(table, tmp_path):
-    """A wrong answer is asked again; the line of a page that a browser opens is left out."""
+    """A wrong answer is asked again.
+
+    The line of a page that a browser opens is left out.
+    """
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "vips_fast", "start", "notes.csv", "--no-open", "--quiet"]

@@ -1,4 +1,7 @@
-"""A survey through the shell: the outcome is named, effects are in the columns' units, and intervals hold the truth."""
+"""A survey through the shell.
+
+The outcome is named, effects are in the columns' units, and intervals hold the truth.
+"""
 
 import csv
 
@@ -32,7 +35,9 @@ def effects(folder, out="m"):
 
 
 def test_a_survey_fitted_as_the_readme_says(run, tmp_path):
-    """With the norm 1 of before, no interval of age held the truth, and its sign was turned.
+    """With the former norm 1 no interval of age held the truth.
+
+    Its sign was turned.
 
     Intervals that cover 90 % would hold fewer than two thirds of 48 with a probability below 1e-6.
     """
@@ -54,7 +59,10 @@ def test_a_survey_fitted_as_the_readme_says(run, tmp_path):
 
 
 def test_units_reference_and_outcome(run, tmp_path):
-    """The file has each effect per unit of its column, for the class that the schema has last."""
+    """The file has each effect per unit of its column.
+
+    It is for the class that the schema has last.
+    """
     assert run(*fit(tmp_path, survey(0)))[0] == 0
     found, model = effects(tmp_path), BayesianLogisticRegression.load(tmp_path / "m")
     assert model.row_norm == Schema.parse(SCHEMA).without("state").row_norm == 2
@@ -86,7 +94,10 @@ def test_the_norm_is_the_schemas_or_stated(run, tmp_path):
 
 @pytest.mark.parametrize(("n", "epsilon", "text"), [(6000, 1, "odds ratio of about 1.0"), (300, 0.05, "mostly noise")])
 def test_the_forecast_is_public_and_refuses_a_hopeless_run(run, tmp_path, monkeypatch, n, epsilon, text):
-    """It comes before anything is spent, and depends on no record: other answers, the same line."""
+    """It comes before anything is spent, and depends on no record.
+
+    Other answers, the same line.
+    """
     monkeypatch.setattr(forecast, "HOPELESS", 1.0)
     argv = [word for word in fit(tmp_path, survey(0, n), "m", "--epsilon", epsilon) if word != "--quiet"]
     said = []
@@ -112,7 +123,10 @@ def test_the_forecast_is_public_and_refuses_a_hopeless_run(run, tmp_path, monkey
     ],
 )
 def test_releases_tell_of_rows_that_a_regression_cannot_take(run, tmp_path, norm, answers, text):
-    """A bound below the rows, a class that does not occur, and separated classes: one line with the remedy."""
+    """One line with the remedy for rows that a regression cannot take.
+
+    A bound below the rows, a class that does not occur, and separated classes.
+    """
     table = survey(0)
     if answers is not None:
         table["state"] = np.where(table["age"] > 60, "ill", "well") if answers == "age" else "well"

@@ -1,4 +1,7 @@
-"""Tables at the shell: a public schema, a label's and a person's column, and the model that keeps the schema."""
+"""Tables at the shell.
+
+A public schema, a label's and a person's column, and the model that keeps the schema.
+"""
 
 import gzip
 import json

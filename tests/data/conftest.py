@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def misaligned():
-    """A function that gives a copy of an array one byte off its alignment."""
+    """Return a function that copies an array one byte off its alignment."""
 
     def copy(array):
         shifted = np.empty(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)

@@ -1,4 +1,7 @@
-"""check_counts and documents: every form of input, every kind of fault, and rows that are dropped."""
+"""check_counts and documents.
+
+Every form of input, every kind of fault, and rows that are dropped.
+"""
 
 import tracemalloc
 
@@ -263,7 +266,10 @@ def test_round_trip(dense, format, width):
     st.sampled_from(("csr", "csc", "coo")),
 )
 def test_arbitrary_arrays_are_refused_or_right(indptr, indices, data, format):
-    """Whatever the arrays hold: an error of ours, or the matrix they describe."""
+    """Whatever the arrays hold.
+
+    An error of ours, or the matrix they describe.
+    """
     X = getattr(sparse, f"{format}_array")((3, 4), dtype=np.int64)
     data, indices, indptr = (np.array(a, np.int64) for a in (data, indices, indptr))
     if format == "coo":

@@ -1,4 +1,4 @@
-"""Frames: a fit remembers the names of their columns for all later calls."""
+"""A fit remembers a frame's column names for all later calls."""
 
 import warnings
 
@@ -98,7 +98,10 @@ def test_partial_fit_holds_the_names_of_the_first_call():
 
 
 def of_releases(warning):
-    """Whether a warning is about the noised releases, which differ from fit to fit."""
+    """Tell whether a warning is about the noised releases.
+
+    These differ from fit to fit.
+    """
     return str(warning.message).startswith(("effects: ", "row_norm", "classes "))
 
 
@@ -115,7 +118,10 @@ def test_an_index_that_repeats_is_told():
 
 @pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
 def test_a_column_of_persons_that_repeats_is_told(kind):
-    """By its name, in any case and with an id or without, and by whether a value repeats; nothing else counts."""
+    """A person's column is recognized by its name and by repeats.
+
+    In any case and with an id or without; nothing else counts.
+    """
 
     def told(X, **how):
         with warnings.catch_warnings(record=True) as caught:
@@ -144,7 +150,10 @@ def test_set_output(output, kind):
 
 
 def test_names_are_rebuilt_and_resumed(tmp_path):
-    """A transcript and a run's folder hold the names, and hold a later call to them."""
+    """A transcript and a run's folder hold the names.
+
+    A later call has to have them.
+    """
     X, names = frame(pandas.DataFrame), {"transcript": tmp_path / "t", "checkpoint": tmp_path / "c"}
 
     class Stop(Exception):

@@ -1,4 +1,7 @@
-"""Labels of rows: one form for a person on every path, numbers by first appearance, and refusals."""
+"""Labels of rows.
+
+One form for a person on every path, numbers by first appearance, and refusals.
+"""
 
 import csv
 import datetime
@@ -166,39 +169,45 @@ def test_the_form_of_a_text_is_its_own_form(text):
 
 
 def spelled(draw, number):
-    """One whole number as some kind of label."""
+    """Return one whole number as some kind of label."""
     forms = [number, str(number), f" {number}\t", f"{number}.0", decimal.Decimal(number), np.int64(number)]
     return draw(st.sampled_from([*forms, float(number), np.float64(number), np.float32(number)]))
 
 
 @st.composite
 def tables(draw):
-    """Numbers of persons (None: nobody), and a label in some spelling for each."""
+    """Return numbers of persons, and some spelling of each label.
+
+    None is for nobody.
+    """
     persons = draw(st.lists(st.one_of(st.integers(-9, 9), st.none()), min_size=1, max_size=12))
     return persons, [None if person is None else spelled(draw, person) for person in persons]
 
 
 def expected(persons):
-    """Numbers by first appearance; -1 for nobody."""
+    """Return numbers by first appearance; -1 for nobody."""
     known = list(dict.fromkeys(person for person in persons if person is not None))
     return [-1 if person is None else known.index(person) for person in persons]
 
 
 def alike(found, persons):
-    """Whether numbers tell the same persons apart; nobody may have a number of its own."""
+    """Tell whether numbers tell the same persons apart.
+
+    Nobody may have a number of its own.
+    """
     pairs = set(zip(np.asarray(found).tolist(), persons, strict=True))
     return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 def plain(label):
-    """As JSON has it."""
+    """Write as JSON does."""
     if isinstance(label, (str, int, type(None))):
         return label
     return float(label) if isinstance(label, (float, np.floating)) else int(label)
 
 
 def through(path, name, labels):
-    """Numbers of persons as a source gives them."""
+    """Return numbers of persons as a source gives them."""
     texts = ["alpha"] * len(labels)
     if name == "csv":
         with open(path, "w", newline="", encoding="utf-8") as file:

@@ -1,4 +1,7 @@
-"""Raw records: equal from every source; broken ones give one line without a cell."""
+"""Raw records: equal from every source.
+
+Broken ones give one line without a cell.
+"""
 
 import gzip
 import io
@@ -292,7 +295,10 @@ def test_broken_tables(tmp_path):
 
 
 def test_a_missing_column_shows_those_that_there_are(tmp_path):
-    """Names of columns are public; the first line of a file without a header is a record, and is not shown."""
+    """Names of columns are public.
+
+    The first line of a file without a header is a record, and is not shown.
+    """
     for content, name, match in [
         ("Note;patient id\na;1\n", "note", "no column 'note'; did you mean 'Note'\\? It has 'Note', 'patient id'$"),
         ("notes,who\na,1\n", "note", "no column 'note'; did you mean 'notes'\\? It has 'notes', 'who'$"),
@@ -333,7 +339,10 @@ def test_names_of_columns_are_found_without_being_told_the_delimiter(tmp_path):
 
 
 def test_excel(tmp_path, table):
-    """The sheet that has cells is read; two of them are refused, and so is everything that is no Excel file."""
+    """The sheet that has cells is read.
+
+    Two of them are refused, and so is everything that is no Excel file.
+    """
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -439,7 +448,10 @@ def test_bytes_of_another_encoding(tmp_path, encoding):
 
 
 def test_parts_of_a_record_go_with_it(tmp_path):
-    """Of a record with one bad cell, the text in the other column does not count either."""
+    """A bad cell drops its record's text too.
+
+    The text stands in the other column.
+    """
     lines = '{"a": "alpha", "b": 7351}\n{"a": "alpha", "b": "beta"}\n{"a": "alpha"}\n{"a": "alpha", "b": null}\n'
     path = written(tmp_path / "t.jsonl", lines)
     corpus = load_corpus(path, VOCABULARY, text=("a", "b"), invalid="drop")
@@ -478,7 +490,10 @@ PrivateVocabulary(epsilon=1.0).fit(rows, groups=labels)""",
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_200_megabytes_in_200_megabytes(tmp_path, way):
-    """The peak of a process: 100 MB and half of the text, which are 600 MB for a gigabyte."""
+    """The peak of a process.
+
+    100 MB and half of the text, which are 600 MB for a gigabyte.
+    """
     import subprocess
 
     import vips_fast

@@ -1,4 +1,7 @@
-"""Schemas and the encoder of tables: public, the same for every row, and no cell in any message."""
+"""Schemas and the encoder of tables.
+
+Public, the same for every row, and no cell in any message.
+"""
 
 import math
 import re
@@ -163,7 +166,10 @@ def test_a_draft_asks_for_every_kind(names):
 
 
 def test_in_a_pipeline(tmp_path):
-    """Columns are found by name, refused cells are the estimator's invalid records, clones work."""
+    """Columns are found by name, and clones work.
+
+    Refused cells are the estimator's invalid records.
+    """
     rng = np.random.default_rng(0)
     n = 2000
     table = pandas.DataFrame(

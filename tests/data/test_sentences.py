@@ -1,4 +1,7 @@
-"""Sentence vectors from the files of a language model: pieces, layers, and files that do not fit each other."""
+"""Sentence vectors from the files of a language model.
+
+Pieces, layers, and files that do not fit each other.
+"""
 
 import json
 import math
@@ -60,7 +63,7 @@ def write_model(folder, arrays, config=CONFIG):
 
 
 def by_hand(arrays, tokens):
-    """The definition of the network, in loops and doubles."""
+    """Return the definition of the network, in loops and doubles."""
     a = {name: array.astype(np.float64) for name, array in arrays.items()}
 
     def scaled(name, rows):

@@ -1,4 +1,7 @@
-"""Writing shards: persons stay whole, bins are uniform, and a folder is there whole or not at all."""
+"""Writing shards: persons stay whole, and bins are uniform.
+
+A folder is there whole or not at all.
+"""
 
 import os
 
@@ -54,8 +57,10 @@ def test_bins_are_stretches_and_keep_the_order_within(tmp_path):
 
 
 def uniform(n_bins, draw=draw_bins, n=60_000):
-    """Whether the counts of bins, and of bins of neighbors, fit uniform and independent ones; it errs once in
-    10^9 each."""
+    """Tell whether the counts of bins and of neighbors fit uniform ones.
+
+    That is, uniform and independent bins; it errs once in 10^9 each.
+    """
     bins = draw(n, n_bins)
     assert bins.min() >= 0 and bins.max() < n_bins
     alone = np.bincount(bins, minlength=n_bins)
@@ -84,7 +89,10 @@ def test_the_test_of_bins_sees_others(draw):
 
 
 def test_words_that_would_bias_a_bin_are_drawn_again(monkeypatch):
-    """With t = 3, the word 2^64 - 1 is the one beyond 3 floor(2^64 / 3)."""
+    """With t = 3, only the last word is too large.
+
+    2^64 - 1 is beyond 3 floor(2^64 / 3).
+    """
     asked = [np.array([2**64 - 1, 5, 2**64 - 2], np.uint64).tobytes(), np.array([7], np.uint64).tobytes()]
     monkeypatch.setattr(os, "urandom", lambda n: asked.pop(0))
     assert draw_bins(3, 3).tolist() == [1, 2, (2**64 - 2) % 3] and not asked

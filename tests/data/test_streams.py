@@ -1,4 +1,7 @@
-"""Queries, lazy frames and streams of Arrow: the same records as from a file, a batch at a time."""
+"""Queries, lazy frames and streams of Arrow.
+
+The same records as from a file, a batch at a time.
+"""
 
 import subprocess
 import sys
@@ -39,7 +42,7 @@ def streams(path):
 
 
 class Capsule:
-    """An object that has the names of its columns and the stream, and nothing else."""
+    """An object with only the names of its columns and the stream."""
 
     def __init__(self, table):
         self.column_names = table.column_names
@@ -126,7 +129,7 @@ def test_a_missing_column_names_those_there_are(path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_two_gigabytes_of_text():
-    """Peak memory of a process that reads 2 GB, beside one that reads 20 MB."""
+    """Compare peak memory of reading 2 GB and 20 MB."""
     program = """
 import resource, sys
 import pyarrow

@@ -71,7 +71,10 @@ ALONE = tokens._ALONE
 
 
 def slow_words(text):
-    """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or just one."""
+    """Letter by letter.
+
+    A run of letters, digits and marks after the first; apostrophes between two; or just one.
+    """
     words = []
     for piece in re.split("[\0-&(-/:-@[-`{-\x7f]+", text.encode("utf-8", "replace").decode()):
         piece = re.sub("(\u0301{30})\u0301+", r"\1", piece.replace("\u00ad", ""))
@@ -102,7 +105,10 @@ SOME_TEXTS = st.lists(st.one_of(st.text(), st.text(STRANGE, max_size=40), st.non
 
 @given(SOME_TEXTS, st.sampled_from((1, 7, 1 << 16)), st.sampled_from((0, 3, 1 << 18)))
 def test_numbers_are_those_of_words_made_letter_by_letter(texts, at_once, remembered):
-    """However a text is cut, and whatever of it was seen before or forgotten."""
+    """However a text is cut.
+
+    And whatever of it was seen before or forgotten.
+    """
     expected = [slow_words(text or "") for text in texts]
     columns = {word: k for k, word in enumerate(dict.fromkeys(word for each in expected[::2] for word in each))}
     with pytest.MonkeyPatch.context() as patch:
@@ -128,7 +134,10 @@ def test_words_are_normal_and_stay_what_they_are(text):
 
 @pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0323", "\u0344", "\uff9e", "\u0f73\u0345"])
 def test_long_runs_of_marks_are_cut(marks):
-    """Before they are sorted, which takes the square of the time, and after, as one may become two."""
+    """Long runs are cut before and after sorting.
+
+    Before, as it takes the square of the time; after, as one may become two.
+    """
     true, longest = unicodedata.normalize, []
 
     def normalize(form, text):
@@ -178,7 +187,10 @@ TEXTS = st.lists(st.lists(st.sampled_from((*WORDS, "pink", "\u6771\u4eac", "Red,
 
 @given(TEXTS, st.sampled_from((1, 2)))
 def test_counts_are_those_of_a_counter(texts, ngrams):
-    """However the texts come in batches, and whether pieces are remembered or not."""
+    """However the texts come in batches.
+
+    Whether pieces are remembered or not.
+    """
     analyzer, texts = Analyzer(ngrams=ngrams), [" ".join(words) for words in texts]
     vocabulary = (*WORDS, "red blue")
     expected = [[Counter(analyzer(text))[word] for word in vocabulary] for text in texts]
@@ -297,7 +309,10 @@ def test_public_words():
 
 
 def base(word):
-    """A base form for tests; fails for one word, and gives no word for another."""
+    """Return a base form for tests.
+
+    Fails for one word, and gives no word for another.
+    """
     if word == "fails":
         raise RuntimeError(word)
     return {"ran": "run", "running": "run", "spaced": "two words"}.get(word, word)

@@ -1,4 +1,7 @@
-"""Word vectors from the files of a language model: pieces, accents, and files of another kind than they claim."""
+"""Word vectors from the files of a language model.
+
+Pieces, accents, and files of another kind than they claim.
+"""
 
 import json
 
@@ -12,7 +15,10 @@ TABLE = np.random.default_rng(0).normal(size=(len(PIECES), 3)).astype(np.float32
 
 
 def write_model(folder, pieces=PIECES, table=TABLE, head=None, tail=b"", name="embeddings.word_embeddings.weight"):
-    """Write the two files of a model; ``head`` changes fields of the tensor's description."""
+    """Write the two files of a model.
+
+    ``head`` changes fields of the tensor's description.
+    """
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
     kind = {"f": "F32", "e": "F16"}[table.dtype.char]
     size = table.nbytes

@@ -29,7 +29,7 @@ def standard_library():
 
 @pytest.fixture
 def small_library(monkeypatch):
-    """A part of the standard library in its place, which is quick to read twice."""
+    """A part of the standard library, which is quick to read twice."""
     part = {"stdlib": os.path.dirname(asyncio.__file__)}
     monkeypatch.setattr("sysconfig.get_path", part.__getitem__)
 

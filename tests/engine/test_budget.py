@@ -105,7 +105,9 @@ def test_a_filter_is_never_below_what_is_exact():
 
 @pytest.mark.parametrize("share, passed", [(1.0, True), (0.5, False)])
 def test_any_order_would_be_no_filter(share, passed):
-    """Two orders, the one that serves best chosen by an outcome: all of delta for each: passed by 46 %.
+    """Two orders, the one that serves best chosen by an outcome.
+
+    All of delta for each: passed by 46 %.
 
     The first step is a binary release. Each branch then spends what its order has left on a release with an atom at the
     loss that the order's conversion is tight for. With half of delta for each order the same strategy stays below it.
@@ -477,7 +479,10 @@ def test_a_rollback_shows_in_the_head(budget, path):
 
 
 def test_the_lock_is_not_inherited(budget, path):
-    """A process that is started, or forked, while a charge is decided does not hold the lock after it."""
+    """No child has the lock after a charge is decided.
+
+    A process may be started, or forked, meanwhile.
+    """
     with budget._locked(write=True):
         child = os.fork()
         if child == 0:

@@ -1,4 +1,7 @@
-"""Many at once, and killed at any moment: never above the target, never an under-count."""
+"""Many at once, and killed at any moment.
+
+Never above the target, never an under-count.
+"""
 
 import json
 import os
@@ -17,7 +20,7 @@ from vips_fast.engine.budget import Budget, BudgetExceededError
 
 
 def forked(work, *given):
-    """Number of a child process that does its work and ends."""
+    """Return the number of a child process that does its work and ends."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -30,7 +33,10 @@ def forked(work, *given):
 
 
 def charge_at_random(path, seconds, seed, report):
-    """Four threads that reserve, draw and give back at random; accepted draws go to a file."""
+    """Four threads that reserve, draw and give back at random.
+
+    Accepted draws go to a file.
+    """
     stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
 
     def work(number):
@@ -98,7 +104,10 @@ def fit_for_ever(name, path, folder):
 
 
 def killed(tmp_path, rounds):
-    """Two fitting processes at a time on one budget, each killed at a random moment."""
+    """Kill two fitting processes at a time on one budget.
+
+    Each at a random moment.
+    """
     rng, path = np.random.default_rng(rounds), tmp_path / "b"
     budget = Budget.create(path, 20.0, 1e-5, dataset="ward7", filter="renyi")
     kinds = ["lda", "logistic", "network"]

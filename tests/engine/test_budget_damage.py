@@ -1,4 +1,7 @@
-"""Files that were cut, damaged, or could not be written: never an under-count, never an unforeseen error."""
+"""Files that were cut, damaged, or could not be written.
+
+Never an under-count, never an unforeseen error.
+"""
 
 import os
 import resource
@@ -20,7 +23,10 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """The bytes of a budget after each append, with the draws by then; two runs stay open."""
+    """Return the bytes of a budget after each append.
+
+    With the draws by then; two runs stay open.
+    """
     path = tmp_path_factory.mktemp("budget") / "b"
     budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
     drawn, files = Counter(), []
@@ -54,18 +60,21 @@ def history(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Without waiting for the disk, which these tests have nothing to learn from."""
+    """Skip the wait for the disk, which these tests do not need."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def put(path, data):
-    """A new file: ext4 brings one that is cut to nothing and written again to the disk at once."""
+    """Write a new file.
+
+    ext4 brings one that is cut to nothing and written again to the disk at once.
+    """
     path.unlink(missing_ok=True)
     path.write_bytes(data)
 
 
 def counted(path):
-    """The draws in a file, or None if it is refused."""
+    """Return the draws in a file, or None if it is refused."""
     try:
         budget = Budget(path)
         said = Counter()
@@ -78,7 +87,7 @@ def counted(path):
 
 
 def charged_on(path):
-    """The same after a further run, which settles a torn end."""
+    """Return the draws after a further run, which settles a torn end."""
     budget = Budget(path)
     with budget.reserve(EVENTS[0], 1):
         pass
@@ -105,7 +114,10 @@ def test_cut_at_every_byte(history, tmp_path, quick):
 
 
 def test_a_crash_in_the_middle_of_an_append(history, tmp_path, quick):
-    """Any prefix of the bytes on their way, under the old first line or the new: nothing is lost, the file goes on."""
+    """Any prefix of an append loses nothing, and the file resumes.
+
+    Under the old first line or the new.
+    """
     path = tmp_path / "b"
     for (before, drawn), (after, _) in zip(history[:-1], history[1:], strict=True):
         for size in range(len(before), len(after) + 1):
@@ -174,7 +186,10 @@ def test_records_missing_in_the_middle(history, tmp_path):
 
 
 def test_an_older_file_with_its_own_first_line_is_valid(history, tmp_path):
-    """A rollback of everything cannot be seen; the head of a later model tells."""
+    """A rollback of everything cannot be seen.
+
+    The head of a later model tells.
+    """
     path = tmp_path / "b"
     put(path, history[-1][0])
     head = Budget(path).head
@@ -196,7 +211,7 @@ def test_a_torn_end_counts_every_open_reservation(history, tmp_path):
 
 
 def test_the_holder_of_a_torn_end_goes_on(tmp_path):
-    """What it draws is paid for already, and no more than it reserved."""
+    """Its draws are paid for already, up to its reservation."""
     path = tmp_path / "b"
     held = Budget.create(path, 3.0, 1e-6, dataset="ward7").reserve(EVENTS[0], 3)
     held.release()
@@ -212,7 +227,10 @@ def test_the_holder_of_a_torn_end_goes_on(tmp_path):
 
 
 def test_a_disk_that_is_full(tmp_path):
-    """A short write, then an error: the file is as before, and the next run starts."""
+    """A short write, then an error.
+
+    The file is as before, and the next run starts.
+    """
     path = tmp_path / "b"
     budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
     held = budget.reserve(EVENTS[0], 3)
@@ -236,7 +254,10 @@ def test_a_disk_that_is_full(tmp_path):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
-    """What was drawn is counted, the message names the file, and the next run starts."""
+    """Every draw counts, and the message names the file.
+
+    The next run starts.
+    """
     seen = set()
 
     def prepare(folder):
@@ -273,7 +294,10 @@ def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("nameless", [True, False])  # file systems with files that have no name yet, and others
 def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault, nameless):
-    """The budget is there whole or not at all, and a kill's leftovers can be recognized."""
+    """The budget is there whole or not at all.
+
+    A kill's leftovers can be recognized.
+    """
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE")
 

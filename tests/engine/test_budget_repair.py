@@ -1,4 +1,7 @@
-"""A damaged budget: the readable part is shown, and a repaired copy never counts less than was spent."""
+"""A damaged budget.
+
+The readable part is shown, and a repaired copy never counts less than was spent.
+"""
 
 import os
 import stat
@@ -18,7 +21,10 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
 @pytest.fixture
 def damaged(tmp_path, monkeypatch):
-    """The lines of a budget with three runs, one of them ended early, and a file for the rest of them."""
+    """Return a budget's lines with three runs, one ended early.
+
+    And a file for the rest of them.
+    """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     budget = Budget.create(tmp_path / "whole", 3.0, 1e-6, dataset="ward7")
     with budget.reserve(EVENTS[0], 3) as first:
@@ -46,7 +52,10 @@ def counted(state):
 
 
 def covers(state, budget):
-    """The copy counts each release, or the whole budget; and never less than was spent."""
+    """Check that the copy counts each release, or the whole budget.
+
+    And never less than was spent.
+    """
     drawn = Counter()
     with budget._reading() as whole:
         for run in whole.runs.values():
@@ -124,7 +133,10 @@ def test_a_file_without_its_first_record_is_refused(damaged, tmp_path):
 
 
 def mangled(rng, lines):
-    """Some lines less, cut, flipped, twice or exchanged, or all from one on less."""
+    """Leave out, cut, flip, repeat or exchange some lines.
+
+    Or leave out all from one on.
+    """
     lines = list(lines)
     for _ in range(rng.integers(1, 4)):
         number = int(rng.integers(len(lines)))
@@ -147,7 +159,7 @@ def mangled(rng, lines):
 
 
 def wrong(damaged, tries=1500):
-    """How often the sums of a repaired copy are below the true spending."""
+    """Count sums of a repaired copy below the true spending."""
     (budget, lines, put), rng, found = damaged, np.random.default_rng(0), 0
     for _ in range(tries):
         try:

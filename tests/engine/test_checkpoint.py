@@ -1,4 +1,7 @@
-"""A run that is killed at any moment goes on from its checkpoint, and nothing that was released is left uncounted."""
+"""A killed run resumes from its checkpoint, at any moment.
+
+Every release counts.
+"""
 
 import json
 import os
@@ -75,7 +78,10 @@ KILLS = {
 
 
 def kill_at(module, function, count, whole=False):
-    """Let the process die in a call of the system, before it or with half of the bytes written."""
+    """Let the process die in a call of the system.
+
+    Before it or with half of the bytes written.
+    """
     original, calls = getattr(module, function), [0]
 
     def call(*arguments):
@@ -138,7 +144,10 @@ def test_killed_at_random_moments_until_done(name, tmp_path):
 
 
 def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
-    """Each interrupt costs a release; the run ends with the steps that the target still pays for, and says so."""
+    """Each interrupt costs a release.
+
+    The run ends with the steps that the target still pays for, and says so.
+    """
     options = dict(noise_multiplier=None, epsilon=1.0, n_steps=6)
     make, records = CASES["lda"]
     for _ in range(2):
@@ -242,7 +251,10 @@ def test_each_line_is_on_the_disk_before_the_key_is_drawn(name, tmp_path, monkey
 
 @ALL
 def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
-    """A checkpoint equals the model of the steps so far, made from its releases."""
+    """A checkpoint equals the model of the steps so far.
+
+    That is made from its releases.
+    """
     begun(tmp_path, name, steps=2)
     stored = read_npz(tmp_path / CHECKPOINT)
     meta = json.loads(stored.pop("checkpoint").tobytes())
@@ -380,7 +392,10 @@ def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_p
 
 
 def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
-    """Printed, not asserted: time depends on the disk and on who else uses the machine."""
+    """Printed, not asserted.
+
+    Time depends on the disk and on who else uses the machine.
+    """
     rng = np.random.default_rng(0)
     corpus = sp.random_array(
         (16000, 2000),

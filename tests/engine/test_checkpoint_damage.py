@@ -1,4 +1,7 @@
-"""Folders of runs that were cut, flipped or written to a failing disk: no release is left uncounted, no traceback."""
+"""Damaged run folders count every release, without a traceback.
+
+Some are cut or flipped, others are written to a failing disk.
+"""
 
 import os
 import shutil
@@ -39,7 +42,10 @@ def plan_of(name):
 
 
 def crashes(content):
-    """(number of bytes, file) of each state that an append can leave: a part of a record, the first line old or new."""
+    """(number of bytes, file) of each state that an append can leave.
+
+    A part of a record, the first line old or new.
+    """
     starts = [place + 1 for place, byte in enumerate(content) if byte == 10]
     for number, (start, end) in enumerate(pairwise(starts)):
         for cut in range(start, end + 1):
@@ -64,7 +70,10 @@ def test_a_crash_at_any_byte_of_the_ledger_counts_what_was_begun(tmp_path, quick
 
 
 def test_a_ledger_cut_at_any_byte_is_counted_or_refused(tmp_path, quick_disk):
-    """Only the end of the last record may be missing: the first line counts the records."""
+    """Only the end of the last record may be missing.
+
+    The first line counts the records.
+    """
     begun(tmp_path)
     path, plan = tmp_path / LEDGER, plan_of("own")
     content = path.read_bytes()
@@ -152,7 +161,10 @@ def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatch, quick_disk):
-    """Of a run in a folder, a new one or one with a torn line to be mended: all is counted, and the next run starts."""
+    """Every release counts after a fault, and the next run starts.
+
+    In a new folder, or one with a torn line to be mended.
+    """
     name, went_on, seen = "own", 0, set()
 
     def prepare(folder):
@@ -202,7 +214,10 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
     ],
 )
 def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path, monkeypatch, quick_disk):
-    """A fit that goes on, pays from a budget and replaces a saved model: no under-count, and always a whole model."""
+    """No under-count after a fault, and always a whole model.
+
+    A fit resumes, pays from a budget and replaces a saved model.
+    """
     make, records = CASES[name]
     earlier, seen = make().fit(*records()), set()
     # A record that a kill has cut short: all that was reserved counts.

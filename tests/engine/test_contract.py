@@ -1,4 +1,7 @@
-"""The contract, held by every model: additive sums, resumable state, one result that cannot contradict itself."""
+"""The contract, held by every model.
+
+Additive sums, resumable state, one result that cannot contradict itself.
+"""
 
 import json
 import math
@@ -60,7 +63,10 @@ def public_view(estimator):
 
 @ALL
 def test_sums_are_additive_over_shards(name):
-    """Any split into shards in any order gives the same integers before rounding, in every step."""
+    """Any split into shards in any order gives the same integers.
+
+    Before rounding, in every step.
+    """
     rng = np.random.default_rng(0)
     _, model, plan, records = prepare(name)
     words = rng.integers(0, 2**64, records.n_rows, dtype=np.uint64)
@@ -151,7 +157,7 @@ def test_a_damaged_state_is_refused(name):
 
 
 def covered(estimator, tmp_path, releases):
-    """The statement covers everything released, and files agree."""
+    """Check that the statement covers every release, and files agree."""
     if estimator._result is None:
         for attribute in ("privacy_", "ledger_", "n_steps_"):
             assert not hasattr(estimator, attribute)
@@ -173,7 +179,10 @@ class Stop(Exception):
 
 
 def interrupting(estimator, where, kind):
-    """Make the next run of an estimator end at a step boundary or inside a step."""
+    """Make the next run of an estimator end early.
+
+    At a step boundary or inside a step.
+    """
     if kind == "callback":
 
         def callback(progress):
@@ -226,7 +235,10 @@ CALLS = {
 @pytest.mark.parametrize("name", MODELS)  # it is the engine that is interrupted
 @pytest.mark.parametrize("kind", ["callback", "sum", "update"])
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path):
-    """Interrupts at every step boundary and inside steps, for orders of fit and partial_fit, about parts too."""
+    """Interrupts at every step boundary and inside steps.
+
+    For orders of fit and partial_fit, about parts too.
+    """
     make, data = CASES[name]
     for before in ((), ("fit",), ("fit", "partial_fit"), ("partial_fit",), ("part", "partial_fit")):
         for then in CALLS:
@@ -253,7 +265,10 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
 
 @ALL
 def test_budget_laundering(name):
-    """Statistics of a run that is not private never go on under a private ledger (fault 1)."""
+    """A private ledger never continues statistics of another run.
+
+    That is, of a run that is not private (fault 1).
+    """
     make, data = CASES[name]
 
     def stop(progress):
@@ -290,7 +305,10 @@ def test_what_is_published_is_read_only(name):
 
 @ALL
 def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
-    """With n_records, more or fewer rows change no plan, scale, grid or refusal (fault 5)."""
+    """With n_records the number of rows changes nothing public.
+
+    No plan, scale, grid or refusal (fault 5).
+    """
     make, data = CASES[name]
     plans = []
     for n in (0, 20, 200, 1000):
@@ -428,7 +446,7 @@ def test_arrays_out_of_range_do_not_load_even_with_every_hash_made_anew(name, tm
 
 
 def forged(result, arrays, path):
-    """Save other arrays under the ledger of a result, every hash computed anew."""
+    """Save other arrays under a result's ledger, with new hashes."""
     ledger = Ledger()
     for record in result.ledger.to_dict()["records"]:
         if record["kind"] != "close":
@@ -442,7 +460,10 @@ def forged(result, arrays, path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "own"])
 def test_no_flipped_bit_changes_a_statement(name, tmp_path):
-    """400 flips over both files: a file that loads has the written content, any other is a ValueError."""
+    """400 flips over both files.
+
+    A file that loads has the written content, any other is a ValueError.
+    """
     estimator = fitted(name)
     estimator.save(tmp_path / "m")
     said, rng = str(estimator.privacy_), np.random.default_rng(0)
@@ -467,7 +488,7 @@ def test_no_flipped_bit_changes_a_statement(name, tmp_path):
 
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypatch):
-    """Every call of the operating system that save makes may be the last one (fault 7)."""
+    """Every system call of save may be the last one (fault 7)."""
     old, new = fitted("own"), fitted("own")
     heads = {old.ledger_.head, new.ledger_.head}
 

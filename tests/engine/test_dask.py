@@ -1,4 +1,7 @@
-"""Sums on the workers of a Dask cluster: the bits of one process, whatever becomes of workers."""
+"""Sums on the workers of a Dask cluster.
+
+The bits of one process, whatever becomes of workers.
+"""
 
 import io
 import logging
@@ -46,7 +49,10 @@ def parts(backend):
 
 
 def same(name, backend, groups=None, data=None, known=None, **options):
-    """Fits a case here and there, and compares; gives the second. ``known`` keeps the fits of this process."""
+    """Fits a case here and there, and compares; gives the second.
+
+    ``known`` keeps the fits of this process.
+    """
     make, own = EVERY[name]
     data, options = own() if data is None else data, {"noise_multiplier": 2.0, **options}
     more, known = {} if groups is None else {"groups": groups}, {} if known is None else known
@@ -91,7 +97,10 @@ def test_the_same_bits_for_all_models_and_numbers_of_parts(workers):
 
 
 def test_persons_and_dropped_records(parts):
-    """Units whose rows lie all over the data; rows that nobody may see; and many classes."""
+    """Units whose rows lie all over the data.
+
+    Rows that nobody may see; and many classes.
+    """
     whose = np.random.default_rng(0).integers(0, 60, 200)
     same("lda", parts(7), groups=whose, sampling="poisson", batch_size=20)
     X, y = (np.array(a, dtype=float) for a in EVERY["logistic"][1]())
@@ -151,7 +160,10 @@ def cut(data, at):
 
 
 def test_blocks_that_workers_make_themselves(backend):
-    """Delayed CSR blocks, a Dask array in blocks, persons with their rows in one block."""
+    """Delayed CSR blocks, and a Dask array in blocks.
+
+    Persons have their rows in one block.
+    """
     from dask import array, delayed
 
     (X,), at = counts(), [30, 31, 150]
@@ -193,7 +205,10 @@ def test_blocks_that_do_not_go_together_are_refused_before_anything_is_spent(bac
 
 
 def test_shards_that_workers_open_themselves(parts, tmp_path):
-    """Counts, numbers with labels, binary records; with persons. What is sent are places on the disk, and no row."""
+    """Counts, numbers with labels, binary records; with persons.
+
+    What is sent are places on the disk, and no row.
+    """
     (X,), whose = counts(), np.sort(np.random.default_rng(0).integers(0, 70, 200))
     corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())], shard_mb=0.001)
     assert len(corpus.partitions) >= 3
@@ -243,7 +258,10 @@ def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
 
 
 class Killed:
-    """Fits while workers are killed at random moments of their sums, each held against one undisturbed fit."""
+    """Fits while workers are killed at random moments of their sums.
+
+    Each is compared with one undisturbed fit.
+    """
 
     def __init__(self, backend, folder):
         self.backend, self.folder, self.whole, self.hits, self.at_work = backend, folder, {}, 0, -1
@@ -252,7 +270,7 @@ class Killed:
         return getattr(self.backend, name)
 
     def sum(self, model, records, rows, *more):
-        """As the backend does, and noted while it lasts."""
+        """Sum as the backend does, and note it meanwhile."""
         self.at_work = rows.step
         try:
             return self.backend.sum(model, records, rows, *more)
@@ -291,7 +309,7 @@ def test_two_hundred_fits_among_kills(tmp_path):
 
 @contextmanager
 def joined(backend, **environment):
-    """One more worker, with an environment of its own."""
+    """Add one more worker, with an environment of its own."""
     from distributed import Nanny
 
     cluster = backend.client.cluster
@@ -308,7 +326,10 @@ def joined(backend, **environment):
 
 
 def test_workers_that_join_are_asked_who_they_are(parts, caplog):
-    """Another instruction set is left out of a run, and refused where one begins; a good one takes part."""
+    """Workers of another instruction set are left out or refused.
+
+    Left out of a run, and refused at its begin; a good one takes part.
+    """
     backend = parts(4)
     with joined(backend, VIPS_FAST_ISA="portable") as other:
         same("lda", backend, **POISSON)
@@ -351,7 +372,7 @@ def test_a_worker_that_fails_for_good_ends_the_fit_in_one_line(end, parts, tmp_p
 
 
 def _failing(end):
-    """A topic model whose workers fail in the third step."""
+    """Return a topic model whose workers fail in the third step."""
     from failing import FailsLate
 
     model = FailsLate(3, noise_multiplier=2.0, delta=1e-5, random_state=0, doc_length=30, n_steps=3)
@@ -407,7 +428,10 @@ def test_who_has_no_certificate_is_not_let_in(backend):
 
 
 def test_what_the_scheduler_and_the_logs_show(backend):
-    """Names of tasks, and no number of a record: not even where a sum fails."""
+    """Names of tasks, and no number of a record.
+
+    Not even where a sum fails.
+    """
     secret = 918273645
     X = np.full((40, 4), float(secret))
     seen, client = [], backend.client
@@ -444,7 +468,10 @@ SHELL = ["--topics", "3", "--doc-length", "30", "--non-private", "--seed", "1", 
 
 
 def test_the_command(backend, tmp_path):
-    """A scheduler by its address, keys and certificates from Dask's configuration; worker processes; refusals."""
+    """A scheduler by its address, keys and certificates from Dask's configuration.
+
+    Worker processes; refusals.
+    """
     import dask
 
     (X,) = counts()

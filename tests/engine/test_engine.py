@@ -38,7 +38,10 @@ class Numbers:
 
 
 class Sum(Model):
-    """Toy model: the record's number is its value, in one entry; the parameter is the average."""
+    """Toy model: the record's number is its value, in one entry.
+
+    The parameter is the average.
+    """
 
     shape = (2,)
     clip = 10.0
@@ -169,7 +172,10 @@ def test_rounding_is_exact(bits):
 
 
 def test_sums_stay_within_one_step_of_their_distance_when_rounded():
-    """Rounding in doubles breaks this where sums are large: the reason for integers."""
+    """Rounding in doubles breaks this where sums are large.
+
+    The reason for integers.
+    """
     rng = np.random.default_rng(1)
     factor = Fraction.below(2.0**-3.7)
     x = rng.integers(2**60, 2**61, 20_000)
@@ -278,7 +284,7 @@ def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
 
 
 def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
-    """Dropping a record is the same as if its contribution were zero (invalid="drop")."""
+    """Dropping a record equals a contribution of zero (invalid="drop")."""
     seen = []
 
     class Zeroed(Sum):
@@ -304,7 +310,10 @@ def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
 
 
 def test_the_callback_computes_epsilon_only_when_it_is_read(monkeypatch):
-    """Fault 11: composing at each step made runs of many small steps ten times as long."""
+    """Composing at each step made many small steps ten times slower.
+
+    Fault 11.
+    """
     calls = []
     original = Ledger.epsilon
     monkeypatch.setattr(Ledger, "epsilon", lambda self, *a: calls.append(1) or original(self, *a))

@@ -1,4 +1,7 @@
-"""Persons as units, for every model: a person's rows are one contribution, and nothing else of them shows."""
+"""Persons as units, for every model.
+
+A person's rows are one contribution, and nothing else of them shows.
+"""
 
 from fractions import Fraction
 
@@ -28,7 +31,10 @@ def make(name, **options):
 
 
 def persons(n, seed=0):
-    """Labels of rows: persons of 1 to about 12 rows, all over the data."""
+    """Labels of rows.
+
+    Persons of 1 to about 12 rows, all over the data.
+    """
     rng = np.random.default_rng(seed)
     return rng.permutation(np.repeat(np.arange(n), np.minimum(rng.geometric(0.3, n), 12))[:n])
 
@@ -57,7 +63,10 @@ def words_of(n):
 @ALL
 @pytest.mark.parametrize("limit", [None, 3])
 def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
-    """Bits of a person's contribution: by itself, in any block, order, thread, after others, for any place of rows."""
+    """Bits of a person's contribution.
+
+    By itself, in any block, order, thread, after others, for any place of rows.
+    """
     data, groups = CASES[name][1](), persons(200)
     made = prepare(name, groups, rows_per_group=limit)
     n, rng = made.records.n_rows, np.random.default_rng(1)
@@ -83,7 +92,7 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
 
 @ALL
 def test_persons_of_one_row_give_the_bits_of_records(name):
-    """The sums' bits in several states, and the bits of everything that a fit publishes."""
+    """The sums' bits in several states, and all published bits."""
     data, how = CASES[name][1](), {}
     if name.startswith("lda"):
         how.update(options=LdaOptions(word_clip=1.0), clip=0.2)  # persons have other defaults
@@ -105,7 +114,10 @@ def test_persons_of_one_row_give_the_bits_of_records(name):
 
 @ALL
 def test_a_person_is_no_longer_than_the_clip(name):
-    """On the noise's lattice, for every person, however many rows; and some are cut to it."""
+    """On the noise's lattice, for every person, however many rows.
+
+    And some are cut to it.
+    """
     data = tuple(sp.vstack([x] * 3).tocsr() if sp.issparse(x) else np.concatenate([x] * 3) for x in CASES[name][1]())
     for seed in range(3):
         made = prepare(name, persons(600, seed) // (1 + 9 * seed), data, random_state=seed)
@@ -132,7 +144,10 @@ def test_files_and_statement_speak_of_patients(name, tmp_path):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
 def test_sparse_and_dense_persons_of_logistic_regression(kind):
-    """The same sums wherever rows lie, within the clip, with labels that change the person's weight by nothing."""
+    """The same sums wherever rows lie, within the clip.
+
+    Labels change the person's weight by nothing.
+    """
     rng = np.random.default_rng(0)
     X = (rng.random((300, 40)) < 0.1) * (1.0 if kind == "ones" else rng.normal(size=(300, 40)))
     y, groups = rng.integers(0, 2, 300), rng.permutation(np.repeat(np.arange(12), 25))
@@ -162,7 +177,10 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
 
 @ALL
 def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
-    """A run in a folder that stopped half way ends as it would have, about the same persons."""
+    """A run that stopped half way ends as it would have.
+
+    In a folder, about the same persons.
+    """
     data, groups = CASES[name][1](), persons(200)
 
     def stop(progress):
@@ -201,7 +219,10 @@ def test_what_is_about_records_alone_is_refused():
     ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"],
 )
 def test_neighbors_by_a_person_stay_within_the_declared_distance(model, n_rows):
-    """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
+    """The worst person attains the declared integer distance.
+
+    It is exact, of rounded sums with and without a person, or with another.
+    """
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
     estimator = adapter.estimator()
     replaces = estimator.relation == "replace_one" or estimator.sampling == "without_replacement"

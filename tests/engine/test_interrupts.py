@@ -14,7 +14,7 @@ from vips_fast.engine.randomness import KeyedRandomness
 
 @pytest.fixture(autouse=True)
 def _nothing_ignored():
-    """A job in the background of a shell, or one behind nohup, ignores signals, and so would the tests."""
+    """Ignore no signal, unlike a background job or nohup."""
     before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGHUP)}
     for signum, handler in zip(before, (signal.default_int_handler, signal.SIG_DFL), strict=True):
         signal.signal(signum, handler)
@@ -73,7 +73,10 @@ def test_a_second_signal_ends_the_process_and_an_ignored_one_does_nothing(signum
 @ALL
 @pytest.mark.parametrize("place", ["update", "sum", "noise_key", "intend"])
 def test_a_signal_anywhere_in_a_step_loses_no_step_that_was_done(name, place, tmp_path, monkeypatch):
-    """A sum is given up and costs nothing; a step that is paid for is done first."""
+    """A sum is given up and costs nothing.
+
+    A step that is paid for is done first.
+    """
 
     def send():
         signal.raise_signal(signal.SIGTERM)

@@ -1,4 +1,7 @@
-"""Sums on their way from workers: packed without loss, each part of the data set counted once."""
+"""Sums on their way from workers.
+
+Packed without loss, each part of the data set counted once.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,10 @@ from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSamp
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 40), st.integers(0, 3), st.integers(0, 63), st.floats(0, 1), st.integers(0, 2**32))
 def test_what_is_packed_comes_out_again(rows, columns, largest, share, seed):
-    """Both ends of int64, any number of bytes, any share of rows that are 0, one axis or two."""
+    """Both ends of int64, any bytes, any share of zero rows.
+
+    One axis or two.
+    """
     rng = np.random.default_rng(seed)
     shape = (rows, columns) if columns else (rows,)
     array = rng.integers(-(2**largest), 2**largest - 1, shape, dtype=np.int64, endpoint=True)
@@ -36,7 +42,10 @@ def sums(*numbers):
 
 
 def test_sums_add_and_stay_as_they_were():
-    """A task that runs again finds the same input: nothing is added in place."""
+    """A task that runs again finds the same input.
+
+    Nothing is added in place.
+    """
     parts = sums(3, 5, 1000)
     whole, again = add(parts, 99), add(parts, 99)
     for one in (whole, again):
@@ -69,7 +78,7 @@ SAMPLERS = [
 
 
 def drawn(sampler, randomness, usable, cuts):
-    """Numbers of all records that parts draw, and their words."""
+    """Return numbers of all records that parts draw, and their words."""
     parts = [(a, *minibatch(sampler, 1000, usable[a:b], randomness, 4, range(a, b))) for a, b in zip(cuts, cuts[1:])]
     return np.concatenate([rows + a for a, rows, _ in parts]).tolist(), np.concatenate([w for *_, w in parts]).tolist()
 
@@ -77,7 +86,10 @@ def drawn(sampler, randomness, usable, cuts):
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: f"{s.name}-{s.expected_batch_size:g}")
 @pytest.mark.parametrize("randomness", [KeyedRandomness(b"k" * 32), SystemRandomness()], ids=["keyed", "system"])
 def test_parts_draw_what_the_whole_draws(sampler, randomness):
-    """Record by record, with the same words, whatever the parts are; another step draws others."""
+    """Record by record, with the same words, whatever the parts are.
+
+    Another step draws others.
+    """
     usable, rng = np.random.default_rng(1).random(1000) < 0.9, np.random.default_rng(2)
     of_step = randomness.of_step(4)
     rows, words = minibatch(sampler, 1000, usable, of_step, 4)
@@ -91,7 +103,10 @@ def test_parts_draw_what_the_whole_draws(sampler, randomness):
 
 
 def test_parts_that_begin_the_words_anew_are_caught():
-    """A mutant: records of different parts would share their words, and be drawn together."""
+    """A mutant makes records of different parts share their words.
+
+    They would be drawn together.
+    """
 
     class Anew(KeyedRandomness):
         def words(self, n, purpose, step, first=0):

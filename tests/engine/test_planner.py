@@ -1,4 +1,7 @@
-"""The planner: one calibration a fit, one plan a request, refusals from only public numbers."""
+"""The planner: one calibration a fit, one plan a request.
+
+Refusals come from only public numbers.
+"""
 
 import warnings
 from dataclasses import FrozenInstanceError, replace

@@ -1,4 +1,7 @@
-"""Rows of persons that are drawn one by one: the rows in use, the charge, and the statement."""
+"""Rows of persons that are drawn one by one.
+
+The rows in use, the charge, and the statement.
+"""
 
 from fractions import Fraction
 
@@ -47,7 +50,7 @@ class Rows:
 
 
 def kept(groups, limit, words):
-    """The rows in use under given words."""
+    """Return the rows in use under given words."""
 
     class Given:
         def words(self, n, purpose, step):
@@ -134,7 +137,10 @@ def test_an_interrupted_fit_goes_on(name, tmp_path):
 
 
 def moved(adapter, person):
-    """Squared distance of the sums with and without a person, over the squared sensitivity of a row."""
+    """Compute the squared distance of the sums with and without a person.
+
+    Over the squared sensitivity of a row.
+    """
     bench, sums = Bench(adapter, "add_remove"), []
     for side in ([person], []):
         made = bench.prepare(bench.estimator(n_records=5), [*adapter.base(4), *side])
@@ -155,7 +161,10 @@ def moved(adapter, person):
     ids=["lda", "logistic", "network", "network-pg"],
 )
 def test_a_person_moves_the_sum_by_so_many_rows(model):
-    """Exact distance of rounded sums with all rows drawn, without a person of 40 rows; equal rows attain the bound."""
+    """Equal rows attain the bound exactly.
+
+    The distance of rounded sums, with all rows drawn, without a person of 40 rows.
+    """
     model.set_params(sampling="rows", rows_per_group=4, batch_size=5, noise_multiplier=1.0, random_state=0)
     rows = adapter_for(model)
     whole = Persons(adapter_for(faults.keeping_all_rows(type(model)), model.get_params()), 40)

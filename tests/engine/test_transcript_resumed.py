@@ -1,4 +1,7 @@
-"""The transcript of an interrupted run: the model follows from its releases, and lost ones stand apart."""
+"""The transcript of an interrupted run.
+
+The model follows from its releases, and lost ones stand apart.
+"""
 
 import shutil
 
@@ -12,7 +15,10 @@ from vips_fast.models.rebuild import verify
 
 
 def interrupted(make, name, folder, every, **more):
-    """Two interrupts, each within a step, of a run that keeps checkpoint and transcript; then the whole run."""
+    """Interrupt a run twice, each within a step.
+
+    It has checkpoint and transcript; then comes the whole run.
+    """
     common = dict(checkpoint=folder / "r", transcript=folder / "t", checkpoint_every=every, resume=True, **more)
     for _ in range(2):
         model = make()
@@ -40,7 +46,10 @@ def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, every, tmp_p
 @pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
 @pytest.mark.parametrize("first", [True, False])
 def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, monkeypatch):
-    """A model that was saved, and calls after it that were not: later calls are its own, and verify."""
+    """A model that was saved, and calls after it that were not.
+
+    Later calls are its own, and verify.
+    """
     budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward")
 
     def call(model):

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def alone(folder):
-    """Wait until no other process is inside of this block for the same folder."""
+    """Wait until no other process is in this block.
+
+    That is, for the same folder.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -33,5 +33,5 @@ class Mean(ConjugateEstimator):
 
 
 def variant(function, **members):
-    """The model above with another statistics function."""
+    """Return the model above with another statistics function."""
     return type("Variant", (Mean,), {"statistics": staticmethod(function), **members})

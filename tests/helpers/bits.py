@@ -1,4 +1,6 @@
-"""Small fits along every path, and digests of their results: the matrix of test_same_bits.py.
+"""Small fits along every path, and digests of their results.
+
+The matrix of test_same_bits.py.
 
 A digest depends on dtypes, shapes and bytes of arrays, and on numbers of plans and events. It does not depend on names
 of keys, on formats of files or on hashes of a chain, which may change where the numbers stay. `numbers` is the one
@@ -39,7 +41,7 @@ READ = (
 
 
 def environment():
-    """What the bits of floating-point numbers may depend on."""
+    """Return whatever may change the bits of floating-point numbers."""
     found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     return {
         "isa": vips_fast.runtime_info()["isa"],
@@ -87,7 +89,10 @@ def _plain(value):
 
 
 def numbers(model):
-    """Numbers of plans, events and the statement: the same on every machine, but for the last digits."""
+    """Return numbers of plans, events and the statement.
+
+    The same on every machine, but for the last digits.
+    """
     ledger, said = model.ledger_, model.privacy_
     plans = [
         [plan[key] for key in ("relation", "unit", "sampling", "n_records", "batch_size", "n_steps", "delta")]
@@ -100,7 +105,7 @@ def numbers(model):
 
 
 def digests(model):
-    """The digests of a fitted model, and its numbers."""
+    """Return the digests of a fitted model, and its numbers."""
     result = model._fitted()
     read = {name: getattr(model, name) for name in READ if getattr(type(model), name, None) is not None}
     named = [(name, _of_array(value)) for name, value in sorted(read.items())]
@@ -117,7 +122,10 @@ def digests(model):
 
 @contextmanager
 def known_system():
-    """Make the system's randomness known: a private fit, which a budget takes, is the same at each run."""
+    """Make the system's randomness known.
+
+    A private fit, which a budget takes, is the same at each run.
+    """
     known, count = KeyedRandomness(KEY), itertools.count()
     keyed = {
         "words": lambda self, n, purpose, step, first=0: known.words(n, purpose, step, first),
@@ -201,7 +209,7 @@ def _parts_of_persons(name, folder):
 
 
 def _stopped(name, folder):
-    """A run that ends after its second step and goes on."""
+    """Return a run that ends after its second step and is resumed."""
     make, data = EVERY[name]
     settings = dict(sampling="poisson", n_steps=5, **BATCH)
     stops = make(callback=lambda progress: progress.step == 2 and fail(), **settings)
@@ -236,7 +244,10 @@ def _shards(settings, groups=None, **options):
 
 
 def _paid(settings, groups=None, twice=False):
-    """A fit that a budget pays for; with ``twice`` after another one."""
+    """Return a fit that a budget pays for.
+
+    With ``twice`` after another one.
+    """
 
     def path(name, folder):
         make, data = EVERY[name]
@@ -262,7 +273,7 @@ def _paid_target(name, folder):
 
 
 def _paid_stopped(name, folder):
-    """A run that a budget pays for, stopped and resumed."""
+    """Return a run that a budget pays for, stopped and resumed."""
     make, data = EVERY[name]
     Budget.create(folder / "b", 3.0, 1e-5, dataset="ward")
     settings = dict(noise_multiplier=None, n_records=200, n_steps=5)
@@ -326,7 +337,10 @@ def _topics(**settings):
 
 
 def _after(words, topics, budget=None, groups=None, checkpoint=False):
-    """A vocabulary and then its topics, with or without a budget for both."""
+    """Return a vocabulary and then its topics.
+
+    With or without a budget for both.
+    """
 
     def path(folder):
         if budget is not None:
@@ -550,7 +564,10 @@ MATRIX = {
 
 
 def measured(case, folder):
-    """The digests and numbers of a case, or the class of the refusal where a model does not go along a path."""
+    """Return the digests and numbers of a case.
+
+    Or the class of the refusal, if a model does not go along a path.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)

@@ -1,4 +1,7 @@
-"""One small fit of each kind of model, for the tests that hold all of them to one contract."""
+"""One small fit of each kind of model.
+
+The tests hold all of them to one contract.
+"""
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +49,7 @@ def _regressed(**options):
 
 
 def network(bound, n_components=4, **parameters):
-    """A belief network by its bound; "pg" is the paper's."""
+    """Return a belief network by its bound; "pg" is the paper's."""
     from vips_fast import SigmoidBeliefNetwork
 
     parameters.setdefault("random_state", 0)
@@ -72,7 +75,7 @@ def _own(**options):
 
 
 def _example(name, *arguments, **own):
-    """A factory of one of the examples of models of one's own."""
+    """Return a factory of one of the examples of own models."""
 
     def make(**options):
         from vips_fast.models import examples
@@ -109,7 +112,10 @@ def binary(n=200, seed=0):
 
 
 def coded(n=200, seed=0):
-    """Those records, and a label that their first column tells in part."""
+    """Return those records, and a label.
+
+    Their first column tells it in part.
+    """
     (Y,) = binary(n, seed)
     y = np.where(np.random.default_rng(seed + 1).random(n) < 0.2 + 0.6 * Y[:, 0], 1, 0)
     y[:2] = 0, 1

@@ -20,7 +20,10 @@ class Claim(NamedTuple):
 
 
 def claims():
-    """All rows under the head of claims, with the title that they stand under."""
+    """Return all rows under the head of claims.
+
+    With the title that they stand under.
+    """
     found, section, inside = [], "", False
     for line in PAGE.splitlines():
         section = line.removeprefix("## ") if line.startswith("## ") else section

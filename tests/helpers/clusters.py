@@ -1,4 +1,7 @@
-"""A cluster of worker processes for the tests of sums on other machines, and ends that its workers meet."""
+"""A cluster of worker processes for tests of remote sums.
+
+With ends that its workers meet.
+"""
 
 import gc
 import os
@@ -20,7 +23,10 @@ def bits(fitted):
 
 
 def keyed(estimator):
-    """An estimator with known randomness that counts as private, so that a budget takes its fits."""
+    """Return an estimator with known randomness that counts as private.
+
+    So a budget takes its fits.
+    """
     estimator._randomness = lambda public: KeyedRandomness(KEY)
     return estimator
 
@@ -46,7 +52,9 @@ def uncollected():
 
 @contextmanager
 def kills(cluster, seed, mean, most=2, when=lambda: True):
-    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; return those hit, at most ``most``.
+    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart.
+
+    Return those hit, at most ``most``.
 
     Only at moments that ``when`` permits.
     A nanny starts each again; one that is killed before it has begun is given up, so those are spared.

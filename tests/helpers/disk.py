@@ -1,4 +1,7 @@
-"""A disk that fails: each call of the system in turn, in one of several ways."""
+"""A disk that fails.
+
+Each call of the system in turn, in one of several ways.
+"""
 
 import errno
 import fcntl
@@ -18,7 +21,9 @@ CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "rename", "link", "mkd
 
 
 class FaultyDisk:
-    """Lets the ``target``-th call that concerns a folder fail; the others do not wait for the disk.
+    """Lets the ``target``-th call that concerns a folder fail.
+
+    The others do not wait for the disk.
 
     Attributes
     ----------
@@ -75,7 +80,9 @@ class Raw(io.FileIO):
 
 
 def each_fault(tmp_path, monkeypatch, fault, prepare, work):
-    """Do ``work(prepare(folder))`` again and again, with a further call failing each time, until none is left.
+    """Do ``work(prepare(folder))`` with one more failing call each time.
+
+    Until none is left.
 
     Yields
     ------

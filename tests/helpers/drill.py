@@ -1,4 +1,6 @@
-"""Signals at every file call of a job, and the books to compare its state with.
+"""Signals at every file call of a job.
+
+And the books to compare its state with.
 
 A job at the shell reads texts, may purchase words, fits with budget and transcript, and writes its model. A forked
 child runs it, counts its calls on files below one folder, and signals itself before one of them. As in `torture`, each
@@ -32,7 +34,10 @@ DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "sleep", "work", "rent", "letter
 
 
 class Counting:
-    """Counts the calls of this process below a folder; signals the process before the one with a number."""
+    """Counts the calls of this process below a folder.
+
+    Signals the process before the one with a number.
+    """
 
     def __init__(self, folder, target=0, signum=None):
         self.folder, self.target, self.signum, self.count, self.inside = f"{folder}/", target, signum, 0, False
@@ -70,14 +75,17 @@ class Counting:
 
 
 def write_notes(path, n_persons=400):
-    """A table of texts, two for each person."""
+    """Write a table of texts, two for each person."""
     rng = np.random.default_rng(0)
     rows = [f"p{i // 2},{' '.join(rng.choice(WORDS[: 4 + 4 * (i % 2)], 12))}" for i in range(2 * n_persons)]
     path.write_text("\n".join(["patient,note", *rows, ""]))
 
 
 class Stage:
-    """A place for one job: its budget, model, transcript, and notes of draws."""
+    """A place for one job.
+
+    Its budget, model, transcript, and notes of draws.
+    """
 
     def __init__(self, folder, notes, vocab):
         folder.mkdir()
@@ -95,7 +103,10 @@ class Stage:
         return (line + " --max-share 1" * (self.vocab == "private")).split()
 
     def run(self, target=0, signum=None):
-        """Run the job in a child, which says its calls; return how it ended, as `os.waitstatus_to_exitcode`."""
+        """Run the job in a child, which says its calls.
+
+        Return how it ended, as `os.waitstatus_to_exitcode`.
+        """
         child = os.fork()
         if child == 0:
             code = 99
@@ -119,11 +130,11 @@ class Stage:
         return sum(drawn(path) for path in self.beside.glob("*.drawn"))
 
     def charged(self):
-        """What the budget counts as made."""
+        """Return the releases that the budget counts."""
         return sum(run["counted"] for run in Budget(self.budget.path).show()["runs"])
 
     def recorded(self):
-        """What the ledgers of the job count as made."""
+        """Return the releases that the job's ledgers count."""
         run = folders.run_folder(self.out)
         if run.exists():
             return sum(len(ledger) + torn for ledger, torn, _ in folders._ledgers(run))

@@ -1,4 +1,7 @@
-"""Runs of equal steps as events, and how the accounting's properties are tried."""
+"""Runs of equal steps as events.
+
+And the trial of the accounting's properties.
+"""
 
 from hypothesis import settings
 

@@ -1,4 +1,7 @@
-"""A topic model that fails on the workers of a cluster, in a chosen step."""
+"""A topic model that fails on a cluster's workers.
+
+In a chosen step.
+"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Wrong estimators, models and parts of the engine that the audit must catch.
+"""Wrong estimators, models and engine parts that the audit must catch.
 
 They stand in a module, so that another process can import them (layer G).
 """
@@ -26,7 +26,7 @@ from vips_fast.models.logistic.spherical import SphericalModel
 
 
 def with_model(kind, proxy):
-    """A subclass whose model is wrapped."""
+    """Return a subclass whose model is wrapped."""
 
     class Wrapped(kind):
         def _model(self, public, schedule=None):
@@ -36,7 +36,10 @@ def with_model(kind, proxy):
 
 
 def declaring(kind, share):
-    """A subclass that declares a share of the clip as its sensitivity."""
+    """Return a subclass that declares too small a sensitivity.
+
+    It is a share of the clip.
+    """
 
     class Declaring(kind):
         def _sensitivity(self, model, relation):
@@ -90,7 +93,10 @@ class HalfExact(LatentDirichletAllocation):
 
 
 class ClipsEachModel(OneVsRestModel):
-    """Records reach sqrt(K) times the bound, as with one clip for each class."""
+    """Records reach sqrt(K) times the bound.
+
+    As with one clip for each class.
+    """
 
     def prepare(self, mechanism, sampler):
         super().prepare(mechanism, sampler)
@@ -208,7 +214,10 @@ class OncePerPart(LatentDirichletAllocation):
 
 
 class AssumesParts(LatentDirichletAllocation):
-    """Calls that name no part compose in parallel, as if they had been told that no record is in two of them."""
+    """Calls that name no part compose in parallel.
+
+    As if no record were in two of them.
+    """
 
     def _facts(self, n_rows, facts, partial, before):
         public = super()._facts(n_rows, facts, partial, before)
@@ -232,7 +241,10 @@ class Boast(Privacy):
 
 
 class PrivateStart(BayesianLogisticRegression):
-    """The first center is the share of successes in the private labels, and not the released one."""
+    """The first center is a private share of successes.
+
+    It is not the released one.
+    """
 
     _share = 0.5
 
@@ -272,7 +284,10 @@ class ShiftedCoef(BayesianLogisticRegression):
 
 
 class Standardized(Mean):
-    """Columns are scaled by their own mean and spread, before the engine sees a record."""
+    """Columns are scaled by their own mean and spread.
+
+    Before the engine sees a record.
+    """
 
     def records(self, X, y=None):
         X = np.asarray(X, dtype=float)
@@ -302,7 +317,10 @@ class WarmStart(Part):
 
 
 class OfTopics(Part):
-    """A wrong part around a topic model, which may measure itself in its last step."""
+    """A wrong part around a topic model.
+
+    It may measure itself in its last step.
+    """
 
     @property
     def topics(self):
@@ -321,7 +339,10 @@ class WeighsAfterTheClip(OfTopics):
 
 
 class DividesAfterTheClip(OfTopics):
-    """Topics' entries are divided by their scales when the contribution has been clipped."""
+    """Topics' entries are divided after the clip.
+
+    By their scales.
+    """
 
     def contribute(self, block, words, out, scratch):
         floor, self.topics._floor = self.topics._floor, 0.0
@@ -333,7 +354,7 @@ class DividesAfterTheClip(OfTopics):
 
 
 class DividesByTheMinibatch(OfTopics):
-    """What a topic's scale has beside its share follows the documents at hand."""
+    """A topic's scale follows the documents at hand, beside its share."""
 
     def contribute(self, block, words, out, scratch):
         floor = self.topics._floor
@@ -343,7 +364,10 @@ class DividesByTheMinibatch(OfTopics):
 
 
 class WeighsByTheMinibatch(OfTopics):
-    """The scales of words come from the documents at hand instead of from earlier releases."""
+    """The scales of words come from the documents at hand.
+
+    They should come from earlier releases.
+    """
 
     def contribute(self, block, words, out, scratch):
         (corpus, rows), _, _ = unpack_block(block, words)
@@ -354,7 +378,10 @@ class WeighsByTheMinibatch(OfTopics):
 
 
 class OpensTopicsByTheMinibatch(OfTopics):
-    """How many topics take part follows the documents at hand instead of the number of the step."""
+    """The documents at hand decide how many topics take part.
+
+    The number of the step should.
+    """
 
     def contribute(self, block, words, out, scratch):
         table = self.topics._table.copy()
@@ -364,7 +391,10 @@ class OpensTopicsByTheMinibatch(OfTopics):
 
 
 class AfterPoison(Part):
-    """Parameters that are not finite leave something in the workspace, or in the model."""
+    """Parameters that are not finite leave traces.
+
+    In the workspace, or in the model.
+    """
 
     shared = False
 
@@ -394,7 +424,10 @@ def finite(model):
 
 
 class CoarseGrid(Part):
-    """A grid that is chosen from the number of rows, in integers that would else overflow."""
+    """A grid that follows the number of rows.
+
+    In integers that would else overflow.
+    """
 
     def contribute(self, block, words, out, scratch):
         own = np.zeros_like(out)
@@ -413,7 +446,10 @@ class RoundsBlocks(Part):
 
 
 class OwnScales(Part):
-    """Each block of the belief network's statistic within its own bound, and the whole beyond the joint one."""
+    """Blocks within their own bounds exceed the joint one.
+
+    They are the blocks of the belief network's statistic.
+    """
 
     def round(self, fine, spacing):
         # 1 / sqrt(1 + 0.1^2 + 0.15^2) is the joint factor of the blocks' shares.
@@ -421,7 +457,10 @@ class OwnScales(Part):
 
 
 class EveryNetworkHears(Part):
-    """A record goes to the networks of both classes, as with soft labels, each within the bound of one."""
+    """A record goes to the networks of both classes.
+
+    As with soft labels, each within the bound of one.
+    """
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words, out, scratch)
@@ -431,7 +470,10 @@ class EveryNetworkHears(Part):
 
 
 class CountsBeside(Part):
-    """The networks' statistics have all of the norm, and the sizes of the classes come beside them."""
+    """The networks' statistics use all of the norm.
+
+    The sizes of the classes come beside them.
+    """
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
@@ -506,7 +548,10 @@ class StatedAsPoisson(Part):
 
 
 class RealisedBatch(Part):
-    """Sums over the batch that was drawn, in place of the expected one of 20."""
+    """Sums over the batch that was drawn.
+
+    They replace the expected one of 20.
+    """
 
     def sum(self, model, records, rows, words, diagnostics=None):
         fine = self.inner.sum(model, records, rows, words, diagnostics)
@@ -514,7 +559,10 @@ class RealisedBatch(Part):
 
 
 class LoudSquaresModel(SandwichModel):
-    """The squares of units' gradients come on top of a contribution that is as long as the bound."""
+    """The squares of units' gradients exceed the bound.
+
+    They come on top of a contribution that is as long as it.
+    """
 
     own_part = 1.0
 

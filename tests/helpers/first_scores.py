@@ -1,4 +1,7 @@
-"""Fits whose first step is their score: it is the step that an audit's layers look at."""
+"""Fits whose first step is their score.
+
+It is the step that an audit's layers look at.
+"""
 
 from vips_fast.engine.measured import MeasuredModel
 
@@ -14,7 +17,10 @@ def begins(kind):
 
 
 class FirstScore:
-    """Part of an adapter for such fits: no record reaches the bound, and there are no canaries."""
+    """Part of an adapter for such fits.
+
+    No record reaches the bound, and there are no canaries.
+    """
 
     def tight(self, relation):
         return False
@@ -27,7 +33,10 @@ class FirstScore:
 
 
 def mutants_are_seen(monkeypatch, prediction, failed):
-    """Layers A and B see contributions beyond the bound, and those that depend on other units."""
+    """Check that layers A and B see wrong contributions.
+
+    Those beyond the bound, and those that depend on other units.
+    """
     honest = prediction.rows
     with monkeypatch.context() as patch:
         patch.setattr(prediction, "rows", lambda self, *a: 40.0 * honest(self, *a))

@@ -1,4 +1,6 @@
-"""Files of every kind that the package reads, changed at random, and the commands that read them.
+"""Files of every kind, changed at random.
+
+And the commands of the package that read them.
 
 A change is blind (bits, bytes, pieces), or it keeps the form: another value in a JSON document or in a log, with new
 hashes, another array in an .npz file, another field in a line. A reader may refuse a file or take it. It
@@ -185,7 +187,7 @@ def of_arrays(data, chosen):
 
 
 def of_lines(data, chosen):
-    """Another field in a line, a line twice, in another place or not at all."""
+    """Change a field, or repeat, move or drop a line."""
     lines = data.split(b"\n")
     at, kind = chosen.randrange(len(lines)), chosen.randrange(5)
     if kind == 0:
@@ -203,7 +205,7 @@ def of_lines(data, chosen):
 
 
 def of_parquet(data, chosen):
-    """A column of another type, with gaps, or of another name."""
+    """Return a column of another type, with gaps, or of another name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -238,7 +240,10 @@ LOGS = ("journal", "budget")
 
 
 def changed(name, data, chosen):
-    """A changed file: half of all changes keep its form, if it has one that is known here."""
+    """Return a changed file.
+
+    Half of all changes keep its form, if it has one that is known here.
+    """
     form = of_log if name in LOGS else FORMS.get(Path(name).suffix)
     if form is not None and chosen.random() < 0.5:
         with contextlib.suppress(
@@ -355,7 +360,10 @@ JOBS = {"job": ("notes.csv", "words.txt", 2 / 3), "buying": ("many.csv", "privat
 
 
 def stage_of(root, name, make=Stage):
-    """The place of a job; one that is there already if ``make`` makes nothing."""
+    """Return the place of a job.
+
+    One that is there already if ``make`` makes nothing.
+    """
     notes, vocab, _ = JOBS[name.removesuffix("-whole")]
     return make(root / name, root / notes, vocab if vocab == "private" else root / vocab)
 
@@ -375,7 +383,7 @@ def stopped(root, name):
 
 
 def there(folder, notes, vocab):
-    """A `Stage` that exists."""
+    """Return a `Stage` that exists."""
     stage = Stage.__new__(Stage)
     stage.folder, stage.notes, stage.vocab, stage.out = folder, notes, vocab, folder / "model"
     stage.budget = type("At", (), {"path": folder / "budget"})
@@ -383,7 +391,10 @@ def there(folder, notes, vocab):
 
 
 def targets(root):
-    """Map a name to (the file to change, files to copy with it, commands that read it)."""
+    """Map a name to its file, companions and commands.
+
+    The file is to change, companions are copied with it, commands read it.
+    """
     found = {}
 
     def add(name, file, *commands, copied=None):
@@ -533,7 +544,10 @@ def restored(root, copied):
 
 
 def fuzz(root, names, number, seed):
-    """Change files, and run a command on each; returns counts, and (file, seed, fault) of each fault."""
+    """Change files, and run a command on each.
+
+    Returns counts, and (file, seed, fault) of each fault.
+    """
     known, counts, faults = targets(root), Counter(), []
     for place in range(number):
         name = names[place % len(names)]

@@ -5,7 +5,7 @@ import textwrap
 
 
 def mutated(function, old, new):
-    """The function or method with one piece of its source replaced."""
+    """Return the function or method with one piece of its source replaced."""
     source = textwrap.dedent(inspect.getsource(function))
     assert source.count(old) == 1, (function.__qualname__, old)
     space = {}

@@ -1,4 +1,7 @@
-"""A topic model with word neighbors, for data of any number of columns."""
+"""A topic model with word neighbors.
+
+For data of any number of columns.
+"""
 
 import numpy as np
 

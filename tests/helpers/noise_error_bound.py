@@ -37,7 +37,7 @@ def constants(text=None):
 
 
 def exact(x: Fraction):
-    """A dyadic fraction as an interval of width 0."""
+    """Return a dyadic fraction as an interval of width 0."""
     return iv.mpf(x.numerator) / iv.mpf(x.denominator)
 
 
@@ -47,12 +47,15 @@ def top(x):
 
 
 def up(x):
-    """The upper end of an interval, as an interval."""
+    """Return the upper end of an interval, as an interval."""
     return iv.mpf(x.b)
 
 
 class Rounded:
-    """A step: the interval of its exact value, and a bound of |computed - exact|."""
+    """A step: its exact value's interval and its error bound.
+
+    The error is |computed - exact|.
+    """
 
     def __init__(self, value, error=0):
         self.value, self.error = iv.mpf(value), up(iv.mpf(error))
@@ -87,7 +90,7 @@ def horner(coefficients, x, fused):
 
 
 def log_poly(coefficients, g, fused):
-    """The four chains of box_muller."""
+    """Return the four chains of box_muller."""
     g2 = g * g
     g4 = g2 * g2
     q = [horner(coefficients[j::4], g4, fused) for j in range(4)]
@@ -105,7 +108,10 @@ def shifted(coefficients, c: Fraction):
 
 @cache
 def log_defect(poly, c: Fraction, h: Fraction):
-    """Bound of |g P(g) + ln(1 - g)| on [c - h, c + h]: Taylor series of both at c."""
+    """Bound the logarithm's error on [c - h, c + h].
+
+    It is |g P(g) + ln(1 - g)|, by Taylor series of both at c.
+    """
     mine = shifted([Fraction(0), *poly], c)
     one_minus = exact(1 - c)
     total = iv.mpf(0)
@@ -119,7 +125,10 @@ def log_defect(poly, c: Fraction, h: Fraction):
 
 @cache
 def log_defect_near_zero(poly, top_g: Fraction):
-    """Bound of |P(g) + ln(1 - g)/g| on [0, top_g]: the same series at 0, divided by g."""
+    """Bound of |P(g) + ln(1 - g)/g| on [0, top_g].
+
+    The same series at 0, divided by g.
+    """
     total = iv.mpf(0)
     n = max(4 * FEW, len(poly))
     for k in range(n):
@@ -130,7 +139,10 @@ def log_defect_near_zero(poly, top_g: Fraction):
 
 @cache
 def trig_defect(poly_in_t, phase, c: Fraction, h: Fraction):
-    """Bound of |p(t) - cos((pi/2)(t - phase))| on [c - h, c + h] (phase 1: the sine)."""
+    """Bound the cosine's error on [c - h, c + h].
+
+    It is |p(t) - cos((pi/2)(t - phase))|; phase 1 is the sine.
+    """
     mine = shifted(poly_in_t, c)
     w = iv.pi / 2
     total, factorial = iv.mpf(0), iv.mpf(1)
@@ -146,7 +158,7 @@ def between(lo: Fraction, hi: Fraction):
 
 
 def radius_errors(k, fused):
-    """(largest radius, error of the radius) for each interval of the domain of U."""
+    """Compute (largest radius, its error) for each interval of U."""
     head = iv.mpf(2) ** -64  # the most that further bits of U can add
     dln2 = iv.mpf(top(exact(k["LN2"]) - iv.log(2)))
     poly = k["LOG_POLY"]
@@ -193,7 +205,10 @@ def radius_errors(k, fused):
 
 
 def angle_error(k, fused):
-    """Largest error of cos a - sin a and cos a + sin a over |t| <= 1/2 (t < 0 is its mirror image)."""
+    """Bound the errors of both sums of sine and cosine.
+
+    cos a - sin a and cos a + sin a, over |t| <= 1/2; t < 0 is its mirror image.
+    """
     sine, cosine = k["SIN_POLY"], k["COS_POLY"]
     sine_t = tuple(c for s in sine for c in (Fraction(0), s))
     cosine_t = tuple(c for s in cosine for c in (s, Fraction(0)))
@@ -214,7 +229,10 @@ def angle_error(k, fused):
 
 
 def bound(fused, k=None):
-    """Upper bound of |computed x - x|, x = a standard normal draw, over all that the fast path keeps."""
+    """Bound |computed x - x| over all that the fast path keeps.
+
+    x is a standard normal draw.
+    """
     k = constants() if k is None else k
     angle = angle_error(k, fused)
     root2 = iv.sqrt(2) + angle

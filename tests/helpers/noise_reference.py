@@ -1,4 +1,6 @@
-"""Rounded Gaussian draws in mpmath, from the same bits, by the definition in csrc/noise/gaussian.h.
+"""Rounded Gaussian draws in mpmath, from the same bits.
+
+By the definition in csrc/noise/gaussian.h.
 
 Nothing here is shared with the C code but the keystream's definition. U and t get
 128 bits beyond their first 64 (62), so a draw is known to about 2^-180; the tests
@@ -16,7 +18,10 @@ MORE_BITS = 128
 
 
 def pair_bits(key, indices):
-    """(sine?, U, t, v) of each element: U and t as integers over 2^192 and 2^190, t signed."""
+    """(sine?, U, t, v) of each element.
+
+    U and t as integers over 2^192 and 2^190, t signed.
+    """
     indices = np.asarray(indices, dtype=np.int64)
     cosine = indices & ~8
     starts = np.unique(cosine // 128)
@@ -38,7 +43,7 @@ def pair_bits(key, indices):
 
 
 def normal(sine, u, t, v):
-    """The standard normal of one element."""
+    """Return the standard normal of one element."""
     radius = mp.sqrt(-2 * mp.log(mp.ldexp(2 * u + 1, -64 - MORE_BITS - 1)))
     angle = mp.pi / 4 + mp.pi / 2 * mp.ldexp(2 * t + 1, -62 - MORE_BITS - 1)
     x = radius * (mp.sin(angle) if sine else mp.cos(angle))

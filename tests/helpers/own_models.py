@@ -1,4 +1,4 @@
-"""The examples of models of one's own, and records that their audits use."""
+"""The examples of own models, and records for their audits."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ POINTS = np.vstack([np.eye(3), -np.eye(3), 30 * np.ones((1, 3)), np.random.defau
 
 
 def adapter_of(kind, **settings):
-    """An adapter with records that suit the kind."""
+    """Return an adapter with records that suit the kind."""
     if kind is HiddenMarkovModel:
         return conjugate_adapter(kind(n_symbols=3, **settings), np.clip(np.rint(POINTS), -1, 2))
     if kind is BernoulliMixture:

@@ -20,7 +20,10 @@ def blocks(text):
 
 
 def run_page(page, folder, python, environment):
-    """Write a page's files, run its shell blocks in their order, then all its Python blocks as one script."""
+    """Write a page's files, and run its shell and Python blocks.
+
+    Shell blocks in their order, then all Python blocks as one script.
+    """
     script, tools = [], folder / "bin"
     tools.mkdir()
     wrapper = tools / "python"

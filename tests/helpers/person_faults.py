@@ -30,21 +30,27 @@ class SplitsPersons(Part):
 
 
 class CutsByCompany(Part):
-    """Which rows of a person are left out depends on who else is in the block."""
+    """Other units in the block decide which rows are left out."""
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words ^ words[-1], out, scratch)
 
 
 class RowsAsRecords(Part):
-    """Rows of persons are drawn, and charged as if each were all that its person has."""
+    """Rows of persons are drawn and charged one by one.
+
+    As if each were all that its person has.
+    """
 
     def event(self, noise_multiplier):
         return PoissonSampler(self.n_records, self.expected_batch_size).event(noise_multiplier)
 
 
 def keeping_all_rows(kind):
-    """A subclass that leaves out no row, however many a person has."""
+    """Return a subclass that leaves out no row.
+
+    However many a person has.
+    """
 
     class KeepsAllRows(kind):
         def prepare(self, *data, **how):
@@ -57,7 +63,7 @@ def keeping_all_rows(kind):
 
 
 class RateFromRows(BayesianLogisticRegression):
-    """The public number of persons is the number of rows that happen to be there."""
+    """The number of rows at hand serves as persons' public number."""
 
     def prepare(self, X, *data, **how):
         self._rows = len(X)

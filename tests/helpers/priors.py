@@ -1,4 +1,7 @@
-"""A public prior for data of any number of columns, and documents that it fits."""
+"""A public prior for data of any number of columns.
+
+And documents that it fits.
+"""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,7 +10,10 @@ from vips_fast import LatentDirichletAllocation, PublicPrior
 
 
 def prior_of(n_words, n_topics=4, seed=0, shuffled=False):
-    """Topics of words in turn: word v is four times as frequent in topic v mod K."""
+    """Topics of words in turn.
+
+    Word v is four times as frequent in topic v mod K.
+    """
     ratios = np.ones((n_topics, n_words))
     ratios[np.arange(n_words) % n_topics, np.arange(n_words)] = 30.0
     if shuffled:
@@ -25,14 +31,17 @@ def documents(n, n_words, n_topics=4, length=40, seed=1):
 
 
 class Prior(LatentDirichletAllocation):
-    """A topic model that makes its public prior for the columns that there are."""
+    """A topic model that makes its public prior for given columns."""
 
     def _prior(self, n_words):
         return prior_of(max(n_words, 16), int(self.n_components)) if n_words >= 16 else None
 
 
 class Counting(LatentDirichletAllocation):
-    """A topic model whose first step releases a histogram of words, however few steps there are."""
+    """A topic model whose first step releases a histogram.
+
+    Of words, however few steps there are.
+    """
 
     def _histograms(self, n_steps, signal):
         return 1

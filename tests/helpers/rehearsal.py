@@ -1,4 +1,7 @@
-"""An addition to the package, rehearsed in a copy: the files that it takes, and those that CONTRIBUTING.md lists."""
+"""An addition to the package, rehearsed in a copy.
+
+The files that it takes, and those that CONTRIBUTING.md lists.
+"""
 
 import os
 import re
@@ -12,7 +15,10 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "native.c", ".mypy_cac
 
 
 def listed(heading, **names):
-    """Files of the numbered list below a heading of CONTRIBUTING.md, with placeholders such as NAME filled in."""
+    """List files below a heading of CONTRIBUTING.md.
+
+    From its numbered list, with placeholders such as NAME filled in.
+    """
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition(f"\n{heading}\n")[2].partition("\n#")[0]
     files = re.findall(r"^\d+\. (?:\[[^]]*\]\(|`)([^`)]+)", text, re.M)
     for name, value in names.items():
@@ -32,7 +38,9 @@ def copy_tree(folder, *names, compiled=False):
 
 
 def add(folder, files):
-    """Write new files, given as their texts; or put texts before marks of files, given as pairs of mark and text.
+    """Write new files, given as their texts.
+
+    Or put texts before marks of files, given as pairs of mark and text.
 
     The end of a file is the mark "".
     """
@@ -47,14 +55,20 @@ def add(folder, files):
 
 
 def touched(folder, *names):
-    """Files below some folders of a copy that the project has not, or has otherwise."""
+    """List files of a copy that differ from the project's.
+
+    Below some folders; new ones too.
+    """
     found = (path.relative_to(folder) for name in names for path in (folder / name).rglob("*") if path.is_file())
     old = {path: (ROOT / path).read_bytes() if (ROOT / path).is_file() else None for path in found}
     return {path.as_posix() for path, text in old.items() if text != (folder / path).read_bytes()}
 
 
 def call(folder, *command):
-    """Run Python in a folder, whose package it imports, and return its output."""
+    """Run Python in a folder, and return its output.
+
+    It imports the folder's package.
+    """
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

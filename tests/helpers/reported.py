@@ -1,4 +1,6 @@
-"""Small fitted models of each kind, with reports that are hard to print: long names, many rows, foreign letters.
+"""Small fitted models with reports that are hard to print.
+
+Of each kind, with long names, many rows, foreign letters.
 
 Their noise comes from a known key, which they are not told of: each run gives the same pages.
 """
@@ -29,7 +31,7 @@ def words(n):
 
 
 def known(model):
-    """The estimator, with noise from a known key."""
+    """Return the estimator, with noise from a known key."""
     model._randomness = lambda public: KeyedRandomness(b"k" * 32)
     return model
 
@@ -115,7 +117,7 @@ REPORTED = {
 
 @functools.cache
 def page(name):
-    """The report of one of these, as text."""
+    """Return the report of one of these, as text."""
     return again(name)
 
 

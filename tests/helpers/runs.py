@@ -22,7 +22,10 @@ class Stop(Exception):
 
 
 class Witness:
-    """Notes each draw of a noise key in a file; without a draw there is no release."""
+    """Notes each draw of a noise key in a file.
+
+    Without a draw there is no release.
+    """
 
     def __init__(self, path, *arguments):
         super().__init__(*arguments)
@@ -47,7 +50,10 @@ class Witnessed(Witness, SystemRandomness):
 
 
 class EndsInSum(Threads):
-    """Calls a function instead of the sum of a given step of this process: nothing of the step is spent."""
+    """Calls a function instead of the sum of a given step.
+
+    Of this process; nothing of the step is spent.
+    """
 
     def __init__(self, where, end):
         super().__init__(1)
@@ -61,7 +67,10 @@ class EndsInSum(Threads):
 
 
 class Ends:
-    """Calls a function before the key of a given step's noise is drawn: the step is spent, and nothing was released."""
+    """Calls a function before the noise key of a given step.
+
+    The step is spent, and nothing was released.
+    """
 
     def __init__(self, inner, where, end):
         self.words, self.of_step, self.key = inner.words, inner.of_step, inner.key
@@ -75,14 +84,17 @@ class Ends:
 
 
 def ends(model, where, end):
-    """The model, whose run ends within a step that is paid for."""
+    """Return the model, whose run ends within a paid step."""
     make = model._randomness
     model._randomness = lambda public: Ends(make(public), where, end)
     return model
 
 
 def estimator(name, draws=None, **options):
-    """An estimator with a test key, whose draws of noise keys are noted."""
+    """Return an estimator with a test key.
+
+    Its draws of noise keys are noted.
+    """
     made = CASES[name][0](**options).set_unsafe(test_key=KEY)
     if draws is not None:
         made._randomness = lambda public: Drawing(draws)
@@ -122,7 +134,10 @@ def in_child(function):
 
 
 def read_ledger(path, plan):
-    """The ledger in a file, as a run reads it that goes on: a torn end is settled."""
+    """Return the ledger in a file, as a resumed run reads it.
+
+    A torn end is settled.
+    """
     descriptor = os.open(path, os.O_RDWR)
     try:
         return settle_ledger(Log(path, "ledger"), descriptor, plan)
@@ -131,7 +146,7 @@ def read_ledger(path, plan):
 
 
 def edit_transcript(folder, edit):
-    """Change the log of a transcript's run, with a chain that holds again."""
+    """Change a transcript's log, with a chain that holds again."""
     path = folder / "run.jsonl"
     first, *rest = copy.deepcopy(Log.of(path, "run").records)
     records = [record["ledger"] for record in rest]
@@ -149,7 +164,10 @@ def whole(name):
 
 
 def begun(folder, name="own", steps=2, **options):
-    """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
+    """Return a run that was interrupted inside the step after ``steps``.
+
+    It has a checkpoint there.
+    """
     model = estimator(name, **options)
     ends(model, steps + 1, fail)
     with pytest.raises(Stop):

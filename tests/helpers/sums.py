@@ -1,4 +1,7 @@
-"""The kernels of a network's sums, called as their twins in `vips_fast.kernels.reference` are."""
+"""The kernels of a network's sums.
+
+Called as their twins in `vips_fast.kernels.reference` are.
+"""
 
 import numpy as np
 

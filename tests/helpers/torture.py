@@ -1,4 +1,6 @@
-"""Jobs that are killed at random moments, two at a time on one budget, and the books to compare with.
+"""Jobs that are killed at random moments.
+
+Two at a time on one budget, with the books to compare with.
 
 A job fits, saves and begins anew, until it is killed; the next one of its place resumes the run. It fits to
 counts, rows, images or shards, by single calls of ``partial_fit``, or to texts whose words it purchases. Each process
@@ -51,12 +53,15 @@ STAGES = {
 
 
 def case(kind):
-    """Makes an estimator, and its records, of a kind."""
+    """Make an estimator, and its records, of a kind."""
     return CASES[LIKE.get(kind, kind)]
 
 
 def write_data(folder):
-    """The records of each kind as a file, for the command line."""
+    """Write the records of each kind to a file.
+
+    For the command line.
+    """
     folder.mkdir(parents=True)
     write_notes(folder / "notes.csv")
     write_shards(folder / "shards", [Batch(CASES["lda"][1]()[0])], shard_mb=0.002)
@@ -67,7 +72,10 @@ def write_data(folder):
 
 
 def done(place):
-    """Number of runs that are done in a place; each has a link that names its steps."""
+    """Count the runs that are done in a place.
+
+    Each has a link that names its steps.
+    """
     return next(number for number in itertools.count() if not os.path.lexists(place / f"done-{number}"))
 
 
@@ -110,7 +118,10 @@ def job(place, kind, stage):
 
 
 def step_by_step(make, settings, number, records, place, budget):
-    """A run of calls of ``partial_fit``, saved after each; there is no checkpoint within a call."""
+    """Run calls of ``partial_fit``, and save after each.
+
+    There is no checkpoint within a call.
+    """
     model = make(
         n_records=200, batch_size=200, n_jobs=1, **{**settings, "noise_multiplier": 60.0, "random_state": number}
     )
@@ -128,7 +139,10 @@ def step_by_step(make, settings, number, records, place, budget):
 
 
 def too_little(stage, said, error=None):
-    """Whether a fit was refused since the budget is used up, or too little is left for any noise."""
+    """Tell whether a fit was refused for lack of budget.
+
+    It is used up, or too little is left for any noise.
+    """
     return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
@@ -183,7 +197,10 @@ def warm(folder):
 
 
 def command_job(place, kind, stage):
-    """The same by the command line, whose run folder is ``model.run``; now and then it cleans and finishes first."""
+    """Run the same job by the command line.
+
+    Its run folder is ``model.run``; now and then it cleans and finishes first.
+    """
     data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
     if chance % 2 and out.with_suffix(".run").exists():
         run("finish", out.with_suffix(".run"), "--force")
@@ -214,7 +231,7 @@ def steps_of(fitted):
 
 
 def fresh(place, kind, stage, commands):
-    """A process of a job whose interpreter starts from nothing."""
+    """Return a process of a job whose interpreter starts from nothing."""
     folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent.parent)]
     program = f"import pathlib, torture as t; t.working(pathlib.Path({str(place)!r}), {kind!r}, {stage!r}, {commands})"
     paths = dict(os.environ, PYTHONPATH=os.pathsep.join(folders))
@@ -222,7 +239,7 @@ def fresh(place, kind, stage, commands):
 
 
 def working(place, kind, stage, commands, mutate=None):
-    """A job whose unforeseen end is written down."""
+    """Run a job whose unexpected end is written down."""
     global PARENT
     PARENT = os.getppid()
     try:
@@ -237,7 +254,10 @@ def working(place, kind, stage, commands, mutate=None):
 
 
 class Stage:
-    """Two places with a job each, on one budget: by the command line, or by only Python."""
+    """Two places with a job each, on one budget.
+
+    By the command line, or by only Python.
+    """
 
     def __init__(self, folder, name, kinds, commands, counts):
         self.folder, self.name, self.kinds, self.commands, self.counts = folder, name, kinds, commands, counts
@@ -284,7 +304,10 @@ class Stage:
         counts["over-charges beyond the declared"] += max(0, lost - EVERY)
 
     def look_at_run(self, slot, number):
-        """Steps that the run under way has kept; its ledger holds the draws of all processes that worked on it."""
+        """Steps that the run under way has kept.
+
+        Its ledger holds the draws of all processes that worked on it.
+        """
         place, counts = self.places[slot], self.counts
         drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")
@@ -305,7 +328,10 @@ class Stage:
         return kept
 
     def look_at_model(self, slot):
-        """It is whole, and its own ledger holds every release of its run, whose number is its seed."""
+        """Check that the model is whole and its ledger complete.
+
+        It holds every release of its run, whose number is its seed.
+        """
         place, kind = self.places[slot], case(self.kinds[slot])[0]
         model = place / "model"
         if not model.exists():
@@ -323,7 +349,7 @@ class Stage:
         return fitted
 
     def charged(self, pid):
-        """Releases of a process, as the budget counts them, and those that it has a record of."""
+        """Count a process's releases by the budget and by its record."""
         path = self.folder / "budget"
         if not path.exists():
             return 0, 0

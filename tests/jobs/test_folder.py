@@ -1,4 +1,7 @@
-"""The run folder of a job: its journal, files that are not its own, links, and files that only its owner may read."""
+"""The run folder of a job.
+
+Its journal, files that are not its own, links, and files that only its owner may read.
+"""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""A job from Python is the job of the shell: the same bits, statuses that are true, and a run that goes on."""
+"""A job from Python is the job of the shell.
+
+The same bits, statuses that are true, and a run that goes on.
+"""
 
 import ast
 import re
@@ -29,7 +32,10 @@ def notes(tmp_path):
 
 @pytest.fixture
 def keyed(monkeypatch):
-    """Every fit of this process draws from a known key, and says that it is private."""
+    """Draw from a known key, and say that fits are private.
+
+    Every fit of this process.
+    """
     monkeypatch.setattr(PrivateEstimator, "_randomness", lambda self, public: KeyedRandomness(KEY))
     monkeypatch.setattr("vips_fast.models.estimator.public_seed", lambda random_state: 3)
 

@@ -1,4 +1,7 @@
-"""Publications: one folder of a model, its tables, one page and one signature, and all that can be wrong with it."""
+"""Publications, and all that can be wrong with them.
+
+One folder of a model, its tables, one page and one signature.
+"""
 
 import json
 import shutil
@@ -39,7 +42,10 @@ PUBLIC_PEM = KEY.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.Subjec
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Folders of a model and of two tables, each with its transcript, and keys."""
+    """Folders of a model and of two tables, and keys.
+
+    Each with its transcript.
+    """
     root, rng = tmp_path_factory.mktemp("parts"), np.random.default_rng(0)
     topics = rng.dirichlet(np.full(10, 0.3), 3)
     counts = np.stack([rng.multinomial(12, topics[i % 3]) for i in range(3000)])

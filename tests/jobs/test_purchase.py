@@ -1,4 +1,7 @@
-"""A vocabulary purchase is a run like any other: it goes on after a kill, and nothing that was drawn is forgotten."""
+"""A vocabulary purchase is a run like any other.
+
+It goes on after a kill, and nothing that was drawn is forgotten.
+"""
 
 import os
 import stat
@@ -32,7 +35,10 @@ class Killed(BaseException):
 
 
 def killed_in_round(monkeypatch, number, place):
-    """Kill a run in a round: before its ledger's record, before its noise, before its checkpoint."""
+    """Kill a run in a round.
+
+    Before its ledger's record, before its noise, before its checkpoint.
+    """
     kind, name = {
         "ledger": (Ledger, "intend"),
         "noise": (GaussianMechanism, "add_noise"),
@@ -81,7 +87,10 @@ def test_a_purchase_goes_on_after_a_kill_in_any_round(number, place, paid, tmp_p
 
 
 def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
-    """Before the last round sums of all tokens, no name, no key of noise; after it the released words."""
+    """Only sums before the last round, then the released words.
+
+    Sums are of all tokens, without a name or a key of noise.
+    """
     states, true = [], RunFolder._write
 
     def write(self):
@@ -103,7 +112,10 @@ def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
 
 
 def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
-    """They are chosen once: the proof's mixture is over one random word a person."""
+    """They are chosen once.
+
+    The proof's mixture is over one random word a person.
+    """
     held, true = [], VocabularyModel.learn
 
     def learn(self, sets, key=b""):
@@ -140,7 +152,10 @@ def test_other_texts_are_refused_by_a_line_that_names_none(tmp_path, monkeypatch
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, LARGEST_DELTA])
 @pytest.mark.parametrize("most", [1, 300])
 def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
-    """At most the shares of the rounds that were begun: the proof of `VocabularyModel`, in numbers."""
+    """At most the shares of the rounds that were begun.
+
+    The proof of `VocabularyModel`, in numbers.
+    """
     for sigma in (1.0, 5.0, 40.0):
         threshold = threshold_for(delta, sigma, most, rounds)
         share = ThresholdSampler(100, rounds, most, delta).round_delta
@@ -166,7 +181,10 @@ def job(folder, **more):
 
 
 def in_child(folder, work):
-    """Exit status of a child that does some work, and says in a file why it failed."""
+    """Run work in a child; give its exit status.
+
+    A file says why it failed.
+    """
     child = os.fork()
     if child == 0:
         try:
@@ -179,7 +197,10 @@ def in_child(folder, work):
 
 
 def run(folder, kill=None, resume=False):
-    """Run or resume a job; its process ends at the call ``kill`` of fsync. Each draw of noise leaves a byte."""
+    """Run or resume a job.
+
+    Its process ends at the call ``kill`` of fsync. Each draw of noise leaves a byte.
+    """
 
     def work():
         true, noise, calls = os.fsync, GaussianMechanism.add_noise, Counter()
@@ -203,7 +224,7 @@ def run(folder, kill=None, resume=False):
 
 
 def check_whole(folder):
-    """What was drawn is in the books, and the published model is whole."""
+    """Check that draws are in the books, and the model whole."""
     model = LatentDirichletAllocation.load(folder / "out")
     words = [run for run in Budget(folder / "b").show()["runs"] if run["what"] == "PrivateVocabulary"]
     topics = [run for run in Budget(folder / "b").show()["runs"] if run["what"] != "PrivateVocabulary"]
@@ -214,7 +235,10 @@ def check_whole(folder):
 
 
 def drill(folder, points):
-    """Kill a job at each of some calls of fsync, resume it, and look at its books."""
+    """Kill a job at some calls of fsync, and resume it.
+
+    Then look at its books.
+    """
     folder.mkdir()
     notes(folder)
     Budget.create(folder / "b", 30.0, 1e-5, dataset="d", unit="person", filter="gaussian")

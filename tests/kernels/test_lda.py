@@ -1,4 +1,7 @@
-"""LDA E-step: kernel against reference, scikit-learn and the paper's example; purity and exactness."""
+"""LDA E-step: kernel against reference, scikit-learn and the paper's example.
+
+Purity and exactness.
+"""
 
 from importlib import import_module
 

@@ -1,4 +1,7 @@
-"""A kernel that is added, rehearsed in a copy: eight files and the one that a command writes, from C to Python."""
+"""A kernel that is added, rehearsed in a copy.
+
+Eight files and the one that a command writes, from C to Python.
+"""
 
 import hashlib
 import os

@@ -1,4 +1,7 @@
-"""ChaCha20 and rounded Gaussian noise: vectors, bits, ranges, threads, keys and bad input."""
+"""ChaCha20 and rounded Gaussian noise.
+
+Vectors, bits, ranges, threads, keys and bad input.
+"""
 
 import math
 import os
@@ -110,7 +113,10 @@ def test_element_words_match_reference(isa, first):
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("scale", [0.3, 2.0**23])
 def test_matches_reference(isa, n, scale):
-    """Closer than test_reference.py asks: the twin computes in float64, relative errors of a few 2^-53 on |x| < 9."""
+    """Closer than test_reference.py asks.
+
+    The twin computes in float64, relative errors of a few 2^-53 on |x| < 9.
+    """
     ours, real = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa), scale * gaussian_elements(n, KEY)
     assert (np.abs(ours - real) <= 0.5 + scale * 2.0**-46).all()
 
@@ -293,7 +299,7 @@ def test_key_is_unusable_once_wiped_and_never_copied():
 
 
 def test_wipe_zeroes_the_key():
-    """The 32 bytes at the key's place in memory, read before and after."""
+    """The key's 32 bytes in memory, before and after."""
     import ctypes
 
     key = native.Key(KEY)
@@ -344,7 +350,7 @@ def test_forked_children_draw_different_noise(released_before):
 
 
 def test_error_statuses_of_the_table():
-    """What the checked entries keep from the kernel, refused by the kernel itself."""
+    """The kernel itself refuses faults that checked entries catch."""
     key, out = native.Key(KEY), np.empty(3, dtype=np.int64)
     for scale in (0.0, -1.0, math.nan, math.inf, 2.0**51):
         with pytest.raises(RuntimeError, match="parameter"):

@@ -1,4 +1,7 @@
-"""Exact rounding: error bound of the fast path, agreement with mpmath, draws forced onto rounding boundaries."""
+"""Exact rounding: error bound of the fast path, and mpmath.
+
+Also draws forced onto rounding boundaries.
+"""
 
 import math
 from fractions import Fraction
@@ -27,7 +30,10 @@ def flagged(key, first, n, scale, isa=None):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_error_bound_of_the_fast_path(fused):
-    """Interval evaluation over the whole domain; the guard is four times the bound."""
+    """Interval evaluation over the whole domain.
+
+    The guard is four times the bound.
+    """
     k = noise_error_bound.constants()
     assert noise_error_bound.bound(fused, k) <= float(k["BOUND"])
     assert k["GUARD"] >= 4 * k["BOUND"]
@@ -36,7 +42,10 @@ def test_error_bound_of_the_fast_path(fused):
 
 
 def test_error_bound_notices_a_worse_polynomial():
-    """The evaluation reads the source: a coefficient off by 2^-40 breaks the bound."""
+    """The evaluation reads the source.
+
+    A coefficient off by 2^-40 breaks the bound.
+    """
     text = noise_error_bound.SOURCE.read_text()
     k = noise_error_bound.constants(text)
     for name, place in (("LOG_POLY", 1), ("SIN_POLY", 0), ("COS_POLY", 0)):
@@ -83,7 +92,10 @@ def test_a_million_ordinary_draws_agree_with_mpmath():
 
 
 def check_flagged(n_searched, at_least, isa=None):
-    """Draws that the guard hands on at the mechanism's scale, all within 2 GUARD of a boundary or in a tail."""
+    """Check draws that the guard hands on.
+
+    At the mechanism's scale, all within 2 GUARD of a boundary or in a tail.
+    """
     handed_on = flagged(KEY, 0, n_searched, SCALE, isa)
     assert len(handed_on) >= at_least
     # Expected: 2 GUARD SCALE and, for both of a pair, the two tails 2^-20 and 2^-36.
@@ -108,7 +120,10 @@ def test_ten_thousand_flagged_draws_agree_with_mpmath():
 
 
 def boundary_scales(x, magnitude):
-    """The doubles just below and just above (m + 1/2)/|x| for the half-integer next to magnitude |x|."""
+    """Return the doubles beside (m + 1/2)/|x|.
+
+    Just below and above, for the half-integer next to magnitude |x|.
+    """
     m = int(abs(x) * magnitude)
     exact = (m + mp.mpf("0.5")) / abs(x)
     scale = float(exact)
@@ -117,7 +132,10 @@ def boundary_scales(x, magnitude):
 
 
 def check_boundaries(n, first, isas):
-    """Between two neighboring scales the draw must step from m to m + 1: the closest a double can come."""
+    """Check that a draw steps to m + 1 between scales.
+
+    From m, between two neighboring ones, the closest that a double can come.
+    """
     rng = np.random.default_rng(first)
     indices = np.unique(rng.integers(0, 2**44, n) + first)
     keys = {isa: native.Key(KEY) for isa in isas}
@@ -145,7 +163,10 @@ def test_ten_thousand_draws_forced_onto_boundaries():
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_tails_are_handed_on(isa):
-    """At a scale whose draws stay far from 1/2, only the tails of U are flagged: exactly those with few bits."""
+    """Only the tails of U are flagged, those with few bits.
+
+    At a scale whose draws stay far from 1/2.
+    """
     n = 4 * 10**6
     words = np.empty(n, dtype=np.uint64)
     native.chacha20_words(native.Key(KEY), 0, words, isa)
@@ -176,7 +197,10 @@ EXTREME_V = [0, 1, 2**61 - 1, 2**61, 2**61 + 1, 2**62 - 1, 2**62, 2**63, 2**63 +
 
 @pytest.mark.parametrize("index", [0, 2**40 + 11])  # both elements of a pair
 def test_extreme_words(index):
-    """U within 2^-64 of 0 and of 1, angles on and beside the octants' edges, all signs."""
+    """U within 2^-64 of 0 and of 1, and extreme angles.
+
+    On and beside the octants' edges, all signs.
+    """
     for u in EXTREME_U:
         for v in EXTREME_V:
             for scale in (SCALE, 2.0**50):
@@ -184,7 +208,10 @@ def test_extreme_words(index):
 
 
 def test_result_does_not_depend_on_the_precision_begun_with():
-    """64 bits of fraction leave about 1 draw in 100 at scale 2^50 undecided; they must end like the others."""
+    """Draws undecided by 64 bits end like the others.
+
+    At scale 2^50 they are about 1 in 100.
+    """
     words = chacha20_words(3000, b"\5" * 32).tolist()
     for j, (u, v) in enumerate(zip(words[::2], words[1::2], strict=True)):
         results = {from_words(u, v, j, 2.0**50, limbs) for limbs in (3, 4, 7, 25)}
@@ -192,7 +219,9 @@ def test_result_does_not_depend_on_the_precision_begun_with():
 
 
 def test_draws_that_the_head_words_leave_undecided():
-    """v is chosen so that the draw crosses m + 1/2 inside v's cell of width 2^-62: the bits drawn after v decide.
+    """The bits drawn after v decide.
+
+    The draw crosses m + 1/2 inside v's cell of width 2^-62.
 
     At scale 2^50 a cell is at most 2^50 * 5 * 2^-62 < 2^-9 of a step wide, which is less than 64 fraction bits
     resolve (limbs = 3), so that a larger precision has to be gone to.

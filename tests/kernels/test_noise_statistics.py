@@ -51,7 +51,10 @@ def test_higher_moments(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_tails(n):
-    """Counts beyond 1 to 4.5 standard deviations, either side, against their binomial law."""
+    """Counts in the tails against their binomial law.
+
+    Beyond 1 to 4.5 standard deviations, on either side.
+    """
     x = draws(n, 3) / SCALE
     for t in (1.0, 2.0, 3.0, 4.0, 4.5):
         for count in ((x > t).sum(), (x < -t).sum()):
@@ -60,7 +63,10 @@ def test_tails(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_low_bytes_are_uniform(n):
-    """At 6 million steps a standard deviation the low 16 bits are uniform far beyond the sight of n draws."""
+    """The low 16 bits are uniform at fine steps.
+
+    At 6 million steps a standard deviation, far beyond the sight of n draws.
+    """
     x = draws(n, 4)
     for shift in (0, 8):
         assert stats.chisquare(np.bincount(x >> shift & 255, minlength=256)).pvalue > LEAST_P
@@ -71,7 +77,10 @@ def test_low_bytes_are_uniform(n):
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.2])
 def test_probabilities_of_single_integers(scale):
-    """On a coarse lattice the law is known integer by integer: Phi((k + 1/2)/s) - Phi((k - 1/2)/s)."""
+    """On a coarse lattice the law is known integer by integer.
+
+    Phi((k + 1/2)/s) - Phi((k - 1/2)/s).
+    """
     n = CI
     x = draws(n, 5, scale)
     reach = next(k for k in range(1, 100) if n * stats.norm.sf((k + 0.5) / scale) < 50)
@@ -91,7 +100,10 @@ def test_symmetry(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_no_correlation_between_entries(n):
-    """Values, squares (Box-Muller pairs share a radius) and low bytes, at the lags of pairs, lanes and groups."""
+    """Values, squares and low bytes at several lags.
+
+    Those of pairs, lanes and groups; Box-Muller pairs share a radius.
+    """
     x = draws(n, 7)
     values = x / SCALE
     for series in (values, (values**2 - 1) / math.sqrt(2), ((x & 255) - 127.5) / math.sqrt((256**2 - 1) / 12)):
@@ -100,7 +112,10 @@ def test_no_correlation_between_entries(n):
 
 
 def test_pairs_are_independent():
-    """Elements i and i + 8 have one radius and one angle in common: their joint law against a product of normals."""
+    """Elements i and i + 8 share one radius and one angle.
+
+    Their joint law against a product of normals.
+    """
     x = draws(CI, 8).reshape(-1, 2, 8) / SCALE
     edges = stats.norm.ppf(np.arange(1, 12) / 12)
     cells = np.searchsorted(edges, x[:, 0]) * 12 + np.searchsorted(edges, x[:, 1])
@@ -129,7 +144,10 @@ def test_symmetric_noise_has_the_stated_variances(form):
 
 
 def test_fresh_keys_give_standard_normals():
-    """No known key: 64 releases together. Fails once in 10^6 runs if all is well."""
+    """No known key: 64 releases together.
+
+    Fails once in 10^6 runs if all is well.
+    """
     x = np.concatenate([rounded_gaussian(SCALE, 5000) for _ in range(32)]).astype(float)
     for _ in range(32):
         sums = np.zeros(5000, dtype=np.int64)

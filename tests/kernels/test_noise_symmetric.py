@@ -21,7 +21,10 @@ def random_symmetric(d, rng, bits=40):
 
 
 def expected_noise(d, scale, form):
-    """From the vector draws: entry (i, j) takes element i d - i(i-1)/2 + j - i."""
+    """From the vector draws.
+
+    Entry (i, j) takes element i d - i(i-1)/2 + j - i.
+    """
     rows, columns = np.triu_indices(d)
     n = len(rows)
     assert (rows * d - rows * (rows - 1) // 2 + columns - rows == np.arange(n)).all()
@@ -57,7 +60,10 @@ def test_same_bits_for_every_number_of_threads(d, n_threads):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_exact_path_is_used_in_matrices_too(isa):
-    """At scale 2^36 a draw in 32 is handed on, on and off the diagonal."""
+    """At scale 2^36 a draw in 32 is handed on.
+
+    On and off the diagonal.
+    """
     d = 70
     for form in ("orthonormal", "analyze_gauss"):
         ours = symmetric_gaussian(d, 2.0**36, form=form, unsafe_test_key=KEY, isa=isa)
@@ -94,7 +100,10 @@ def test_off_diagonal_scale_is_never_below_its_share(scale):
 
 
 def test_orthonormal_basis():
-    """What the docstring's proof says of {E_ii, (E_ij + E_ji)/sqrt 2}, in numbers."""
+    """Check the docstring's proof of the basis in numbers.
+
+    It is {E_ii, (E_ij + E_ji)/sqrt 2}.
+    """
     d = 6
     rows, columns = np.triu_indices(d)
     basis = np.zeros((len(rows), d, d))
@@ -127,7 +136,10 @@ def test_asymmetry_anywhere_is_refused(isa, d, no_key):
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("first, last", [(0, 13), (5, 22), (3, 40)])
 def test_any_rows_can_be_checked(isa, first, last):
-    """Of rows first .. last - 1 each entry of the triangle counts, wherever the block ends."""
+    """Of rows first ..
+
+    Last - 1 each entry of the triangle counts, wherever the block ends.
+    """
     d, limit = 40, 2**61
     good = random_symmetric(d, np.random.default_rng(first))
     assert native.symmetric_check(first, last, limit, good, isa)
@@ -146,7 +158,10 @@ def test_any_rows_can_be_checked(isa, first, last):
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("d", [1, 7, 40, 270])
 def test_range_anywhere_is_guarded(isa, d, no_key):
-    """Whole vectors, rests of rows and columns, and blocks of rows, of a matrix with entries of both signs."""
+    """Whole vectors, rests of rows and columns, and blocks.
+
+    Of a matrix with entries of both signs.
+    """
     rng, limit = np.random.default_rng(d), 2**63 - 1 - 64 * 2**30 - 1
     good = random_symmetric(d, rng)
     places = [(0, 0), (0, d - 1), (d // 2, d - 1), (d - 1, d - 1)]

@@ -32,7 +32,10 @@ def check_projection(a, floor):
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 20, 63, 64, 65, 130])
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95, 1.0])
 def test_psd_project_matches_eigh_and_rebuild(d, share, floor):
-    """Every way through: nothing below, few below, half, nearly all, all; few and many eigenvectors."""
+    """Every way through.
+
+    Nothing below, few below, half, nearly all, all; few and many eigenvectors.
+    """
     rng = np.random.default_rng(d)
     below = round(share * d)
     w = floor + np.concatenate([-rng.uniform(0.01, 3.0, below), rng.uniform(0.01, 3.0, d - below)])
@@ -53,7 +56,10 @@ def test_psd_project_by_every_route(few, cholesky_below, monkeypatch):
 
 @pytest.mark.parametrize("floor", [0.0, 3.0])
 def test_psd_project_of_many_signs_and_scales(floor):
-    """Noise of both signs, many eigenvalues on either side of the floor; and scales whose squares are no doubles."""
+    """Noise of both signs, many eigenvalues on either side of the floor.
+
+    And scales whose squares are no doubles.
+    """
     rng = np.random.default_rng(8)
     noise = rng.normal(size=(256, 256))
     for scale in (1.0, 1e-200, 1e150):
@@ -135,7 +141,7 @@ def test_floor_spectrum_raises_each_spectrum(shape, d):
 
 @pytest.mark.parametrize("d", [1, 2, 7, 40])
 def test_solve_repaired_matches_reference(d):
-    """Spectra above the floor, on both sides of it and all below it."""
+    """Spectra above the floor, around it and all below it."""
     rng = np.random.default_rng(d)
     spectra = [rng.uniform(1, 2, d), rng.uniform(-1, 2, d), rng.uniform(-2, -1, d)]
     moments = np.array([spectrum_matrix(w, rng) for w in spectra])

@@ -1,4 +1,7 @@
-"""Every kernel against its twin in kernels.reference: one registry, one test over instruction sets and sizes."""
+"""Every kernel against its twin in kernels.reference.
+
+One registry, one test over instruction sets and sizes.
+"""
 
 import inspect
 import math
@@ -51,7 +54,10 @@ def equal(ours, twin, precision):
 
 
 def lda_arguments(rng, size):
-    """Topics of every number over short documents, some empty; documents of every length, clipped and not."""
+    """Topics of every number over short documents, some empty.
+
+    Documents of every length, clipped and not.
+    """
     for alpha in (1.0 / size, 0.5):
         csr = documents(rng, [*rng.integers(1, 38, 11), 0], 40)
         yield (*csr, topics(rng, size, 40), alpha), {"tol": 0, "max_iter": 30}
@@ -114,7 +120,10 @@ def lda_gather(rows, indptr, indices, counts, *, mode, doc_length, seeds, isa):
 
 
 def units_arguments(rng, size):
-    """Units of no, one and several documents that share words; clipped or not, by words or not."""
+    """Units of no, one and several documents that share words.
+
+    Clipped or not, by words or not.
+    """
     csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
     starts = np.array([0, 1, 1, 4, 5, 11, 13])
     bounds = (
@@ -152,7 +161,7 @@ def lda_units(
     dtype,
     isa,
 ):
-    """The unchecked entry, which the topic model calls, with its outputs."""
+    """Return the unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
     entries = int(np.diff(indptr[starts]).max())
     size = native.lda_units_workspace(*beta.shape, int(np.diff(indptr).max()), entries, dtype == SINGLE, isa)
@@ -202,7 +211,10 @@ def shrink_compare(ours, twin, precision):
 
 
 def mass_arguments(rng, size):
-    """Masses from nothing to 10^5 times the noise, on grids around the lanes and the topic model's own of 61 points."""
+    """Yield masses from nothing to 10^5 times the noise.
+
+    On grids around the lanes and the topic model's own of 61 points.
+    """
     for n_grid in (1, 2, size, 61, 128):
         width = rng.uniform(0, 3, n_grid) * (np.arange(n_grid) > 0)
         total = np.concatenate([rng.normal(size=size), np.geomspace(0.1, 1e5, 5)]) * 0.3
@@ -226,7 +238,10 @@ def mass_compare(ours, twin, precision):
 
 
 def ratio_arguments(rng, size):
-    """Words whose statistics are hidden by the noise and ones far above it; from no factor to 32."""
+    """Yield words hidden by the noise and far above it.
+
+    From no factor to 32.
+    """
     for q in (0, 1, 2, 3, 16, 32):
         for loud in (0.01, 3.0, 300.0):
             base = (loud * rng.gamma(1.0, 1.0, (11, size)) + 1e-3).astype(np.float32)
@@ -248,7 +263,10 @@ def ratio_compare(ours, twin, precision):
 
 
 def moment_arguments(rng, size):
-    """Groups of words that are full and not; statistics hidden by the noise and far above it."""
+    """Groups of words that are full and not.
+
+    Statistics hidden by the noise and far above it.
+    """
     for n_words in (1, 8, 37):
         for loud in (0.01, 3.0, 300.0):
             base = (loud * rng.gamma(1.0, 1.0, (n_words, size))).astype(np.float32)
@@ -271,7 +289,10 @@ def moment_compare(ours, twin, precision):
 
 
 def blend_arguments(rng, size):
-    """Tables with rows as long as the topics and longer; no weight, some and all of it."""
+    """Tables with rows as long as the topics and longer.
+
+    No weight, some and all of it.
+    """
     for n_words, padded in ((1, size), (7, size + 5)):
         for rate in (0.0, 0.3, 1.0):
             units = rng.integers(-(2**40), 2**40, (n_words, size))
@@ -294,7 +315,10 @@ def blend_compare(ours, twin, precision):
 
 
 def noise_arguments(rng, size):
-    """Averages that the noise hides and ones far above it; noise that differs a lot from word to word."""
+    """Averages that the noise hides and ones far above it.
+
+    Noise that differs a lot from word to word.
+    """
     for n_words in (1, 9):
         sd = np.exp(3.0 * rng.normal(size=(n_words, 1)) + rng.normal(size=(n_words, size)))
         yield (sd * rng.normal(size=sd.shape) * 10.0 ** rng.integers(-3, 4, sd.shape), sd), {}
@@ -330,7 +354,10 @@ def units_of_noise_compare(ours, twin, precision):
 
 
 def rows_arguments(rng, size):
-    """Rows as long as the topics and longer, one of them of zeros; shares from 1 to 1e-12."""
+    """Yield rows as long as the topics, longer, or zeros.
+
+    Shares from 1 to 1e-12.
+    """
     for padded in (size, size + 5):
         table = rng.random((9, padded)) * 10.0 ** -rng.integers(0, 12, (9, padded))
         table[4] = 0.0
@@ -368,7 +395,10 @@ def spread_compare(ours, twin, precision):
 
 
 def integer_arguments(rng, size):
-    """Numbers of all lengths, blanks and colons in all places, and other characters, at last or not at all."""
+    """Yield numbers of all lengths, with blanks and colons everywhere.
+
+    Other characters come last or not at all.
+    """
     for colons in (False, True):
         for length in (1, size, 50 * size):
             pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons]
@@ -385,7 +415,10 @@ def integers(text, colons, *, isa):
 
 
 def token_arguments(rng, size):
-    """Few and many words, short and long, in every neighborhood of separators; texts without any."""
+    """Few and many words, short and long, in every neighborhood of separators.
+
+    Texts without any.
+    """
     for n_letters, rate in ((2, 2), (9, 5), (250, 40)):
         yield (
             (
@@ -399,7 +432,10 @@ def token_arguments(rng, size):
 
 
 def token_numbers(texts, *, isa):
-    """In two calls, so that words are known before, in little room and in more."""
+    """Count in two calls, so that words are known before.
+
+    In little memory and in more.
+    """
     for more in (0, 1000):
         names = reference.token_numbers(texts)[2]
         slots = np.zeros(1 << (2 * len(names) + more).bit_length(), np.uint64)
@@ -509,7 +545,10 @@ def dense(twin):
 
 
 def logistic_units_arguments(rng, size):
-    """Units of no, one, few and many rows, beside them rows of zeros and rows that contribute nothing; all clips."""
+    """Yield units of no, one, few and many rows.
+
+    Beside them rows of zeros and rows that contribute nothing; all clips.
+    """
     starts, spacing, grid = np.array([0, 1, 1, 3, 10, 90]), 2.0**-20, 2.0**-18
     X = rng.normal(size=(90, size)) * (rng.random((90, size)) < 0.5) + 0.3 * (np.arange(90) % 3 == 0)[:, None]
     X[2] = 0.0
@@ -532,7 +571,7 @@ def logistic_units_arguments(rng, size):
 
 
 def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
-    """The unchecked entry, which the logistic model calls, with its outputs."""
+    """Return the unchecked entry, which the logistic model calls, with its outputs."""
     linear, quadratic, norms = linear.copy(), quadratic.copy(), norms.copy()
     columns, work = rows_of(X, isa, dtype)
     native.logistic_units(
@@ -563,8 +602,10 @@ def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, g
 @pytest.mark.parametrize("label_free", [False, True])
 @pytest.mark.parametrize("m, d", [(10_000, 20), (300, 123), (3, 4000)])
 def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
-    """The bound holds in exact integers and is used; columns of zeros, which make pairs of rows the cheaper way, change
-    nothing but roundings."""
+    """The bound holds in exact integers and is used.
+
+    Columns of zeros, which make pairs of rows the cheaper way, change nothing but roundings.
+    """
     rng, spacing, grid = np.random.default_rng(m), 2.0**-20, 2.0**-18
     X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3) + 0.2
     X /= np.linalg.norm(X, axis=1)[:, None]
@@ -598,7 +639,10 @@ def logistic_units_compare(ours, twin, precision):
 
 
 def classes_arguments(rng, size):
-    """One class and several, with and without units, rows beyond their bound, rows of zeros; all clips."""
+    """Yield one class and several, with and without units.
+
+    Rows beyond their bound, rows of zeros; all clips.
+    """
     X = rng.normal(size=(150, size)) * (rng.random((150, size)) < 0.5)
     X[3] = 0.0
     X = X.astype(np.float32).astype(np.float64)
@@ -619,7 +663,7 @@ def classes_arguments(rng, size):
 def logistic_classes(
     starts, X, labels, second_moment, center, *, row_norm, scales, clip_norm, spacing, grid, dtype, isa
 ):
-    """The unchecked entry, which the model of several classes calls, with its outputs."""
+    """Return the unchecked entry of several classes, with its outputs."""
     (n, d), (columns, work) = X.shape, rows_of(X, isa, dtype)
     linear, quadratic, norms = np.empty((len(center), n)), np.empty(n), np.empty(n)
     # The state before the first step, of zeros, is NULL.
@@ -773,7 +817,10 @@ def words_arguments(rng, size):
 
 
 def exact_arguments(rng, size):
-    """Yield words of the key's own pairs, and U near 0 and near 1."""
+    """Yield words of the key's own pairs.
+
+    With U near 0 and near 1.
+    """
     u, v = reference.chacha20_words(2 * size, KEY).reshape(2, size)
     u[:2] = [2**20, 2**64 - 2**30][: len(u)]
     for scale in (0.3, 2.0**23):
@@ -818,7 +865,7 @@ def check_arguments(rng, size):
 
 
 def symmetric_check_arguments(rng, size):
-    """Yield odd and large entries in the checked rows and out of them."""
+    """Yield odd and large entries in checked rows and others."""
     first, last = sorted(rng.integers(0, size + 1, 2))
     for change in (0, 1, 2**40):
         matrix = rng.integers(-(2**30), 2**30, (size, size))
@@ -974,7 +1021,7 @@ def test_kernel_matches_its_twin(name):
 
 
 def test_a_wrong_result_is_seen():
-    """Each comparison fails for a result that is off by a little more than it allows."""
+    """Each comparison fails for a slightly larger error than it allows."""
     for name, case in REGISTRY.items():
         twin = TWINS.get(name) or getattr(reference, name)
         args, kwargs = list(case.arguments(np.random.default_rng(9), 9))[-1]
@@ -989,14 +1036,19 @@ def test_a_wrong_result_is_seen():
 
 
 def bits(result):
-    """A result as something that can be compared to the bit, whatever arrays it is made of."""
+    """Return a result as something to compare to the bit.
+
+    Whatever arrays it is made of.
+    """
     if isinstance(result, (tuple, list)):
         return [bits(part) for part in result]
     return None if result is None else (np.shape(result), np.asarray(result).tobytes())
 
 
 def test_kernels_give_the_same_bits_to_many_threads_at_once():
-    """All kernels share their arguments among eight threads; each begins with another one.
+    """All kernels share their arguments among eight threads.
+
+    Each begins with another one.
 
     Kernels keep nothing between calls and let go of the interpreter's lock, if there is one. Shared state
     would show here, and more of it without a lock.
@@ -1031,7 +1083,7 @@ def test_kernels_give_the_same_bits_to_many_threads_at_once():
 
 
 def test_import_is_light():
-    """Importing the kernels brings in neither Numba nor the heavy parts of SciPy."""
+    """The kernels import neither Numba nor heavy parts of SciPy."""
     # A bare package in the place of vips_fast, which imports the models.
     code = (
         f"import sys, types; package = types.ModuleType('vips_fast'); package.__path__ = {list(vips_fast.__path__)!r}; "

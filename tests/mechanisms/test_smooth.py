@@ -1,4 +1,7 @@
-"""Medians by smooth sensitivity: the guarantee on every pair of small data sets, mutants, and accuracy."""
+"""Medians by smooth sensitivity.
+
+The guarantee on every pair of small data sets, mutants, and accuracy.
+"""
 
 import math
 from itertools import combinations_with_replacement, pairwise
@@ -14,7 +17,10 @@ EPSILON, DELTA, TOP, LEAST = 1.0, 0.05, 400, 1
 
 
 def hockey_stick(one, other, epsilon=EPSILON):
-    """Largest P(A) - e^epsilon Q(A) of two Laplace distributions (center, scale), by a fine grid."""
+    """Compute the largest P(A) - e^epsilon Q(A) of two Laplace distributions.
+
+    Each is (center, scale); by a fine grid.
+    """
     reach = 25 * max(one[1], other[1])
     x = np.linspace(min(one[0], other[0]) - reach, max(one[0], other[0]) + reach, 6_001)
     p, q = (np.exp(-np.abs(x - center) / scale) / (2 * scale) for center, scale in (one, other))
@@ -42,7 +48,10 @@ def honest(units):
 
 
 def local(units):
-    """A mutant: noise for the local sensitivity, which is a secret itself."""
+    """Return a mutant.
+
+    Noise for the local sensitivity, which is a secret itself.
+    """
     known = scales(EPSILON, DELTA, TOP, LEAST)
     padded = [0, *sorted(units), TOP]
     place = 1 + (len(units) - 1) // 2
@@ -51,7 +60,7 @@ def local(units):
 
 
 def steep(units):
-    """A mutant: scales that grow by ten times as much."""
+    """Return a mutant: scales that grow by ten times as much."""
     known = [1]
     while EPSILON * known[-1] < 2 * TOP:
         known.append(known[-1] + math.ceil(10 * known[-1] * smooth.growth(EPSILON, DELTA)))
@@ -59,7 +68,7 @@ def steep(units):
 
 
 def quartered(units):
-    """A mutant: a quarter of the noise."""
+    """Return a mutant: a quarter of the noise."""
     middle, scale = honest(units)
     return middle, scale / 4
 
@@ -82,7 +91,10 @@ def test_scales_grow_slowly_and_hide_the_range():
 
 
 def test_the_change_at_a_distance_is_that_of_every_data_set_at_it():
-    """A_k by definition: over all data sets in at most k other records, and all their neighbors."""
+    """A_k by definition.
+
+    Over all data sets in at most k other records, and all their neighbors.
+    """
     places, n, known = (0, 3, 7, 10), 3, list(range(1, 200))
     for x in combinations_with_replacement(places, n):
         near = {x}

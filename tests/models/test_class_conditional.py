@@ -1,4 +1,7 @@
-"""A belief network for each class: learning, drawing, the most that a record moves, refusals."""
+"""A belief network for each class.
+
+Learning, drawing, the most that a record moves, refusals.
+"""
 
 import math
 
@@ -15,7 +18,10 @@ KEY = bytes(range(32))
 
 
 def stripes(n, seed=0):
-    """Records of 24 pixels in three classes of unequal sizes: in class c stripe c is on, the others now and then."""
+    """Records of 24 pixels in three classes of unequal sizes.
+
+    In class c stripe c is on, the others now and then.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     on = rng.random((n, 3)) < 0.3
@@ -32,7 +38,7 @@ def model(**settings):
 
 
 def prepare(Y, y, groups=None, releases=0, **settings):
-    """What a fit would run with, in the state that a few releases at random lead to."""
+    """Return the parts of a fit after some random releases."""
     run = model(**{"noise_multiplier": 1.0, "n_steps": 4, **settings}).prepare(Y, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
     rng = np.random.default_rng(0)
@@ -45,7 +51,7 @@ def prepare(Y, y, groups=None, releases=0, **settings):
 
 
 def sums(run, rows):
-    """The rounded sum of some units, in the units of the clip."""
+    """Return the rounded sum of some units, in the clip's units."""
     rows, m = np.arange(run.records.n_rows)[rows], run.model
     fine = np.zeros(m.fine_shape, np.int64)
     m.contribute(run.records.block(rows), np.zeros(len(rows), np.uint64), fine, {})
@@ -111,7 +117,10 @@ def test_probabilities_and_asked_labels():
 
 @pytest.mark.parametrize("releases", [0, 3])
 def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
-    """In the first step every record has all of the bound, whatever its class."""
+    """In the first step every record has all of the bound.
+
+    Whatever its class.
+    """
     run = prepare(TRAIN[:40], LABELS[:40], releases=releases)
     clip, places = run.model.clip, run.model._places
     for row in range(40):
@@ -126,7 +135,10 @@ def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
 @pytest.mark.parametrize("releases", [0, 3])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_no_neighbor_is_further_than_declared(relation, releases):
-    """Replacements in a class and by another class; the first reaches the bound."""
+    """Replacements in a class and by another class.
+
+    The first reaches the bound.
+    """
     Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
     y = np.concatenate([LABELS[:30], list("abcabc")])
     run = prepare(Y, y, releases=releases, relation=relation)
@@ -175,7 +187,10 @@ def test_sums_are_additive_and_have_the_bits_of_any_partition():
 
 
 def test_a_class_without_records_keeps_a_share():
-    """Nothing but the noise says how many there are, so that no share is zero, and the model goes on."""
+    """No share is zero, as only noise says how many there are.
+
+    The model runs on.
+    """
     fitted = model(classes=["a", "b", "c", "d"], epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
     assert 0 < fitted.class_prior_[3] < 0.1 and np.isfinite(fitted.components_).all()
     assert fitted.sample(10, labels=["d"] * 10)[0].shape == (10, 24)
@@ -236,7 +251,10 @@ def test_invalid_records_and_labels_can_be_dropped():
 
 
 def test_labels_of_shards(tmp_path):
-    """Fit and score take them; shards without labels or of another kind are refused."""
+    """Fit and score take them.
+
+    Shards without labels or of another kind are refused.
+    """
     labeled, plain, numbers = (
         write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
         for name, kind, labels, shards in [
@@ -264,7 +282,10 @@ def test_states_that_are_none():
 
 
 def test_calls_of_partial_fit_go_on_where_the_last_one_stopped():
-    """The same key gives the same noise, so that calls end where a fit of as many steps does."""
+    """Calls end like one fit of all their steps.
+
+    The same key gives the same noise.
+    """
     settings = dict(noise_multiplier=1.0, n_steps=3)
     whole, steps = (model(**settings).set_unsafe(test_key=KEY) for _ in range(2))
     whole.fit(TRAIN[:600], LABELS[:600])

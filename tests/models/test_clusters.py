@@ -1,4 +1,7 @@
-"""Clusters of documents: exact vectors, kinds of steps, noise, files, and bad input."""
+"""Clusters of documents.
+
+Exact vectors, kinds of steps, noise, files, and bad input.
+"""
 
 import numpy as np
 import pytest
@@ -262,7 +265,10 @@ def test_clusters_after_another_relation_are_refused():
 
 @pytest.mark.parametrize("n", [50, 200, 2000])
 def test_documents_without_clusters_are_never_useful(n):
-    """Vectors in all directions, with words that do not go with them: releases move centers, which says nothing."""
+    """Vectors in all directions, with words that do not go with them.
+
+    Releases move centers, which says nothing.
+    """
     fixed = np.random.default_rng(0)
     prototypes, words = (v / np.linalg.norm(v, axis=1)[:, None] for v in fixed.standard_normal((2, 40, 24)))
     projection = np.linalg.qr(fixed.standard_normal((24, 16)))[0]

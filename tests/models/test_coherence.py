@@ -1,4 +1,7 @@
-"""Coherence on public documents, compared with gensim; diversity, intruders and the input of pyLDAvis."""
+"""Coherence on public documents, compared with gensim.
+
+Diversity, intruders and the input of pyLDAvis.
+"""
 
 import itertools
 import warnings

@@ -1,4 +1,7 @@
-"""Models of the user's own: the shared engine, and the four examples beside other people's results."""
+"""Models of the user's own.
+
+The shared engine, and the four examples beside other people's results.
+"""
 
 import math
 import subprocess
@@ -34,7 +37,7 @@ FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only ea
 
 
 def quietly(call):
-    """The call's result and the texts of its warnings."""
+    """Return the call's result and the texts of its warnings."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = call()
@@ -176,7 +179,10 @@ def test_binomial_regression_takes_trials():
 
 
 def example_of(kind, n=40, seed=0, **options):
-    """An estimator and its records, some of them outside of the declared domain."""
+    """Return an estimator and its records.
+
+    Some are outside of the declared domain.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * rng.choice([0.1, 1.0, 30.0], size=(n, 1))
     if kind is BernoulliMixture:
@@ -191,7 +197,7 @@ def example_of(kind, n=40, seed=0, **options):
 
 
 def model_of(estimator, X, spacing=2.0**-20):
-    """The model for records of X's columns, and X's records."""
+    """Return the model for records of X's columns, and X's records."""
     X = np.ascontiguousarray(X, dtype=float)
     model = estimator._model(Public(n_features=X.shape[1], n_columns=X.shape[1], n_records=max(len(X), 1), seed=0))
     model.prepare(SimpleNamespace(spacing=spacing), None)
@@ -245,7 +251,10 @@ def test_the_bound_is_reached_by_the_worst_record(kind):
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_parameters_stay_finite_where_noise_is_all_there_is(kind):
-    """Twenty records and a multiplier of 5: the M-step gets noise, and a spent budget must not end in an error."""
+    """Twenty records and a multiplier of 5.
+
+    The M-step gets noise, and a spent budget must not end in an error.
+    """
     for seed in range(20):
         options = dict(noise_multiplier=5.0, n_steps=10, learning_decay=(0.0, 0.7)[seed % 2])
         estimator, X = example_of(kind, 20, seed, **options)
@@ -267,7 +276,10 @@ def test_the_clip_norm_option_lowers_the_sensitivity():
 
 @pytest.mark.parametrize("bound", [1e-175, 1e-101, 1e101, math.inf, 0.0, -1.0])
 def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
-    """A bound of 1e-175 once let a record add 1e10 times the bound: its square is 0 in doubles."""
+    """A bound of 1e-175 is refused, since its square is 0.
+
+    It once let a record add 1e10 times the bound.
+    """
     X = np.full((3, 1), bound * 1e10 if 0 < bound < 1 else 1.0)
     copying = variant(lambda records, parameters, out: None, norm_bound=lambda self, n: bound)
     with pytest.raises(ValueError, match="norm_bound=.*expected a number in .1e-100, 1e"):
@@ -474,7 +486,10 @@ def test_bad_input_is_named(options, X, match):
 
 
 def test_nothing_is_refused_by_the_number_of_rows_when_another_is_public():
-    """Of a public 100, a batch of 80 is possible and one of 200 is not, however many rows there are."""
+    """Of a public 100, a batch of 80 is possible.
+
+    One of 200 is not, however many rows there are.
+    """
     options, said = dict(n_records=100, n_steps=1, noise_multiplier=1.0), set()
     for X in (np.zeros((n, 2)) for n in (0, 50, 1000)):
         fitted = Mean(batch_size=80, **options).fit(X)

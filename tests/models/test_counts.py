@@ -1,4 +1,7 @@
-"""Test regression of counts: rate ratios, their intervals, and the bound of a contribution."""
+"""Test regression of counts.
+
+Rate ratios, their intervals, and the bound of a contribution.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +25,10 @@ def events(seed, n=4000, spread=1.0):
 
 
 def maximum(X, y, dispersion=1.0):
-    """The maximum of the negative binomial likelihood, and White's standard errors, from only its formulas."""
+    """Compute the negative binomial maximum and White's standard errors.
+
+    From only its formulas.
+    """
     Z, r = np.column_stack([X, np.ones(len(X))]), 1 / dispersion
 
     def loss(w):
@@ -38,7 +44,10 @@ def maximum(X, y, dispersion=1.0):
 
 @pytest.mark.parametrize(("dispersion", "spread"), [(1.0, 1.0), (0.2, 0.2), (0.3, 2.0), (2.0, 0.01)])
 def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread):
-    """Coefficients and robust standard errors, whether or not the dispersion is the true one."""
+    """Coefficients and robust standard errors equal the maximum's.
+
+    Whether or not the dispersion is the true one.
+    """
     X, y = events(0, spread=spread)
     model = CountRegression(private=False, largest=200.0, dispersion=dispersion, n_steps=60).fit(X, y)
     w, errors = maximum(X, y, dispersion)
@@ -48,7 +57,10 @@ def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread):
 
 @pytest.mark.parametrize(("spread", "epsilon"), [(1.0, 4.0), (1.0, 30.0), (3.0, 30.0)])
 def test_intervals_cover(spread, epsilon):
-    """120 intervals with fixed noise, of counts as spread as stated and of three times that."""
+    """120 intervals of counts with fixed noise.
+
+    Spread as stated, and three times that.
+    """
     hits = 0
     for seed in range(30):
         X, y = events(seed, spread=spread)

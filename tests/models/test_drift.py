@@ -1,4 +1,7 @@
-"""Words that move within planted topics are found, none is invented, and smoothing helps."""
+"""Words that move within planted topics are found.
+
+None is invented, and smoothing helps.
+"""
 
 import copy
 
@@ -37,7 +40,7 @@ def month(period, rng):
 
 
 def chain(rng, decay=0.0, part=False, periods=PERIODS, noise=4.0, **settings):
-    """Fit topics to the first period, and go on with one call for each other period."""
+    """Fit topics to the first period, then call for each other."""
     model = LatentDirichletAllocation(
         K, doc_length=LENGTH, noise_multiplier=noise, n_steps=12, random_state=0, **settings
     )
@@ -96,7 +99,10 @@ def test_planted_words_are_found_and_none_is_invented(exact, decay):
 
 
 def test_topics_that_do_not_move_list_no_word(exact, monkeypatch):
-    """Deal the same documents to each period, so that only the noise differs."""
+    """Deal each period the same documents.
+
+    Only the noise differs.
+    """
     same = month(0, np.random.default_rng(1))
     monkeypatch.setattr(f"{__name__}.month", lambda period, rng: same)
     found = [len(drift(chain(np.random.default_rng(0), noise=9.0)[1:]).moved()) for _ in range(6)]

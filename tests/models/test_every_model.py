@@ -1,4 +1,7 @@
-"""What a user meets in every model: budgets, seeds, threads, callbacks, further steps, parameters."""
+"""What a user meets in every model.
+
+Budgets, seeds, threads, callbacks, further steps, parameters.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ def fitted(name, unsafe=None, **options):
 
 
 def same_bits(*estimators):
-    """Whether all hold the same published arrays."""
+    """Tell whether all hold the same published arrays."""
     first, *others = ({k: a.tobytes() for k, a in e._result.arrays.items()} for e in estimators)
     return all(other == first for other in others)
 
@@ -101,7 +104,10 @@ def test_partial_fits_compose_up_to_the_target(name):
 
 @ALL
 def test_further_steps_are_those_of_a_fit(name):
-    """Without noise and with all records, as many calls as steps give the same bits."""
+    """As many calls as steps give the same bits.
+
+    Without noise and with all records.
+    """
     options, unsafe = dict(noise_multiplier=0.0, n_steps=3, sampling="full"), dict(test_key=b"k" * 32)
     make, data = EVERY[name]
     model = make(**options).set_unsafe(**unsafe)
@@ -168,7 +174,10 @@ def test_parameters_are_shown_cloned_and_set_and_keywords_known(name):
 
 @ALL
 def test_a_cell_that_is_no_number_is_as_good_as_nan(name):
-    """One bad cell makes objects of a list or frame: with invalid="drop" only its record contributes nothing."""
+    """One bad cell makes objects of a list or frame.
+
+    With invalid="drop" only its record contributes nothing.
+    """
     make, data = EVERY[name]
     X, *more = data()
     rows = X.toarray() if sp.issparse(X) else np.asarray(X)

@@ -1,4 +1,7 @@
-"""One record a model: complete, closed, and all that the package needs to serve a model that is added."""
+"""One record a model.
+
+Complete, closed, and all that the package needs to serve a model that is added.
+"""
 
 import ast
 import importlib

@@ -1,4 +1,7 @@
-"""The forecast is a function of public numbers, and predicts the result of a fit."""
+"""The forecast is a function of public numbers.
+
+It predicts the result of a fit.
+"""
 
 import logging
 import math
@@ -68,7 +71,7 @@ def test_more_of_what_helps_is_expected_to_help():
 
 @pytest.mark.parametrize("n", [300, 5000, 30_000])
 def test_the_advice_would_be_enough(n):
-    """As many times the records as it says have the gain that it says."""
+    """The advised number of records has the advised gain."""
     said = expected(n, noise_multiplier=20.0, batch_size=n, n_steps=20, learning_decay=0.7)
     goal = 0.1 if said.expected_gain < 0.08 else said.expected_gain + 0.05
     signal = said.signal_to_noise * 10
@@ -101,7 +104,10 @@ def test_the_interval_holds_the_forecast_and_decides():
 
 
 def test_the_constants_are_those_of_the_stored_runs(monkeypatch):
-    """What the page says about each source, with constants that were fitted on the others."""
+    """The page's figures of each source are those of stored runs.
+
+    Constants were fitted on the others.
+    """
     monkeypatch.syspath_prepend(str(ROOT))
     from bench import forecast as bench
 
@@ -126,7 +132,10 @@ def test_lines():
 
 
 def test_the_verdict_takes_off_what_noisy_word_frequencies_cost():
-    """Few documents: the topics are better than the run's own word frequencies, and these are bad ones."""
+    """For few documents the run's own word frequencies are bad.
+
+    The topics are better than these.
+    """
     found, losses = FoundGain(0.1, 0.08, 0.12), (8.0, 1.0, 0.1, 0.0)
     gains = [forecast.over_frequencies(found, loss) for loss in losses]
     assert all(one.low <= one.gain <= one.high for one in gains)
@@ -156,7 +165,10 @@ def test_bad_numbers_are_named(value):
 
 
 def fitted(X, record, **change):
-    """A fit with a known key, so always the same, and the warning or the line that it gave."""
+    """Return a fit with a known key, and its message.
+
+    So it is always the same; the message is a warning or a line.
+    """
     model = LatentDirichletAllocation(K, **{"doc_length": N, "random_state": 0, **PUBLIC, **change})
     record.clear()
     with warnings.catch_warnings(record=True) as caught:

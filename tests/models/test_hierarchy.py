@@ -63,7 +63,10 @@ def test_private_topics_and_clusters_have_one_in_the_report():
 
 
 def test_the_noise_hardly_moves_distances_and_a_subtraction_would():
-    """Add noise to clear statistics, read them out, and compare with the distances before."""
+    """Noise moves distances little; a subtraction would move them more.
+
+    Statistics are clear; the read-out is compared with the distances before.
+    """
     rng = np.random.default_rng(0)
     topics = planted(6, 300)
     counts = np.array([rng.multinomial(40, t @ topics) for t in rng.dirichlet(np.full(12, 0.1), 3000)])

@@ -1,4 +1,7 @@
-"""Keywords of the estimators' methods, in type checkers, in signatures and in the code."""
+"""Keywords of the estimators' methods.
+
+In type checkers, in signatures and in the code.
+"""
 
 from __future__ import annotations
 

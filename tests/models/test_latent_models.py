@@ -190,7 +190,10 @@ def test_a_private_linear_dynamical_system_comes_near():
 
 
 def test_point_estimates_follow_from_the_same_releases():
-    """EM is VB with q(parameters) a point (appendix 6): Baum and Welch's step, and never a lower likelihood."""
+    """EM is VB with q(parameters) a point (appendix 6).
+
+    Baum and Welch's step, and never a lower likelihood.
+    """
     rng = np.random.default_rng(1)
     X = np.where(
         np.cumsum(rng.random((300, 6)) < 0.2, axis=1) % 2, rng.integers(0, 2, (300, 6)), rng.integers(1, 3, (300, 6))

@@ -18,7 +18,10 @@ from vips_fast.models.lda.planning import default_clip, read_out_prior, usual_di
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
-    """Documents that use two of a few topics with disjoint words: topics are easy to find."""
+    """Documents that use two of a few topics with disjoint words.
+
+    Topics are easy to find.
+    """
     rng = np.random.default_rng(seed)
     block = n_words // n_topics
     rows = np.zeros((n_docs, n_words), dtype=np.int64)
@@ -240,7 +243,7 @@ def test_read_outs_check_their_input():
 
 
 def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
-    """No default of fits without privacy reaches the bits of a private one."""
+    """Defaults of fits without privacy change no private bit."""
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
     few = usual_distinct_words(usual_length(X.shape[1]))
     numerics = LdaOptions(
@@ -315,7 +318,10 @@ def test_topics_are_read_out_by_either_mean():
 
 @pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
 def test_the_e_step_of_a_fit_has_the_table_of_its_topics(mean):
-    """Word by word in proportion to the topics, rows adding up to 1: gamma starts from sums of rows."""
+    """Rows of proportions to the topics add up to 1.
+
+    Word by word; gamma starts from sums of rows.
+    """
     options = LdaOptions(topic_mean=mean, dtype="float64")
     X = np.random.default_rng(2).poisson(0.3, (50, 300))
     model = LatentDirichletAllocation(9, private=False, doc_length=40, n_steps=2, random_state=0, options=options)

@@ -17,7 +17,10 @@ V = GROUP * GROUPS
 
 
 def alike(seed=0, level=0.6):
-    """(V, K) statistics with noise of sd 1, whose groups of words have nearly the same ratios; their neighbors."""
+    """Return noised (V, K) statistics, and their neighbors.
+
+    The noise has sd 1; groups of words have nearly the same ratios.
+    """
     rng = np.random.default_rng(seed)
     order = rng.permutation(V)
     group = np.empty(V, dtype=int)

@@ -1,4 +1,7 @@
-"""A public prior: topics as ratios, word frequencies, their file, their restriction to a vocabulary."""
+"""A public prior.
+
+Topics as ratios, word frequencies, their file, their restriction to a vocabulary.
+"""
 
 import numpy as np
 import pytest
@@ -60,7 +63,10 @@ def test_words_that_a_prior_does_not_know_are_ordinary():
 
 
 def test_topics_of_a_part_of_a_priors_words_follow_from_their_releases(tmp_path):
-    """Columns that are chosen by number are in Fortran's order, whose sums have other bits than the saved prior's."""
+    """Columns chosen by number have the saved prior's bits.
+
+    They are in Fortran's order, whose sums differ from the saved prior's.
+    """
     words = [f"w{v}" for v in range(400)]
     prior = a_prior(n_topics=20, words=words).restricted_to(words[::-2])
     counts = np.random.default_rng(0).poisson(prior.topics()[np.arange(600) % 20] * 40)

@@ -1,4 +1,7 @@
-"""Fits with a public prior: histograms, scores, the choice that they make, and the read-outs."""
+"""Fits with a public prior.
+
+Histograms, scores, the choice that they make, and the read-outs.
+"""
 
 from html import unescape
 
@@ -76,7 +79,10 @@ def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(row
 
 
 def test_a_unit_can_reach_the_clip_of_a_score():
-    """Words of one sharp topic: all candidates win the most that they can."""
+    """Words of one sharp topic.
+
+    All candidates win the most that they can.
+    """
     row = {v: 1000 for v in range(0, V, K)}
     out = halves().contributions(*entries([row]), np.array([7], dtype=np.uint64), 3.0)
     assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0

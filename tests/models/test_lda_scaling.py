@@ -1,4 +1,7 @@
-"""Scales of words and of their topics, bounds of words: the rule, and its use in a fit."""
+"""Scales of words and of their topics, bounds of words.
+
+The rule, and its use in a fit.
+"""
 
 import numpy as np
 import pytest
@@ -51,7 +54,7 @@ def test_scales_stay_within_what_the_kernel_takes():
 
 
 def scale_of(scales, table):
-    """An entry's scale, (V, K)."""
+    """Return an entry's scale, (V, K)."""
     return np.sqrt(table + scales.floor) / scales.weight[:, None]
 
 

@@ -1,4 +1,7 @@
-"""The read-out of noised topic statistics, on statistics whose true values are known."""
+"""The read-out of noised topic statistics.
+
+On statistics whose true values are known.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +15,10 @@ V, K = 1500, 12
 
 
 def statistics(level, seed=0):
-    """Mostly small (V, K) statistics with noise of sd 1; ``level`` is their mean."""
+    """Mostly small (V, K) statistics with noise of sd 1.
+
+    ``level`` is their mean.
+    """
     rng = np.random.default_rng(seed)
     mass = np.arange(1, V + 1) ** -1.0
     truth = np.outer(mass, rng.dirichlet(np.full(K, 10.0))) * rng.gamma(0.3, 1 / 0.3, (V, K))
@@ -49,7 +55,10 @@ def test_clear_statistics_are_kept():
 
 
 def test_noise_that_differs_from_entry_to_entry():
-    """Each is read by its own noise; where all are alike, it is the same as one for all."""
+    """Each is read by its own noise.
+
+    Where all are alike, it is the same as one for all.
+    """
     truth, _ = statistics(1.0)
     rng = np.random.default_rng(2)
     sd = np.exp(rng.normal(size=truth.shape))
@@ -128,7 +137,10 @@ def test_threads_change_no_bit():
 
 @pytest.mark.parametrize("sd", [0.003, 0.02, 0.1])
 def test_the_standard_errors_are_the_errors(sd):
-    """Of known statistics seen through noise: errors of all entries, and of the first words of each topic."""
+    """Of known statistics seen through noise.
+
+    Errors of all entries, and of the first words of each topic.
+    """
     from vips_fast import LatentDirichletAllocation
     from vips_fast.engine.model import Release
     from vips_fast.engine.result import Public
@@ -153,7 +165,10 @@ def test_the_standard_errors_are_the_errors(sd):
 
 @pytest.mark.parametrize("sd, first", [(0.003, 0.8), (0.02, 0.8), (0.1, 0.75)])
 def test_intervals_cover_what_the_noise_hides(sd, first):
-    """Of known statistics seen through noise, all entries and each topic's first words; twice the noise breaks it."""
+    """Intervals cover all entries and each topic's first words.
+
+    Of known statistics seen through noise; twice the noise breaks it.
+    """
     rng, n = np.random.default_rng(0), 10_000
     share = 1 / np.arange(1, 801)
     truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6

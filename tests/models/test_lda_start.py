@@ -1,4 +1,7 @@
-"""A run that starts with fewer topics: the topics that take part and that split, and nothing else changes."""
+"""A run that starts with fewer topics.
+
+The topics that take part and that split, and nothing else changes.
+"""
 
 import numpy as np
 import pytest
@@ -85,7 +88,7 @@ def test_the_average_goes_on_from_shares_of_what_was_released():
 
 
 def test_entries_of_topics_that_take_no_part_are_not_read():
-    """They are only noise, and would be taken for words of the copies."""
+    """They are only noise, and look like words of the copies."""
     ours, other = model(), model()
     for step in range(STEPS + 1):
         one = release(step)

@@ -1,4 +1,7 @@
-"""Linear regression from one release: least squares, intervals that know the noise, and bounds."""
+"""Linear regression from one release.
+
+Least squares, intervals that know the noise, and bounds.
+"""
 
 from importlib import import_module
 
@@ -19,7 +22,10 @@ def line(n=20_000, d=4, seed=0):
 
 
 def test_linear_regression_is_least_squares_without_noise():
-    """Scikit-learn's coefficients, and the textbook covariance s^2 (X^T X)^-1; longer rows weigh less."""
+    """Scikit-learn's coefficients, and the textbook covariance s^2 (X^T X)^-1.
+
+    Longer rows weigh less.
+    """
     linear_model = import_module("sklearn.linear_model")
     X, y, _ = line()
     ours = LinearRegression(radius=10.0, largest=10.0, precision=1e-9, **PLAIN).fit(X, y)
@@ -42,7 +48,10 @@ def test_linear_regression_is_least_squares_without_noise():
 
 
 def test_intervals_of_linear_regression_know_the_noise():
-    """Of 160 intervals of 90 %, fewer than 120 hold the truth with a probability below 1e-6; noise ignored, 30 do."""
+    """Fewer than 120 of 160 intervals of 90 % fail.
+
+    They hold the truth with a probability below 1e-6; noise ignored, 30 do.
+    """
     hits = plain = 0
     for seed in range(40):
         X, y, truth = line(4000, seed=seed)
@@ -56,7 +65,7 @@ def test_intervals_of_linear_regression_know_the_noise():
 
 
 def test_a_linear_regression_with_too_small_a_bound_is_seen():
-    """Mutants: the bound of another proof, and a y that no bound holds."""
+    """Mutants: another proof's bound, and an unbounded y."""
 
     class Small(LinearRegression):
         def norm_bound(self, n_columns):

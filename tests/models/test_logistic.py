@@ -26,7 +26,10 @@ def data(n=4000, d=6, seed=0, scale=3.0, intercept=0.5):
 
 
 def keyed(paper=False, **kwargs):
-    """An estimator whose noise is a function of KEY: reproducible, and tainted for it."""
+    """Return an estimator whose noise is a function of KEY.
+
+    Reproducible, and tainted for it.
+    """
     kind = BayesianLogisticRegression.paper if paper else BayesianLogisticRegression
     return kind(**kwargs).set_unsafe(test_key=KEY)
 
@@ -153,7 +156,10 @@ def test_diagnostics():
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_invalid_records_contribute_nothing(storage):
-    """With invalid="drop" a fit equals a fit of the other records, and says nothing."""
+    """With invalid="drop" a fit equals a fit of the other records.
+
+    It gives no message.
+    """
     X, y, _ = data(300, 3)
     counts, trials = y.astype(float), np.ones(300)
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
@@ -172,7 +178,10 @@ def test_invalid_records_contribute_nothing(storage):
 
 
 def test_stated_classes_make_other_labels_invalid():
-    """With ``classes`` neither a third label nor a missing one, nor an empty data set, ends an unattended fit."""
+    """With ``classes`` no other label ends an unattended fit.
+
+    Neither a third label nor a missing one, nor an empty data set.
+    """
     X, y, _ = data(300, 3)
     labels = np.array(["no", "yes"])[y]
     odd = labels.astype("U5")
@@ -195,14 +204,17 @@ def test_stated_classes_make_other_labels_invalid():
 
 @pytest.mark.parametrize("n_rows", [0, 3, 5000])
 def test_the_number_of_rows_is_nobodys_business(n_rows):
-    """With n_records any number of rows is taken: a refusal would tell of it."""
+    """With n_records any number of rows is taken.
+
+    A refusal would tell of it.
+    """
     X, _, _ = data(5000, 3)
     model = BayesianLogisticRegression(n_trials=2, n_records=100, n_steps=2).fit(X[:n_rows], np.ones(n_rows))
     assert model.privacy_.private and model.privacy_.n_records == 100
 
 
 def test_rare_columns_have_wide_intervals():
-    """What a column of few records would say is hidden by the noise, and its interval says so."""
+    """Noise hides a column of few records, by its interval."""
     rng = np.random.default_rng(0)
     n, common, rare = 20_000, 10, 20
     which = rng.choice(common + rare, size=n, p=[0.099] * common + [0.0005] * rare)
@@ -221,7 +233,10 @@ def test_rare_columns_have_wide_intervals():
 
 
 def test_center_and_floor_help():
-    """At a small budget: centered above uncentered above the paper's update, in test AUC."""
+    """At a small budget.
+
+    Centered above uncentered above the paper's update, in test AUC.
+    """
     X, y, m = data(12_000, 30, scale=8.0)
     train, test = slice(0, 10_000), slice(10_000, None)
     budget = dict(epsilon=0.3, delta=1e-4)

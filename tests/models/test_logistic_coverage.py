@@ -1,4 +1,7 @@
-"""Coverage of the logistic regression's intervals over sizes, noise, correlations and bounds: bench/intervals.py."""
+"""Coverage of the logistic regression's intervals over sizes, noise, correlations and bounds.
+
+Bench/intervals.py.
+"""
 
 import importlib.util
 import json
@@ -41,7 +44,10 @@ def test_coverage_where_effects_are_known(n, epsilon, columns, rho, row_norm, st
 
 
 def test_coverage_of_every_cell_of_few_records():
-    """Take all cells of the sweep with 2,000 records, whatever their results: 1,500 intervals, with fixed noise."""
+    """Take all cells of the sweep with 2,000 records, whatever their results.
+
+    1,500 intervals, with fixed noise.
+    """
     found = []
     for cell in coverage.cells(coverage.GRID):
         if cell["n"] == 2_000:
@@ -71,7 +77,10 @@ def test_the_page_of_ranking_has_the_tables_of_the_stored_figures():
 
 
 def test_small_data_that_say_nothing_say_so():
-    """Intervals are wide, few effects are called known, and the fit names the others."""
+    """Intervals are wide, and few effects are called known.
+
+    The fit names the others.
+    """
     found = coverage.run_cell(8, 2_000, 0.1, 12, 0.8, 1.0, 5)
     assert found["known"] < 0.2 and found["all"] > 0.82
     X, y, _ = coverage.simulate(0, 2_000, 12, 0.8, 1.0)
@@ -81,7 +90,10 @@ def test_small_data_that_say_nothing_say_so():
 
 
 def test_known_effects_are_told_by_a_public_rule():
-    """A narrow interval, or a wide one far from 0, and a column whose second moment stands above the noise."""
+    """Effects are known by narrow intervals or clear second moments.
+
+    A wide interval far from 0 does too, with a column that stands above the noise.
+    """
     X, y, _ = coverage.simulate(3, 20_000, 5, 0.0, 1.0)
     X[:, 4] *= 0.02
     y = np.where(X[:, 0] > 0.0, 1, y)  # almost separated
@@ -95,7 +107,10 @@ def test_known_effects_are_told_by_a_public_rule():
 
 
 def test_an_effect_that_is_not_known_has_no_interval():
-    """Every read-out says so; others keep theirs, with the class that an effect is about, and with more classes."""
+    """Every read-out says so.
+
+    Others keep theirs, with the class that an effect is about, and with more classes.
+    """
     X, y, _ = coverage.simulate(3, 20_000, 4, 0.0, 1.0)
     X[:, 3] *= 0.02
     model = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1, classes=[1, 0])
@@ -117,7 +132,10 @@ def test_an_effect_that_is_not_known_has_no_interval():
 
 
 def test_rows_that_may_be_clipped_are_never_silent():
-    """Find long rows in the releases, or say that the noise hides them; say nothing of short ones."""
+    """Find long rows in the releases, or state the noise.
+
+    Say that the noise hides them; say nothing of short ones.
+    """
     X, y, _ = coverage.simulate(0, 4_000, 5, 0.0, 1.0)
     for scale, epsilon, said in ((3, 10.0, "were scaled down"), (3, 0.05, "the noise hides"), (0.5, 10.0, "")):
         model = BayesianLogisticRegression(epsilon=epsilon, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"r" * 32)
@@ -133,7 +151,10 @@ def test_rows_that_may_be_clipped_are_never_silent():
     "cell", list(coverage.cells(coverage.GRID)), ids=lambda cell: "-".join(map(str, cell.values()))
 )
 def test_coverage_over_the_grid(cell):
-    """Hold known effects to .86 to .94, give or take three standard errors; and all to no less."""
+    """Hold known effects to .86 to .94, and all to no less.
+
+    Give or take three standard errors.
+    """
     found = coverage.run_cell(40, **cell)
     if found["known"] >= coverage.KNOWN:
         assert coverage.LEAST - 3 * found["se"] < found["coverage"] < coverage.MOST + 3 * found["se"]

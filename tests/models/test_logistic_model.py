@@ -39,7 +39,7 @@ def rows_of(n=300, d=9, seed=0):
 
 
 def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
-    """Model at a step with a released state that has nothing special, its mechanism, and the records."""
+    """Return a model with an ordinary released state, mechanism and records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
     estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
     estimator._check_parameters()
@@ -67,7 +67,10 @@ def lattice_sum(X, y, step, **kwargs):
 
 
 def distance(a, b):
-    """Euclidean distance of two lattice sums, exactly (Python integers) but for the root."""
+    """Compute the Euclidean distance of two lattice sums.
+
+    In Python integers, exactly but for the root.
+    """
     return math.sqrt(sum(int(x) ** 2 for x in a - b))
 
 
@@ -77,7 +80,10 @@ def distance(a, b):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("step", [0, 1])
 def test_replay_of_neighbors(form, step):
-    """Generated neighbors, among them long rows, tiny rows and extreme labels: sums move by no more than stated."""
+    """Generated neighbors, among them long rows, tiny rows and extreme labels.
+
+    Sums move by no more than stated.
+    """
     rng = np.random.default_rng(3)
     d, kwargs = 4, FORMS[form]
     b = kwargs.get("n_trials", 1.0)
@@ -99,7 +105,10 @@ def test_replay_of_neighbors(form, step):
 
 @pytest.mark.parametrize("form", ["centered", "uncentered"])
 def test_worst_case_neighbors_reach_the_bound(form):
-    """A row at the bound with <xi> = b/4 in the first step: nothing is given away."""
+    """A row at the bound gives nothing away.
+
+    It has <xi> = b/4 in the first step.
+    """
     X, y = rows_of(30, 3)
     worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
     kwargs = dict(OURS, center=form == "centered", intercept_scaling=1e-3, n_records=1000)
@@ -132,7 +141,9 @@ def test_replace_one_bound(share):
 
 @pytest.mark.parametrize("form", ["uncentered", "uncentered, shares", "paper", "paper's sensitivity", "centered"])
 def test_rounding_is_absorbed_for_records_below_the_clip(form):
-    """A pair s1 = ±a u, <xi> about 0 on one side, with slack of a tenth of a contribution.
+    """A pair s1 = ±a u with slack of a tenth.
+
+    <xi> is about 0 on one side; the slack is of a contribution.
 
     One of the two has a norm below the clip less the slack. Were it not scaled down as well, the
     exact sums of the pair would be nearer to the declared distance than rounding can move them.
@@ -166,7 +177,10 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
 
 
 def test_lattices_do_not_know_how_many_records_there_are():
-    """The factors' grid is relative to the clip; a contribution fits int64 2^21 times."""
+    """The factors' grid is relative to the clip.
+
+    A contribution fits int64 2^21 times.
+    """
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
         assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
@@ -178,7 +192,10 @@ def test_lattices_do_not_know_how_many_records_there_are():
 
 
 def test_statistics_are_read_back_at_their_scale():
-    """Sums of contributions that nothing clips against numpy, in both forms of the matrix and without privacy."""
+    """Compare sums that nothing clips with numpy.
+
+    In both forms of the matrix and without privacy.
+    """
     X, y = rows_of(200, 4)
     for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
@@ -245,7 +262,10 @@ def wigner(rng, d, sd):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
-    """Three eigenvalues above the reach of the noise: size and overlap as the theory says."""
+    """Three eigenvalues above the reach of the noise.
+
+    Size and overlap as the theory says.
+    """
     if large:
         monkeypatch.setattr(module, "LARGE", 10)
     d, sd = 400, 0.5
@@ -284,7 +304,10 @@ def test_lanczos_agrees_with_the_full_decomposition(monkeypatch):
 @pytest.mark.parametrize("d", [25, 60])
 @pytest.mark.parametrize("level", [0.5, 1.0, 2.0, 3.0, 4.0, 10.0])
 def test_no_step_is_longer_than_twice_newtons(monkeypatch, d, level):
-    """Curvatures that are alike in all directions, at every level of noise: those that it lowers are not believed."""
+    """Curvatures that are alike in all directions, at every level of noise.
+
+    Those that it lowers are not believed.
+    """
     rng = np.random.default_rng(d)
     for correlation in (0.0, 0.3):
         S = level * math.sqrt(d) * ((1 - correlation) * np.eye(d) + correlation)
@@ -315,7 +338,10 @@ def test_curvature_ratio():
 
 
 def test_the_papers_update_step_by_step():
-    """Algorithm 5 without noise against numpy: running average of natural parameters from the prior."""
+    """Algorithm 5 without noise against numpy.
+
+    Running average of natural parameters from the prior.
+    """
     X, y = rows_of(400, 3)
     design = np.hstack([X, np.ones((400, 1))])
     design *= np.minimum(1, math.sqrt(2) / np.linalg.norm(design, axis=1))[:, None]

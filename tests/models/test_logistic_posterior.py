@@ -1,4 +1,7 @@
-"""The posterior of logistic regression from noised statistics: its parts, and its coverage."""
+"""The posterior of logistic regression from noised statistics.
+
+Its parts, and its coverage.
+"""
 
 import math
 
@@ -24,7 +27,10 @@ from vips_fast.models.logistic.posterior import (
 
 
 def path_of(*points, scale=math.inf, gradient=None):
-    """Steps around these centers, alike in both averages; a finite scale has long records scaled down."""
+    """Steps around these centers, alike in both averages.
+
+    A finite scale has long records scaled down.
+    """
     points = np.array(points)
     shares = np.full(len(points), 1 / len(points))
     scales = np.full(len(points), scale), np.full(len(points), math.inf)
@@ -32,7 +38,10 @@ def path_of(*points, scale=math.inf, gradient=None):
 
 
 def records(n=100_000, d=4, seed=0, intercept=0.7):
-    """Normal rows with a constant, and weights whose logits have a standard deviation of 2 or so."""
+    """Draw normal rows with a constant, and weights.
+
+    Their logits have a standard deviation of 2 or so.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) @ (np.eye(d) + 0.4 * rng.normal(size=(d, d)))
     return np.hstack([X, np.ones((n, 1))]), np.append(rng.normal(size=d), intercept)
@@ -43,7 +52,10 @@ def weighted(X, f):
 
 
 def statistics(X, path, m):
-    """Averages of the steps without noise: matrix, expected gradient, its curvature and variance."""
+    """Averages of the steps without noise.
+
+    Matrix, expected gradient, its curvature and variance.
+    """
     length = math.sqrt((X**2).sum(axis=1).mean())
     S = H = J = np.zeros((X.shape[1],) * 2)
     gradient, p = np.zeros(X.shape[1]), expit(X @ m)
@@ -60,7 +72,10 @@ def statistics(X, path, m):
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
 def test_the_expected_gradient_is_of_all_steps(clipped, constant):
-    """From only S, for normal rows, and centers on the way: 0, another direction, and near m."""
+    """From only S, for normal rows, and centers on the way.
+
+    0, another direction, and near m.
+    """
     X, m = records(intercept=0.7 if constant else 0.0)
     if not constant:
         X, m = X[:, :4], m[:4]
@@ -98,7 +113,10 @@ def test_width_smooths_the_expected_gradient():
 
 
 def test_second_moment_is_nearer_than_what_was_released():
-    """Hidden by noise: a fraction of its error; without noise: the matrix itself."""
+    """Hidden by noise.
+
+    A fraction of its error; without noise: the matrix itself.
+    """
     rng = np.random.default_rng(3)
     d = 30
     A = rng.normal(size=(400, d)) / 20
@@ -120,7 +138,10 @@ def test_second_moment_is_nearer_than_what_was_released():
 
 
 def test_moments_about_means_are_nearer_where_columns_are_never_negative():
-    """Independent columns of shares p have moments of p_i p_j; columns of mean 0 have the same estimate either way."""
+    """Independent columns of shares p have moments of p_i p_j.
+
+    Columns of mean 0 have the same estimate either way.
+    """
     rng = np.random.default_rng(5)
     p = np.append(rng.uniform(0.05, 0.6, 20), 1.0)
     n, sd = 1000.0, 40.0
@@ -189,7 +210,10 @@ def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
 
 
 def test_a_gradient_that_says_nothing_leaves_the_prior():
-    """The mean stays at the start, and intervals are at least as wide as logits of a standard deviation of 2."""
+    """The mean stays at the start without a gradient.
+
+    Intervals are at least as wide as logits of a standard deviation of 2.
+    """
     X, m = records(2000)
     path = path_of(0 * m)
     law = Records.of(weighted(X, np.full(len(X), 0.25)), path, 1.0, len(X))
@@ -209,7 +233,10 @@ def test_small_values_among_large_ones_are_known_as_small():
 
 
 def test_coverage_of_columns_of_zeros_and_ones():
-    """With moments that are shrunk toward 0, intervals cover more than 95 % of these."""
+    """Intervals cover more than 95 % of these.
+
+    Their moments are shrunk toward 0.
+    """
     covered = []
     for seed in range(16):
         rng = np.random.default_rng([seed, 8])
@@ -224,7 +251,10 @@ def test_coverage_of_columns_of_zeros_and_ones():
 
 
 def test_coverage_of_columns_with_different_correlations():
-    """Check the error of the curvature, which shrinks different correlations to a common one: .56 without it."""
+    """Check the error of the curvature: .56 without it.
+
+    It shrinks different correlations to a common one.
+    """
     covered = []
     for seed in range(8):
         rng = np.random.default_rng([seed, 10])
@@ -240,7 +270,10 @@ def test_coverage_of_columns_with_different_correlations():
 
 
 def test_coverage_on_simulated_records():
-    """Near 90 % where the old read-out covered 75 %, far above intervals that ignore noise; the keys are fixed."""
+    """Near 90 %, for 75 % of the old read-out.
+
+    Far above intervals that ignore noise; the keys are fixed.
+    """
     covered = {True: [], False: []}
     for seed in range(20):
         rng = np.random.default_rng([seed, 7])
@@ -259,7 +292,10 @@ def test_coverage_on_simulated_records():
 
 
 def test_the_factor_that_calibrates_logits():
-    """Of a mean that is far too short, with little noise; of one that is not, 1; with much noise it is the prior's."""
+    """Of a mean that is far too short, with little noise.
+
+    Of one that is not, 1; with much noise it is the prior's.
+    """
     X, m = records()
     path = path_of(0.2 * m, 0.3 * m)
     law = Records(len(X), X.mean(axis=0), np.cov(X.T, bias=True))
@@ -274,7 +310,10 @@ def test_the_factor_that_calibrates_logits():
 
 
 def test_probabilities_of_few_records_are_calibrated():
-    """On 455 tumors, beside the posterior's own mean of probabilities; the ranking is the same."""
+    """On 455 tumors, beside the posterior's own mean of probabilities.
+
+    The ranking is the same.
+    """
     X, y, _ = breast_cancer()
     X, (nodes, weights) = X / math.sqrt(X.shape[1]), np.polynomial.hermite_e.hermegauss(31)
     losses, apart = np.zeros((2, 6)), np.zeros((2, 6))

@@ -1,4 +1,7 @@
-"""Test intervals about persons: the squares of persons' gradients, and their use in the read-out."""
+"""Test intervals about persons.
+
+The squares of persons' gradients, and their use in the read-out.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,10 @@ from vips_fast.models.logistic.sandwich import SandwichModel, unit_sums
 
 
 def persons(seed, n=600, m=8, spread=2.0, size=0.3):
-    """Rows of persons with an effect of their own; the last of three columns varies within persons."""
+    """Rows of persons with an effect of their own.
+
+    The last of three columns varies within persons.
+    """
     rng = np.random.default_rng(seed)
     X, groups = np.repeat(rng.uniform(-1, 1, (n, 3)), m, axis=0), np.repeat(np.arange(n), m)
     X[:, 2] = rng.uniform(-1, 1, n * m)
@@ -23,7 +29,10 @@ def persons(seed, n=600, m=8, spread=2.0, size=0.3):
 
 
 def by_hand(X, y, groups, coef, intercept):
-    """Standard errors by White's formula, summed by persons (Liang & Zeger 1986), and as if rows were independent."""
+    """Compute White's standard errors, by persons and by rows.
+
+    Summed by persons as in Liang & Zeger (1986), and as if rows were independent.
+    """
     Z = np.column_stack([X, np.ones(len(X))])
     p = expit(Z @ np.append(coef, intercept))
     scores = np.zeros((groups.max() + 1, Z.shape[1]))
@@ -43,7 +52,10 @@ def test_without_noise_it_is_the_sandwich_by_persons():
 
 
 def test_a_large_budget_finds_the_same_intervals():
-    """Noise in the squares is small here, and no person's rows reach the clip."""
+    """Noise in the squares is small here.
+
+    No person's rows reach the clip.
+    """
     X, y, groups = persons(1)
     model = BayesianLogisticRegression(row_norm=10.0, noise_multiplier=0.002, n_steps=40)
     model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=groups)
@@ -52,7 +64,9 @@ def test_a_large_budget_finds_the_same_intervals():
 
 
 def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
-    """90 intervals with fixed noise: of the truth .9 is expected, by the intervals of independent rows about .7.
+    """90 intervals with fixed noise.
+
+    Of the truth .9 is expected, by the intervals of independent rows about .7.
 
     The truth is the marginal coefficient, from 400,000 rows.
     """
@@ -73,7 +87,10 @@ def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
 def test_sums_of_units_are_those_of_their_rows(kind):
-    """An empty unit and a row that is not finite, whose weight is 0, add nothing."""
+    """Empty units and rows that are not finite add nothing.
+
+    Their weight is 0.
+    """
     rng = np.random.default_rng(0)
     X = np.rint(rng.normal(size=(7, 4))) if kind != "ones" else (rng.random((7, 4)) < 0.5).astype(float)
     starts, weights = np.array([0, 2, 2, 6, 7]), 100 * rng.normal(size=7)
@@ -93,7 +110,10 @@ def test_sums_of_units_are_those_of_their_rows(kind):
 
 
 def test_who_has_such_intervals():
-    """Only the noise-aware regression of two classes of persons; its first step has the shares of the others."""
+    """Only the noise-aware regression of two classes of persons.
+
+    Its first step has the shares of the others.
+    """
     X, y, groups = persons(0, 20)
     for how, kind in (({}, SandwichModel), ({"options": LogisticOptions(noise_aware=False)}, LogisticModel)):
         run = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, **how).prepare(X, y, groups=groups)

@@ -1,4 +1,7 @@
-"""Logistic regression of many columns: its statistic, its bound, its path and its read-outs."""
+"""Logistic regression of many columns.
+
+Its statistic, its bound, its path and its read-outs.
+"""
 
 import math
 
@@ -20,7 +23,10 @@ def model(**settings):
 
 
 def texts(n=2000, d=50_000, seed=0):
-    """Rows of 20 words of norm 1 over d columns; the first twenty tell the label."""
+    """Rows of 20 words of norm 1 over d columns.
+
+    The first twenty tell the label.
+    """
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     # Zipf's law for the others.
@@ -46,7 +52,10 @@ def sums(run, rows=None):
 
 
 def statistic(X, y, point, variance, b=1.0, bound=1.0, C=0.5):
-    """The weighted first-order statistic of each row, as the paper's equations say it."""
+    """Return the weighted first-order statistic of each row.
+
+    As in the paper's equations.
+    """
     X = X * np.minimum(1, bound / np.linalg.norm(X, axis=1))[:, None]
     c = np.sqrt((X @ point) ** 2 + variance * (X**2).sum(axis=1))
     xi = np.where(c == 0, b / 4, b * np.tanh(c / 2) / (2 * np.where(c == 0, 1, c)))

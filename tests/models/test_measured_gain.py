@@ -1,4 +1,7 @@
-"""The last step of a run measures the finished model: bound, coverage, resume, options, audit and mutants."""
+"""The last step of a run measures the finished model.
+
+Bound, coverage, resume, options, audit and mutants.
+"""
 
 import math
 import warnings
@@ -115,7 +118,10 @@ def test_a_usual_candidate_gives_way_if_it_gains_nothing():
 
 
 def truth(model, fresh, masses=None):
-    """Compute the gain on other units of the same law, over the run's word frequencies or given ones."""
+    """Compute the gain on other units of the same law.
+
+    Over the run's word frequencies or given ones.
+    """
     restored = model._restored()
     score, rng = restored.gain_score(), np.random.default_rng(1)
     if masses is not None:
@@ -153,7 +159,9 @@ WORDS = tuple(f"w{number:03}" for number in range(300))
 
 
 def persons(n, seed):
-    """Draw documents of n persons, as counts of `WORDS`, and the person of each.
+    """Draw documents of n persons.
+
+    As counts of `WORDS`, and the person of each.
 
     Some persons write much, and about a topic of their own.
     """
@@ -195,7 +203,10 @@ def fresh_persons():
 
 
 def test_purchased_words_do_not_seem_to_gain_more():
-    """Sums of clipped persons are worse word frequencies than a histogram, which a score would not notice."""
+    """Clipped sums are worse word frequencies than a histogram.
+
+    A score would not notice.
+    """
     model, true, over_sums, exact = with_purchased_words(0, fresh_persons())
     assert over_sums > true + 0.02 and abs(true - exact) < 0.015
     found, said = model.found_gain_, model.verdict_.found
@@ -216,7 +227,10 @@ def test_the_interval_covers_with_purchased_words():
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])
 def test_the_interval_of_a_score_covers(noise):
-    """Score 2,000 draws of units, with little, equal and much noise, up to more than the number of predictions."""
+    """Score 2,000 draws of units, with little to much noise.
+
+    Up to more than the number of predictions.
+    """
     rng, units, runs = np.random.default_rng(3), 500, 2000
 
     def draw(*shape):
@@ -262,7 +276,10 @@ def test_no_contribution_is_longer_than_the_clip(candidates):
 
 @pytest.mark.parametrize("stop", [8, 9])
 def test_a_run_resumes_before_its_score(stop, tmp_path):
-    """A stop after step 9 is one between the last step of the topics and the score."""
+    """A stop after step 9 resumes before the score.
+
+    It is between the last step of the topics and the score.
+    """
 
     def stops(progress):
         if progress.step == stop:
@@ -311,7 +328,10 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 
 
 class Judged(FirstScore, LdaAdapter):
-    """The step that is a score: of topics with some weight for every word, or of a sharp model."""
+    """The step that is a score.
+
+    Of topics with some weight for every word, or of a sharp model.
+    """
 
     def sharp(self, stage):
         model = stage.model

@@ -1,4 +1,7 @@
-"""Networks measure themselves in the last step of a fit: the gain, its bound, its purity, the audit and the verdict."""
+"""Networks measure themselves in the last step of a fit.
+
+The gain, its bound, its purity, the audit and the verdict.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +23,10 @@ BOTH = pytest.mark.parametrize("kind", [SigmoidBeliefNetwork, ClassConditionalNe
 
 
 def data(n=N, apart=1.0, seed=0):
-    """Records of two hidden causes in each of two classes, or with ``apart`` = 0 of none; and the classes."""
+    """Return records of two hidden causes, and their classes.
+
+    In each of two classes; with ``apart`` = 0 the causes differ in none.
+    """
     rng = np.random.default_rng(seed)
     parts = np.random.default_rng(5).random((2, 2, 16)) < 0.4
     label, z = rng.integers(0, 2, n), rng.random((n, 2)) < 0.5
@@ -40,7 +46,7 @@ def fitted(kind, X, y, measure=None, seed=0, **settings):
 
 
 def exact(model, X, y):
-    """The gain on other records, without noise."""
+    """Return the gain on other records, without noise."""
     restored = model._model(model._fitted().public)
     restored.restore(model._fitted().state)
     rows = np.column_stack([X, y]) if isinstance(model, ClassConditionalNetwork) else X
@@ -74,7 +80,10 @@ def test_which_runs_are_measured():
 
 @BOTH
 def test_a_fit_predicts_its_own_records_no_better_than_others(kind):
-    """Noise and shrinkage leave little of a record in the weights: the score needs no correction."""
+    """Noise and shrinkage leave little of a record in the weights.
+
+    The score needs no correction.
+    """
     gaps = []
     for seed in range(8):
         X, y = data(600, seed=seed)
@@ -129,7 +138,10 @@ def test_threads_and_releases_give_the_same(kind, tmp_path):
 
 
 def judged(adapter):
-    """The step that is a score: of a network with large weights."""
+    """Return the step that is a score.
+
+    Of a network with large weights.
+    """
 
     class Judged(FirstScore, adapter):
         def sharp(self, stage):

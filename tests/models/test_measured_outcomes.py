@@ -1,4 +1,7 @@
-"""Regressions measure themselves in the last step of a fit: gain, coverage, bound, purity, audit, mutants, verdict."""
+"""Regressions measure themselves in the last step of a fit.
+
+Gain, coverage, bound, purity, audit, mutants, verdict.
+"""
 
 import numpy as np
 import pytest
@@ -81,7 +84,7 @@ def test_which_runs_are_measured():
 
 
 def exact(model, X, y, optimism=True):
-    """The score of other records, without noise."""
+    """Return the score of other records, without noise."""
     restored = model._model(model._fitted().public)
     restored.restore(model._fitted().state)
     score = restored.gain_score()
@@ -111,7 +114,10 @@ def test_the_score_is_the_log_loss_over_the_base_rate(form):
 
 
 def test_a_fit_to_its_own_records_is_no_better_measured():
-    """Fits to few records predict these too well, and the score takes this off."""
+    """The score takes off the optimism of fits to few records.
+
+    Such fits predict these too well.
+    """
     biases, raw = [], []
     for seed in range(30):
         X, y = data(600, d=20, effect=0.7, seed=seed)
@@ -173,7 +179,10 @@ def test_threads_files_and_releases_give_the_same(tmp_path):
 
 
 def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
-    """The model's last step comes before the score, so its intervals belong to a whole run."""
+    """The model's last step comes before the score.
+
+    So its intervals belong to a whole run.
+    """
     X, y = data(2000)
     on = keyed(regression(noise_multiplier=4.0, n_steps=20)).fit(X, y)
     off = keyed(regression(measure=False, noise_multiplier=4.0, n_steps=19)).fit(X, y)

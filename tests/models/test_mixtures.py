@@ -1,4 +1,7 @@
-"""Mixtures of survey answers and of sentence vectors: their finds, the effect of noise, and their refusals."""
+"""Mixtures of survey answers and of sentence vectors.
+
+Their finds, the effect of noise, and their refusals.
+"""
 
 from importlib import import_module
 
@@ -18,7 +21,10 @@ WORDS = ["cough", "wheel", "engine"]
 
 
 def documents(n=3000, d=8, seed=0):
-    """Vectors around three centers, the cluster of each, and the words: some of a cluster, and one of two clusters."""
+    """Vectors around three centers, the cluster of each, and the words.
+
+    Some of a cluster, and one of two clusters.
+    """
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 3, n)
     X = 0.6 * np.eye(3, d)[z] + 0.1 * rng.normal(size=(n, d))
@@ -142,7 +148,10 @@ def test_words_that_nobody_asked_for():
 
 
 def test_answers_measured_from_zero_within_their_number():
-    """One column for each choice of three questions: from 0 with the radius of three ones, sums have half the noise."""
+    """One column for each choice of three questions.
+
+    From 0 with the radius of three ones, sums have half the noise.
+    """
     model = {c: BernoulliMixture(2, center=c, radius=r) for c, r in ((0.0, 3**0.5), (0.5, None))}
     noise = {c: m.norm_bound(12) * m._radius(12) for c, m in model.items()}
     assert noise[0.0] == pytest.approx(noise[0.5]) and model[0.0].nonnegative and not model[0.5].nonnegative
@@ -187,7 +196,10 @@ SIZES = Sizes(pairs=60, records=20, draws=20_000, releases=100, runs=5, rows=2**
 
 
 def mixing_rows(self, vectors):
-    """The product in floating point: its rounding depends on the rows beside it; made plain here by their mean."""
+    """Return the product in floating point.
+
+    Its rounding depends on the rows beside it; made plain here by their mean.
+    """
     return (vectors - vectors.mean(axis=0)).astype(np.float32)
 
 
@@ -216,7 +228,10 @@ def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
 
 
 def test_a_bound_that_leaves_the_words_out_is_seen():
-    """The engine scales down longer contributions, so privacy holds; a warning says that the proof is wrong."""
+    """The engine scales down longer contributions, so privacy holds.
+
+    A warning says that the proof is wrong.
+    """
 
     class Forgetful(VectorMixture):
         def norm_bound(self, n_columns):

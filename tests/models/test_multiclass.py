@@ -45,7 +45,10 @@ def scrambled(run, seed, releases=2):
 
 
 def contribution(run, rows=slice(None)):
-    """The sum of some records, in the units of the clip: the gradients, then the triangle in its orthonormal basis."""
+    """Return the sum of some records, in the units of the clip.
+
+    The gradients, then the triangle in its orthonormal basis.
+    """
     m, n = run.model, run.records.n_rows
     out = np.zeros(m.fine_shape, dtype=np.int64)
     m.contribute(run.records.block(np.arange(n)[rows]), np.zeros(len(np.arange(n)[rows]), np.uint64), out, {})
@@ -59,7 +62,10 @@ def contribution(run, rows=slice(None)):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(3, 9), st.integers(1, 6), st.booleans(), st.booleans())
 def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
-    """All its parts together, whatever the released state, the row and the label."""
+    """All parts of a record together stay within the bound.
+
+    Whatever the released state, the row and the label.
+    """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((40, d)) * 10.0 ** rng.uniform(-3, 3, (40, 1))
     X[rng.random(X.shape) < 0.2] = 0.0
@@ -73,7 +79,10 @@ def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
 
 
 def test_the_bound_is_attained_and_does_not_depend_on_the_label():
-    """A long row is brought to the bound with its worst label, and with every label by the same weight."""
+    """A long row is brought to the bound with its worst label.
+
+    Every label has the same weight.
+    """
     row, K = np.array([[2.0, 0.0]]), 5
     parts = []
     for label in range(K):
@@ -88,7 +97,10 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
 
 @pytest.mark.parametrize("each", [False, True])
 def test_a_clip_for_each_class_would_break_the_bound(each):
-    """K clips at the bound L let a record reach sqrt(K) L: the mutant is seen where the joint clip passes."""
+    """K clips at the bound L let a record reach sqrt(K) L.
+
+    The mutant is seen where the joint clip passes.
+    """
     X, y = np.repeat([[2.0, 0.0]], 6, axis=0), np.arange(6)
     run = prepare(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
     bound = run.model.lattice.clip_norm
@@ -99,7 +111,10 @@ def test_a_clip_for_each_class_would_break_the_bound(each):
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 50])
 def test_a_persons_rows_are_clipped_once(rows):
-    """The sum of a person's rows is within the bound, though each row reaches it."""
+    """A person's sum is within the bound.
+
+    Each of the rows reaches it.
+    """
     X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
     run = scrambled(prepare(X, y, groups=np.repeat([0, 1], rows)), rows)
     whole = np.linalg.norm(contribution(run, slice(0, 1)))
@@ -124,7 +139,10 @@ def test_sums_are_additive_and_have_the_bits_of_any_partition():
 
 
 def test_without_noise_it_is_one_against_the_rest():
-    """The coefficients of K regressions; intervals are not wider, as the curvature bounds each one's."""
+    """The coefficients of K regressions.
+
+    Intervals are not wider, as the curvature bounds each one's.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) / 2
     y = (X @ rng.normal(size=(4, 4)) * 1.5 + rng.gumbel(size=(5000, 4))).argmax(axis=1)
@@ -155,7 +173,7 @@ def test_probabilities_and_read_outs(tmp_path):
 
 
 def test_a_step_is_one_release_of_any_number_of_classes():
-    """The same noise multiplier gives the same guarantee with 3 classes as with 2."""
+    """3 classes have the guarantee of 2 at equal noise multiplier."""
     three = model(n_steps=4).fit(IRIS, KINDS)
     two = model(n_steps=4, classes=[0, 1]).fit(IRIS, KINDS > 0)
     assert three.privacy_.epsilon == two.privacy_.epsilon and len(three.ledger_) == len(two.ledger_) == 4
@@ -186,7 +204,10 @@ def test_a_label_that_is_none_contributes_nothing_where_it_is_dropped():
 
 
 def test_digits():
-    """1,797 images of 64 pixels in [0, 16], a public bound: far above chance at epsilon = 4."""
+    """1,797 images of 64 pixels in [0, 16], a public bound.
+
+    Far above chance at epsilon = 4.
+    """
     X, y = load_digits(return_X_y=True)
     X, train = X / 16 - 0.5, np.arange(len(y)) % 4 > 0
     common = dict(classes=list(range(10)), row_norm=3.0)
@@ -200,7 +221,10 @@ def test_digits():
 
 @pytest.mark.slow
 def test_mnist(data_dir):
-    """Ten digits, 60,000 images of 14 x 14 means of four bits: at epsilon = 1 within three points of no privacy."""
+    """Ten digits, 60,000 images of 14 x 14 means of four bits.
+
+    At epsilon = 1 within three points of no privacy.
+    """
     train, test, y, told = load_mnist(data_dir / "mnist")
 
     def pooled(images):

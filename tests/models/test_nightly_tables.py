@@ -134,7 +134,10 @@ def test_more_participations_take_more_noise_and_the_event_says_so(tmp_path):
 
 
 def job(place, kill=0):
-    """Add all nights in a child and save each model; kill it at a file call."""
+    """Add all nights in a child and save each model.
+
+    Kill it at a file call.
+    """
     child = os.fork()
     if child == 0:
         code = 99
@@ -156,7 +159,10 @@ def job(place, kill=0):
 
 
 def test_kills_at_some_file_calls_lose_and_forget_nothing(tmp_path):
-    """Kill within nights and between them: the job ends with the same bits."""
+    """Kill within nights and between them.
+
+    The job ends with the same bits.
+    """
 
     def place(name):
         (tmp_path / name).mkdir()
@@ -308,7 +314,10 @@ def test_other_bad_input_is_refused_before_anything_is_spent(tmp_path):
 
 
 def test_the_course_of_planted_trends_is_found_with_its_interval_and_none_is_invented():
-    """Simulate 200 runs of 12 months with topics that grow, fall or stay; seeds are fixed."""
+    """Simulate 200 runs of 12 months with fixed seeds.
+
+    Topics grow, fall or stay.
+    """
     n, months, size, runs = 360, 12, 40.0, 200
     shares = np.column_stack([np.linspace(0.2, 0.3, months), np.linspace(0.3, 0.24, months), np.full(months, 0.25)])
     shares = np.column_stack([shares, 1 - shares.sum(axis=1)])
@@ -340,7 +349,10 @@ def test_the_course_of_planted_trends_is_found_with_its_interval_and_none_is_inv
 
 
 def test_smoothing_is_the_kalman_smoother_for_independent_noise(monkeypatch):
-    """Compare the means with a filter and smoother in a loop, for one q."""
+    """Compare the means with a filter and smoother in a loop.
+
+    For one q.
+    """
     rng = np.random.default_rng(1)
     values, sd = np.cumsum(rng.normal(size=9)) + rng.normal(size=9), 1.3
     for name, value in (("_LEAST", 0.5), ("_MOST", 0.5), ("_TRIED", 1)):

@@ -1,4 +1,7 @@
-"""The plan is a function of public numbers, and its figures equal a fit's."""
+"""The plan is a function of public numbers.
+
+Its figures equal a fit's.
+"""
 
 import math
 
@@ -25,7 +28,10 @@ def expected_batch(model, public):
 
 
 def noise_sd(model):
-    """Of an entry; all alike, since the fits below have no scales of words."""
+    """Of an entry.
+
+    All alike, since the fits below have no scales of words.
+    """
     (sd,) = set(model._fitted().state["average_noise"].ravel())
     return sd
 
@@ -85,7 +91,10 @@ def test_the_estimator_takes_the_minibatch_of_the_plan():
 
 
 def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
-    """Also where the plan would give candidates different ones: ten topics are clear of the noise, fifty are not."""
+    """Also where the plan would give candidates different ones.
+
+    Ten topics are clear of the noise, fifty are not.
+    """
     public = Public(7702, 400_000, seed=0)
     base = LatentDirichletAllocation(50, epsilon=0.5, delta=1e-4)
     tried = [dict(n_components=k) for k in (10, 50)]

@@ -1,4 +1,7 @@
-"""Figures of fitted models, also in notebooks: from released numbers, loud if not private."""
+"""Figures of fitted models, also in notebooks.
+
+From released numbers, loud if not private.
+"""
 
 import io
 import sys

@@ -150,7 +150,10 @@ def test_the_schema_refuses(change):
 
 
 def test_what_is_not_private_says_so_in_every_field():
-    """The schema holds a tainted model to it: no epsilon beside a taint."""
+    """The schema holds a tainted model to it.
+
+    No epsilon beside a taint.
+    """
     said = privacy_file.privacy_record(logistic(private=False).fit(X, Y)._fitted())
     VALID.validate(said)
     for change in (

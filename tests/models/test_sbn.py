@@ -19,7 +19,10 @@ SLOW_DECAY = NetworkOptions(learning_decay=0.7)
 
 
 def bars(n, seed=0):
-    """Records of 36 pixels: six bars, each present with probability 0.4, and 2 % of pixels flipped."""
+    """Records of 36 pixels.
+
+    Six bars, each present with probability 0.4, and 2 % of pixels flipped.
+    """
     shapes = np.zeros((6, 6, 6))
     for i in range(3):
         shapes[i, 2 * i] = shapes[3 + i, :, 2 * i] = 1

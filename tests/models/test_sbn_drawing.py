@@ -1,4 +1,7 @@
-"""Records drawn from a belief network: hidden units have the moments that were released."""
+"""Records drawn from a belief network.
+
+Hidden units have the moments that were released.
+"""
 
 import itertools
 
@@ -13,7 +16,10 @@ from vips_fast.models.sbn.readings import joint_excess, thresholded_normal
 
 
 def stripes(n):
-    """Records of 36 pixels: four stripes; the first two and the last two are often on together."""
+    """Records of 36 pixels.
+
+    Four stripes; the first two and the last two are often on together.
+    """
     rng = np.random.default_rng(0)
     pairs = np.repeat(rng.random((n, 2)) < 0.5, 2, axis=1)
     on = np.where(rng.random((n, 4)) < 0.8, pairs, rng.random((n, 4)) < 0.5)
@@ -48,7 +54,7 @@ def test_samples_follow_the_model(bound):
 
 
 def test_samples_have_the_released_covariance():
-    """Drawn independently, the two stripes of a pair would know nothing of each other."""
+    """Independent draws of the two stripes would not agree."""
     model = SigmoidBeliefNetwork(4, epsilon=2.0, random_state=0, n_steps=20).set_unsafe(test_key=KEY)
     model.fit(STRIPES)
     drawn = model.sample(20_000, random_state=0)

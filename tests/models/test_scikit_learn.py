@@ -1,4 +1,7 @@
-"""The estimators among scikit-learn's own: its checks, pipelines, searches, routing, output and HTML."""
+"""The estimators among scikit-learn's own.
+
+Its checks, pipelines, searches, routing, output and HTML.
+"""
 
 import subprocess
 import sys
@@ -32,7 +35,10 @@ KEY = b"k" * 32
 
 
 def rounded(X, to):
-    """The checks draw real numbers, and two models take others; they may still refuse their input."""
+    """Round the numbers of X.
+
+    The checks draw real numbers, and two models take others. They may still refuse their input.
+    """
     if sp.issparse(X):
         rows = X.tocsr(copy=True)
         rows.data = rounded(rows.data, to)

@@ -1,4 +1,7 @@
-"""The private search: one statement and one charge for all runs, and nothing that tells of the others."""
+"""The private search.
+
+One statement and one charge for all runs, and nothing that tells of the others.
+"""
 
 import hashlib
 import json
@@ -112,7 +115,7 @@ def files(found, folder):
 
 @pytest.mark.parametrize("model", ["regression", "topics"])
 def test_the_number_of_runs_leaves_by_no_other_door(tmp_path, monkeypatch, caplog, capsys, model):
-    """Log lines, warnings and files are the same for one run and for nine."""
+    """One run and nine have the same log, warnings and files."""
     tell = {"callback": lambda progress: print("step")}
     seen = []
     for number in (1, 9):
@@ -161,7 +164,10 @@ def test_the_best_by_score_is_published(monkeypatch):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_units_are_divided_and_judged_one_by_one(relation):
-    """No row is in both shares, and the scorer sees one unit at a time."""
+    """No row is in both shares.
+
+    The scorer sees one unit at a time.
+    """
     groups = np.repeat(np.arange(40), 3)
     marked = np.column_stack([np.repeat(np.arange(40.0), 3), X[:, :2]])
     judged, trained = set(), set()
@@ -193,7 +199,10 @@ def test_the_division_of_the_others_does_not_depend_on_a_unit():
 
 
 def test_noise_of_the_score_is_what_is_charged(monkeypatch):
-    """And it falls on a sum in which each unit counts at most 1, whatever the scorer says."""
+    """Each unit counts at most 1 in the noised sum.
+
+    Whatever the scorer returns.
+    """
     seen, noised = [], search._noised
 
     def kept(units, noise_multiplier, key):
@@ -260,7 +269,10 @@ BAD = {
 @pytest.mark.parametrize("held_out", [0.05, 0.95])
 @pytest.mark.parametrize("name", BAD)
 def test_a_search_drops_bad_records_wherever_they_fall(name, held_out):
-    """Fitted to or held out, and beside good rows of their person or not; a score is of the good rows."""
+    """Bad records fall out of fits, of scores and of persons.
+
+    Beside good rows of their person or not; a score is of the good rows.
+    """
     make, rows, labels, bad = BAD[name]
     rows = np.vstack([rows, bad])
     if labels is not None:
@@ -283,7 +295,10 @@ def test_a_search_drops_bad_records_wherever_they_fall(name, held_out):
 
 
 def test_an_error_of_the_scorer_tells_nothing(caplog):
-    """Neither of the rows of one unit nor of all: it is the least score."""
+    """Neither of the rows of one unit nor of all.
+
+    It is the least score.
+    """
 
     limits = iter([1.0, -math.inf])
 
@@ -300,7 +315,10 @@ def test_an_error_of_the_scorer_tells_nothing(caplog):
 
 
 def test_a_run_that_fails_is_no_refusal(monkeypatch):
-    """A ValueError would say that nothing is spent, and could quote a record."""
+    """A ValueError would claim that nothing is spent.
+
+    It could quote a record.
+    """
 
     class Failing(BayesianLogisticRegression):
         def _fit(self, X, y=None, **how):
@@ -315,7 +333,10 @@ def test_a_run_that_fails_is_no_refusal(monkeypatch):
 
 
 def test_persons_of_a_search_have_one_form():
-    """Two spellings of a person are one unit; rows of nobody are in no share."""
+    """Two spellings of a person are one unit.
+
+    Rows of nobody are in no share.
+    """
     judged, kept = [], [None, "1", 1.0, " 1", 2, "2.0", ""] * 10
 
     def scorer(model, rows, labels):
@@ -413,7 +434,7 @@ def test_a_known_key_taints_and_no_budget_pays_for_it(tmp_path):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_a_private_score_takes_a_fifth_of_a_runs_divergence(epsilon):
-    """So that a run keeps nearly all that the choice leaves to it."""
+    """A run has nearly all that the choice leaves to it."""
     sampler = sampling.FullSampler(1000)
     asked = PrivateSearch(logistic(epsilon=epsilon), NORMS, mean_runs=5, shape=0)
     z = acc.calibrate_noise_multiplier(lambda noise: asked.event(sampler, 20, noise), epsilon, 1e-5)

@@ -1,4 +1,7 @@
-"""Fits, read-outs and refusals of the models with rows in shards on disk, beside the same rows in memory."""
+"""Models with rows in shards on disk, beside rows in memory.
+
+Their fits, read-outs and refusals.
+"""
 
 from typing import ClassVar
 
@@ -33,7 +36,10 @@ KINDS = {
 
 
 def sharded(path, name, data, persons=None, **options):
-    """The arguments of ``fit`` in some small shards, and in memory in the order of the shards."""
+    """Return the arguments of ``fit`` in some small shards.
+
+    And in memory in the order of the shards.
+    """
     X, y = (*data, None)[:2]
     binary = ("network-bohning", "network-classes", "bernoulli-mixture")
     kind = KINDS.get(name) or ("binary" if name in binary else "numbers")
@@ -127,7 +133,10 @@ def test_invalid_rows_contribute_nothing(tmp_path):
 
 
 class Logarithms(Mean):
-    """A model that makes its records of the rows, where not all rows have one."""
+    """A model that makes its records of the rows.
+
+    Not all rows have one.
+    """
 
     limit = np.inf
 

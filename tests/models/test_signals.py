@@ -1,4 +1,7 @@
-"""Forecasts of networks and mixtures: public, fitted on digits and simulations, and true of other data."""
+"""Forecasts of networks and mixtures.
+
+Public, fitted on digits and simulations, and true of other data.
+"""
 
 import os
 import warnings
@@ -38,14 +41,14 @@ def clusters(d=30, seed=1):
 
 
 def fitted(kind, X, n, K, epsilon):
-    """A fit, with its forecast."""
+    """Return a fit, with its forecast."""
     told = []
     model = kind(K, epsilon=epsilon, delta=1e-5, random_state=0).set_unsafe(test_key=bytes(32))
     return model.fit(X[:n], on_forecast=told.append), told[0]
 
 
 def gain(model, X):
-    """The gain of a model on other records, without noise."""
+    """Return the gain of a model on other records, without noise."""
     restored = model._model(model._fitted().public)
     restored.restore(model._fitted().state)
     score, words = restored.gain_score(), np.random.default_rng(1).integers(0, 2**64, len(X), dtype=np.uint64)

@@ -1,4 +1,7 @@
-"""Tables of topics: exact sums, consistent shares, coverage, forecast, files, and bad input."""
+"""Tables of topics.
+
+Exact sums, consistent shares, coverage, forecast, files, and bad input.
+"""
 
 import csv
 import io
@@ -26,7 +29,10 @@ def documents(n=12_000, seed=0, k=5):
 
 
 def weighted(X, y, person, by=BY):
-    """Sums over cells without noise, by the definition in plain Python: a weight for each person."""
+    """Sums over cells without noise, by the definition in plain Python.
+
+    A weight for each person.
+    """
     tables = [list(by)] if len(by) == 1 else [list(by), *([name] for name in by)]
     weights, known = {}, np.all([np.isin(y[name], values) for name, values in by.items()], axis=0)
     for one in np.unique(person):
@@ -50,7 +56,10 @@ def exact(X, y, weight, columns, by=BY):
 
 
 def fitted(X, y, person=None, by=BY, **settings):
-    """A fit with a known key, so that no test fails by chance."""
+    """Return a fit with a known key.
+
+    So no test fails by chance.
+    """
     model = TopicTables(by, **{"epsilon": 2.0, "delta": 1e-6, **settings}).set_unsafe(test_key=bytes(32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HopelessWarning)
@@ -136,7 +145,10 @@ def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
 
 
 def test_the_forecast_knows_that_persons_are_in_several_groups():
-    """A person in several months moves each of them less, and all together more."""
+    """A person in several months moves each of them less.
+
+    And all together more.
+    """
     rng, n_persons, k = np.random.default_rng(1), 4000, 4
     person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))
     y = {"ward": np.array(WARDS)[person % 3], "month": rng.integers(1, 7, len(person))}
@@ -189,7 +201,10 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
 
 
 def test_noise_alone_seldom_grows_or_falls():
-    """A fixed set of keys. Of 60 tables without a trend, 6 may have one; a binomial passes 16 with probability 1e-4."""
+    """A fixed set of keys.
+
+    Of 60 tables without a trend, 6 may have one; a binomial passes 16 with probability 1e-4.
+    """
     X, y, _ = documents(3000)
     X, wrong = np.full_like(X, 0.2), 0
     for seed in range(60):

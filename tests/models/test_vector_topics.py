@@ -1,4 +1,7 @@
-"""Topics of words and vectors: what they find, and how they meet the words' own model."""
+"""Topics of words and vectors.
+
+What they find, and how they meet the words' own model.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,10 @@ WORDS = [f"word{v}" for v in range(40)]
 
 
 def knowledge(**other):
-    """Public words in K groups, each with a direction, and prototypes that say nothing."""
+    """Public words in K groups, and prototypes without information.
+
+    Each group has a direction.
+    """
     frame = np.eye(D)
     known = dict(projection=frame[:, :8], prototypes=frame, weights=np.ones(D), words=WORDS, name="a test")
     return PublicVectors(**{**known, "word_vectors": frame[np.arange(40) % K], **other})
@@ -27,7 +33,10 @@ def prior():
 
 
 def records(n, seed=0, apart=0.9):
-    """(counts, vectors, topics): a document has words of its topic, and a vector near a direction between two."""
+    """(counts, vectors, topics).
+
+    A document has words of its topic, and a vector near a direction between two.
+    """
     rng = np.random.default_rng(seed)
     z = rng.integers(0, K, n)
     topics = prior().topics()
@@ -43,7 +52,10 @@ def fitted(n=4000, **settings):
 
 
 def agreement(found, z):
-    """Share of documents whose topic is the one that most of their kind have."""
+    """Return the share of documents with their kind's topic.
+
+    It is the one that most of their kind have.
+    """
     return np.mean([np.bincount(found[z == k]).max() / (z == k).sum() for k in range(K)])
 
 
@@ -65,7 +77,10 @@ def test_topics_are_found_and_centers_move(with_prior):
 
 
 def test_a_start_from_public_words_costs_nothing():
-    """One noisy step of few documents leaves the public centers, which tell topics apart."""
+    """A noisy step of few documents leaves the public centers.
+
+    These tell topics apart.
+    """
     X, y, z = records(50)
     model = VectorTopics(K, public=knowledge(), public_prior=prior(), doc_length=20, epsilon=0.05, n_steps=3)
     assert agreement(model.fit(X, y).predict(X, y), z) > 0.9

@@ -1,4 +1,7 @@
-"""The verdict on a model: which numbers lead to which word, and every output shows it first."""
+"""The verdict on a model.
+
+Which numbers lead to which word, and every output shows it first.
+"""
 
 from html import unescape
 

@@ -1,4 +1,7 @@
-"""Vocabularies that are purchased: the mechanism, its proof's steps, and the released words."""
+"""Vocabularies that are purchased.
+
+The mechanism, its proof's steps, and the released words.
+"""
 
 import logging
 import math
@@ -94,7 +97,10 @@ def test_the_event_is_the_gaussians_and_what_the_threshold_lets_through():
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 700.0])
 def test_nobody_weighs_more_than_one_and_alone_as_in_company(sigma):
-    """In exact integers, in the first round and in later ones, whatever was wanted of each token."""
+    """In exact integers, in the first round and in later ones.
+
+    Whatever was wanted of each token.
+    """
     rng = np.random.default_rng(1)
     documents = [" ".join(map(str, rng.choice(400, rng.integers(0, 200), replace=False))) for _ in range(60)]
     sets = sets_of(documents, max_tokens=120)
@@ -142,7 +148,10 @@ def test_counts_and_texts_are_the_same_sets():
 
 
 def test_a_token_that_stands_a_thousand_times_in_a_row_is_held_once():
-    """Nor does a stored zero count, nor by which axis a sparse matrix is laid out."""
+    """A stored zero does not count.
+
+    Nor does it matter by which axis a sparse matrix is laid out.
+    """
     clean = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
     ends = [0, 1002, 1004]
     columns, values = [0] * 1000 + [2, 1] + [1, 2], [1] * 1000 + [2, 0] + [3, 0]
@@ -162,7 +171,10 @@ def test_a_persons_texts_are_one_set():
 
 @pytest.mark.parametrize("grouped", [True, False])
 def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
-    """In memory or in a file, in blocks of many persons or of one, on the way to another process too."""
+    """In memory or in a file, and in any blocks.
+
+    Of many persons or of one, on the way to another process too.
+    """
     documents = [*texts(60), "", *texts(9, seed=1)]
     groups = np.random.default_rng(0).integers(0, 25, 70) if grouped else None
     held, expected = {}, {}
@@ -193,7 +205,10 @@ def test_texts_are_added_after_others_were_read(monkeypatch):
 
 
 def test_a_full_disk_is_said_in_one_line():
-    """At whichever write it is full, that which moves the numbers out of memory too; nothing is lost in silence."""
+    """A disk that fills up at any write is reported.
+
+    Also at the one that moves the numbers out of memory; nothing is lost without a message.
+    """
     program = """
 import resource
 import numpy as np
@@ -237,7 +252,10 @@ def test_tokens_take_little_memory(monkeypatch):
 @pytest.mark.parametrize("own", [0, 1, 10_000])
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_rounds):
-    """The noise of the common tokens frozen; the noise of the own ones, and so their apparent demand, is anything."""
+    """The noise of the common tokens frozen.
+
+    The noise of the own ones, and so their apparent demand, is anything.
+    """
     documents = texts(200)
     document = " ".join(WORDS[::2] + [f"own{i}" for i in range(own)])
     rng, distance = np.random.default_rng(3), []
@@ -264,7 +282,10 @@ def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_r
 @pytest.mark.parametrize("n_rounds", [1, 4])
 @pytest.mark.parametrize("own", [1, 100, 150])
 def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_rounds):
-    """A million tokens of only one person, at a visible delta; 150 tokens, limited to 100."""
+    """A million tokens of only one person, at a visible delta.
+
+    150 tokens, limited to 100.
+    """
     delta, most = 0.02, 100
     persons = 1_000_000 // own
     n = persons * own
@@ -283,7 +304,10 @@ def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_roun
 
 
 def test_the_weights_noise_is_what_is_claimed():
-    """Gaussian-DP audit of one round: two sums that differ by a person of common tokens, along the person's weights."""
+    """Gaussian-DP audit of one round.
+
+    Two sums that differ by a person of common tokens, along the person's weights.
+    """
     documents, rng = texts(50), []
     sums = []
     for extra in ([], [" ".join(WORDS[:15])]):
@@ -358,7 +382,10 @@ def test_choices_after_the_release_cost_nothing(fitted, tmp_path):
 
 
 def test_no_private_token_leaves(tmp_path, caplog):
-    """Nor does the order of the texts, or a number of tokens: files, pickles, logs and messages are searched."""
+    """Nor does the order of the texts, or a number of tokens.
+
+    Files, pickles, logs and messages are searched.
+    """
     with caplog.at_level(logging.DEBUG):
         found = PrivateVocabulary(epsilon=8.0, delta=1e-4).fit([*texts(), "sesame", "zebra w0"])
         with pytest.warns(UserWarning, match="the vocabulary is empty: epsilon = 1") as warned:
@@ -377,7 +404,10 @@ def test_no_private_token_leaves(tmp_path, caplog):
 
 
 def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
-    """The tokens equal those from texts without them, and counting them does not fail after the purchase."""
+    """The tokens equal those without such texts.
+
+    Counting them does not fail after the purchase.
+    """
     good = [*texts(), "w0 w1"]
     bad = [*good, 3, math.nan, b"w0", None, "sesame"]
     labels = [*range(len(bad) - 1), None]

@@ -1,4 +1,7 @@
-"""What a vocabulary will find, and its share of epsilon: functions of public numbers that come true."""
+"""What a vocabulary will find, and its share of epsilon.
+
+Functions of public numbers that come true.
+"""
 
 import math
 import warnings
@@ -24,7 +27,10 @@ from vips_fast.models.vocabulary.threshold import ThresholdSampler
 
 @pytest.fixture(scope="module")
 def crowd():
-    """4,000 persons as the forecast takes them to be: 30 of 5,000 tokens in the median."""
+    """4,000 persons as the forecast takes them to be.
+
+    30 of 5,000 tokens in the median.
+    """
     rng, words = np.random.default_rng(3), (np.arange(1, 5001) + 150.0) ** -1.2
     lengths = 30 * np.exp(rng.normal(0, 1, 4000))
     held = rng.random((4000, 5000)) < -np.expm1(-lengths[:, None] * words / words.sum())
@@ -104,7 +110,10 @@ def test_topics_are_planned_with_what_their_words_leave():
 
 
 def test_what_an_empty_vocabulary_would_have_needed_is_enough():
-    """Texts of the law's words: nothing at the first epsilon, words at the one that is named, and with as many."""
+    """Texts of the law's words.
+
+    Nothing at the first epsilon, words at the one that is named, and with as many.
+    """
     rng = np.random.default_rng(1)
     shares = (np.arange(1, 20_001) + 150.0) ** -1.2
     shares *= 120 / shares.sum()

@@ -90,7 +90,10 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 
 @pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
-    """The topics are charged for the target's rest after the words, not for all of it."""
+    """The topics pay for the target's rest after the words.
+
+    They do not pay for all of it.
+    """
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
@@ -132,7 +135,10 @@ def leak(delta):
 
 
 def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):
-    """Whatever the order and number of purchases, leaks add up to the pot, and the filter's delta never changes."""
+    """Leaks add up to the pot, and delta never changes.
+
+    Whatever the order and number of purchases; the delta is the filter's.
+    """
     budget = of_delta(tmp_path / "b")
     assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
     assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}
@@ -176,7 +182,10 @@ def test_the_rule_is_fixed_ahead(tmp_path):
 
 
 def test_as_many_nights_as_purchases(tmp_path):
-    """Each purchases a vocabulary and fits topics from one budget; one more night is refused before it draws."""
+    """Each purchases a vocabulary and fits topics from one budget.
+
+    One more night is refused before it draws.
+    """
     budget = of_delta(tmp_path / "b", purchases=2)
     for left in (1, 0):
         words = purchased(n_records=400)
@@ -268,7 +277,10 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
 
 
 def test_a_pipeline_states_the_epsilon_of_both():
-    """Fitted as scikit-learn fits it, the last step includes the first one's spending."""
+    """The last step includes the first one's spending.
+
+    The pipeline is fitted as scikit-learn fits it.
+    """
     from sklearn.pipeline import make_pipeline
 
     made = make_pipeline(purchased(), topics()).fit(TEXTS)

@@ -1,4 +1,7 @@
-"""Other methods' private clusters: they find clusters that are there, and a person has a bound."""
+"""Other methods' private clusters.
+
+They find clusters that are there, and a person has a bound.
+"""
 
 import numpy as np
 import pytest

@@ -87,7 +87,10 @@ def test_poisson_scenario_calibrates_with_renyi_divergences(data):
 
 @pytest.mark.parametrize("n_rows", [3000, 4000])
 def test_the_rate_is_that_of_the_public_number_of_records(data, n_rows):
-    """Rows may be more or fewer: neither the rate nor the noise knows."""
+    """Rows may be more or fewer.
+
+    Neither the rate nor the noise knows.
+    """
     X, y = data
     model = DPSGDLogisticRegression("poisson", batch_size=500, n_steps=3, n_records=2000, noise_multiplier=1.0)
     model.fit(X[:n_rows], y[:n_rows])

@@ -1,4 +1,7 @@
-"""Baselines of logistic regression: each learns, keeps to its budget, and follows its article."""
+"""Baselines of logistic regression.
+
+Each learns, keeps to its budget, and follows its article.
+"""
 
 import math
 from importlib import import_module
@@ -81,7 +84,10 @@ def total(model, records, rows=None, n_threads=2):
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_contributions_are_clipped_scores(data, storage):
-    """The engine's statistic against the formula, for scores and for DPVI's pair of gradients."""
+    """Compare the engine's statistic with the formula.
+
+    For scores and for DPVI's pair of gradients.
+    """
     X, y, _ = data
     X, y = X[:200], y[:200].astype(float)
     theta = np.array([1.0, -2.0, 0.5, 1.0, 0.0, 0.3])
@@ -107,7 +113,10 @@ def test_contributions_are_clipped_scores(data, storage):
 
 @pytest.mark.parametrize("kind", ENGINE)
 def test_replay_and_additivity(data, kind):
-    """Adding a record moves the sum by at most C, whatever it is; any split of the records gives the same integers."""
+    """Any record moves the sum by at most C.
+
+    Any split of the records gives the same integers.
+    """
     X, y, _ = data
     X, y = X[:60] * 5, y[:60].astype(float)
     model, mechanism, records = scores_model(kind(clip_norm=0.7), X, y)
@@ -123,7 +132,10 @@ def test_replay_and_additivity(data, kind):
 
 @pytest.mark.parametrize("kind", ENGINE)
 def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
-    """Whatever is read of a fit is in its result: a later change of settings changes nothing."""
+    """Whatever is read of a fit is in its result.
+
+    A later change of settings changes nothing.
+    """
     X, y, _ = data
     model = kind(n_steps=6, batch_size=400).fit(X, y, transcript=tmp_path / "transcript")
     model.save(tmp_path / "model")
@@ -138,7 +150,10 @@ def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
 
 
 def test_dpvi_without_noise_is_mean_field_variational_inference():
-    """Against the Gaussian approximation in a dimension that makes it exact enough: means, and sd = curvature^-1/2."""
+    """Against the Gaussian approximation in a dimension that makes it exact enough.
+
+    Means, and sd = curvature^-1/2.
+    """
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 2)) / 2
     y = (rng.random(3000) < expit(X @ np.array([1.0, -0.5]))).astype(int)
@@ -169,7 +184,10 @@ def test_langevin_samples_have_the_posteriors_spread():
 
 
 def test_samples_of_q_are_the_noise(data):
-    """The spread of q's samples over sqrt(k) is the release's noise in the units of theta."""
+    """The spread of q's samples over sqrt(k) is the release's noise.
+
+    In the units of theta.
+    """
     X, y, _ = data
     model = VariationalSamplingLogisticRegression(
         sampling="full", n_steps=9, n_samples=16, noise_multiplier=7.0, clip_norm=0.5, learning_rate=2.0
@@ -224,7 +242,10 @@ def test_gaussian_noise_of_the_notes():
 
 
 def test_privacy_loss_of_objective_perturbation():
-    """The ratio of the densities of theta at the worst record, by simulation in one dimension."""
+    """Simulate the densities' ratio at the worst record.
+
+    In one dimension; the densities are of theta.
+    """
     epsilon, delta, n = 1.0, 1e-2, 20
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n).astype(float)

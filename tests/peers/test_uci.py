@@ -1,4 +1,7 @@
-"""Readers of Adult and Abalone: the original format, its variants, and broken files."""
+"""Readers of Adult and Abalone.
+
+The original format, its variants, and broken files.
+"""
 
 import gzip
 import re

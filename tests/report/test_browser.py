@@ -1,4 +1,6 @@
-"""Reports in a real browser: nothing is loaded, cut, hidden or overlapping, in light, dark and print.
+"""Reports in a real browser.
+
+Nothing is loaded, cut, hidden or overlapping, in light, dark and print.
 
 The pictures are left in the folder that VIPS_FAST_ARTEFACTS names, or in the test's own.
 """
@@ -87,7 +89,10 @@ def folder(tmp_path):
 
 
 def opened(browser, path, width, scheme):
-    """A page, and lists of its console's messages and of loaded files."""
+    """Return a page, and what it logged and loaded.
+
+    Lists of its console's messages and of loaded files.
+    """
     view = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     console, loaded = [], []
     view.on("console", lambda message: console.append(message.text))

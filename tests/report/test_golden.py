@@ -1,4 +1,6 @@
-"""The sentences that a reader of a model gets, as one text: reviewed in ``golden.txt``, and plain enough to read.
+"""The sentences that a reader of a model gets, as one text.
+
+Reviewed in ``golden.txt``, and plain enough to read.
 
 The text holds statements, verdicts, forecasts and assumptions of fits with known noise, and the sentences of a page.
 Numbers of statements come from the accountant; others are shown as N. If you change a sentence on purpose, store the
@@ -28,7 +30,7 @@ MEAN, MOST, PAGE_MOST = 15, 28, 35
 
 
 def _calls(**facts):
-    """A model after calls of partial_fit."""
+    """Return a model after calls of partial_fit."""
     rows = np.random.default_rng(0).poisson(0.6, (200, 12))
     model = LatentDirichletAllocation(2, doc_length=12, random_state=0, **facts)
     return reported.known(model), rows
@@ -53,7 +55,7 @@ def statements():
 
 
 def verdicts():
-    """What was found -> verdict in a line."""
+    """Return finding -> verdict, in a line."""
     words = {"over": "word frequencies", "feature": "word", "enough": 20}
     found = {
         "useful": FoundGain(0.3, 0.28, 0.32),
@@ -97,7 +99,7 @@ def page():
 
 
 def golden():
-    """The whole text."""
+    """Return the whole text."""
     parts = {"Statements": statements(), "Verdicts": verdicts(), "Forecasts": forecasts()}
     parts |= {"Assumptions": assumptions(), "Page of a report": page()}
     lines = []

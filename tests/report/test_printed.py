@@ -1,4 +1,7 @@
-"""Every epsilon that the package prints goes through one function, which rounds against the claim."""
+"""One function prints every epsilon of the package.
+
+It rounds against the claim.
+"""
 
 import ast
 import re
@@ -15,7 +18,10 @@ PRINTERS = {"rounded_up", "rounded_down"}
 
 
 def epsilons(node):
-    """Names of epsilons in an expression, outside of the calls that print them."""
+    """List names of epsilons outside of the calls that print them.
+
+    In an expression.
+    """
     if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in PRINTERS | {"len"}:
         return
     if isinstance(node, ast.Name) and NAMED.search(node.id):
@@ -28,13 +34,16 @@ def epsilons(node):
 
 
 def numbered(spec):
-    """Whether a format specification is about digits of a number."""
+    """Tell whether a format specification is about digits of a number."""
     text = "".join(str(getattr(part, "value", "")) for part in getattr(spec, "values", []))
     return text[-1:] in tuple("gGeEfF%n")
 
 
 def formats(tree):
-    """Expressions that are printed as numbers with some digits: in f-strings, by `format`, `%` and `round`."""
+    """Expressions that are printed as numbers with some digits.
+
+    In f-strings, by `format`, `%` and `round`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             for before, value in zip(node.values, node.values[1:]):

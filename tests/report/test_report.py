@@ -1,4 +1,7 @@
-"""The report of a saved model: made without data, whole, the same each time, and loud if not private."""
+"""The report of a saved model.
+
+Made without data, whole, the same each time, and loud if not private.
+"""
 
 import base64
 import dataclasses
@@ -30,7 +33,10 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Tags of a page, in order, with unclosed ones, and the texts of headings."""
+    """Tags of a page in order, and the texts of headings.
+
+    Unclosed tags stand out.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -95,7 +101,10 @@ def test_a_tainted_model_says_so_everywhere():
 
 
 def test_a_report_is_made_where_there_are_no_data(tmp_path):
-    """In a process that has only the model's folder, and no other file: the same page, to the byte."""
+    """Another process with only the model makes the same page.
+
+    To the byte, from the model's folder and no other file.
+    """
     model = LatentDirichletAllocation(3, epsilon=8.0, n_steps=2, doc_length=12, random_state=0)
     rows = np.random.default_rng(0).poisson(0.6, (200, 12))
     model.fit(rows, inputs={"vocab.txt": "".join(f"word{k}\n" for k in range(12))}).save(tmp_path / "model")
@@ -118,7 +127,10 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper", "network-paper"])
 def test_reports_hold_nothing_but_the_result(name):
-    """Figures that an estimator may hold of its training records are not in its report."""
+    """A report has no figures of training records.
+
+    An estimator may hold such figures.
+    """
     make, data = CASES[name]
     fitted = make().set_unsafe(test_key=b"k" * 32, diagnostics=True).fit(*data())
     other = make()
@@ -199,7 +211,10 @@ def test_topics_show_words_shares_and_what_is_noise():
 
 
 def test_what_a_model_of_before_lacks():
-    """A model whose settings lack later ones: the report says so, and is made."""
+    """A model whose settings lack later ones.
+
+    The report says so, and is made.
+    """
     now = CASES["lda"][0]().fit(*CASES["lda"][1]())
     result = now._fitted()
     settings = {name: value for name, value in result.settings.items() if name != "rows_per_group"}
@@ -231,7 +246,10 @@ def test_an_audit_and_a_verification_are_shown():
 
 
 def test_pages_of_large_models_stay_small(monkeypatch):
-    """Limits as they would be met by 1,000 topics, 50,000 columns or images of a megapixel, on small models."""
+    """Limits of large models, tried on small ones.
+
+    As 1,000 topics, 50,000 columns or images of a megapixel would meet them.
+    """
     for name, value in (("topics._MOST", 5), ("coefficients._MOST_CELLS", 12), ("networks._MOST_PIXELS", 100)):
         monkeypatch.setattr(f"vips_fast.report.parts.{name}", value)
     learned = make_dossier(reported.topics()).learned

@@ -1,4 +1,7 @@
-"""What epsilon means in words: bounds of an attacker's success, held against closed forms and against attacks."""
+"""What epsilon means in words.
+
+Bounds of an attacker's success, held against closed forms and against attacks.
+"""
 
 import math
 
@@ -37,13 +40,19 @@ def stated(event, delta=1e-5, taints=()):
 
 
 def gained(privacy, events, size=1):
-    """The gain for events that were fixed ahead, each at all of delta."""
+    """Return the gain for events that were fixed ahead.
+
+    Each at all of delta.
+    """
     return gain(privacy, [(event, 1.0) for event in events], size)
 
 
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
 def test_gains_of_a_gaussian_are_its_own(mu):
-    """Of one Gaussian release everything is known: the best attacker is the test of N(0, 1) against N(mu, 1)."""
+    """Of one Gaussian release everything is known.
+
+    The best attacker is the test of N(0, 1) against N(mu, 1).
+    """
     event = GaussianEvent(1 / mu, "add_remove")
     found = gained(stated(event), [event])
     assert found.exact and found.mu == pytest.approx(mu, rel=1e-12)
@@ -57,7 +66,10 @@ def test_gains_of_a_gaussian_are_its_own(mu):
 
 
 def test_no_attack_does_better():
-    """Sampled releases, by the likelihood ratio of an attacker who sees them all, from 400,000 runs a side."""
+    """Sampled releases, by the likelihood ratio of the best attacker.
+
+    He sees them all, in 400,000 runs a side.
+    """
     rate, z, steps, n = 0.2, 1.0, 4, 400_000
     event = SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(z, "add_remove")), steps)
     found = gained(stated(event), [event])
@@ -85,7 +97,9 @@ def test_no_attack_does_better():
     ids=["one", "whole", "some", "few"],
 )
 def test_odds_pass_the_bound_no_more_often_than_delta(rate, z, steps, delta):
-    """Exact odds of 400,000 runs a side: too large with probability delta at most, whichever side is the truth.
+    """Exact odds of 400,000 runs a side.
+
+    Too large with probability delta at most, whichever side is the truth.
 
     The odds of the average attacker, right guesses for each wrong one, are no bound: this attack passes them in a third
     of the runs.
@@ -108,7 +122,10 @@ def test_odds_pass_the_bound_no_more_often_than_delta(rate, z, steps, delta):
 
 
 def test_odds_of_calls_hold_at_every_end():
-    """Stop at the first of 20 calls whose odds pass the report's: delta is not passed, and the mutant's is."""
+    """Stop at the first of 20 calls whose odds pass the report's.
+
+    Delta is not passed, and the mutant's is.
+    """
     z, delta, n = 3.0, 0.01, 100_000
     rng = np.random.default_rng(0)
     losses = np.cumsum(rng.normal(0.5 / z**2, 1 / z, (n, 20)), axis=1)
@@ -124,7 +141,7 @@ def test_odds_of_calls_hold_at_every_end():
 
 
 def test_a_wrong_profile_is_caught():
-    """Gains that were computed for twice the noise lie below the best attacker's."""
+    """Gains for twice the noise lie below the best attacker's."""
     event = GaussianEvent(1.0, "add_remove")
     found = gained(stated(event), [GaussianEvent(2.0, "add_remove")])
     assert found.guesses < norm.cdf(0.5) and found.hits < norm.sf(norm.isf(FALSE_POSITIVES) - 1.0)

@@ -1,4 +1,7 @@
-"""Read folders that somebody else wrote, without a wait and in bounded memory."""
+"""Read folders that somebody else wrote.
+
+Without a wait and in bounded memory.
+"""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The lock: its holder, the wait of others, and its effect on a file."""
+"""The lock: its holder, waiting processes, and its effect on a file."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ EVENT = GaussianEvent(20.0, "add_remove")
 
 @contextmanager
 def holding(path, how):
-    """A process that may only read the file, and locks it."""
+    """Start a process that may only read the file, and locks it."""
     hear, say = os.pipe()
     child = os.fork()
     if child == 0:
@@ -65,7 +65,10 @@ def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_wait_obeys_a_signal(budget, inside):
-    """Nothing is half done while a charge waits, so a signal that waits elsewhere ends it."""
+    """A signal that waits elsewhere ends a waiting charge.
+
+    Nothing is half done while it waits.
+    """
     with holding(budget.path, fcntl.LOCK_SH), stoppable():
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
         begun = time.monotonic()
@@ -82,7 +85,10 @@ def test_a_wait_obeys_a_signal(budget, inside):
 
 
 def test_who_can_read_a_file_cannot_block_it(budget, tmp_path):
-    """A lock needs an open file, and only the owner can open these."""
+    """Only the owner can open these files.
+
+    A lock needs an open file.
+    """
     Lock(tmp_path / "lock", create=True).close()
     for path in (budget.path, tmp_path / "lock"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -97,7 +103,10 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
 
 
 def test_a_file_that_is_replaced_during_the_wait_is_locked_anew(tmp_path):
-    """The lock is on the file that has the name, not on one that had it."""
+    """A waiting process locks the file that has the name.
+
+    It does not lock one that had it.
+    """
     path = tmp_path / "file"
     path.touch()
     with Lock(path) as first:

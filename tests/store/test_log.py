@@ -57,7 +57,10 @@ def test_a_reader_finds_the_new_records(path):
 
 
 def killed_between(path, n):
-    """A process appends, and is killed after the record and before the first line."""
+    """Kill an append after the record.
+
+    Before the first line.
+    """
 
     def job():
         with Opened(path) as log:

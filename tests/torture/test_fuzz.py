@@ -1,4 +1,7 @@
-"""Files changed at random, for every reader: refused or taken, with no traceback, internal error or wait."""
+"""Files changed at random, for every reader.
+
+Refused or taken, with no traceback, internal error or wait.
+"""
 
 import contextlib
 import os

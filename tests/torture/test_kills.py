@@ -1,4 +1,7 @@
-"""Killed at random moments over steps, checkpoints, saves, budget writes and resumes: nothing is left uncounted."""
+"""Killed at random moments over steps, checkpoints, saves, budget writes and resumes.
+
+Nothing is left uncounted.
+"""
 
 import fcntl
 import os

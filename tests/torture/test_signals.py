@@ -1,4 +1,7 @@
-"""A job that is signalled at its file calls: nothing is left uncounted, no job is stuck, and every model verifies."""
+"""A job that is signalled at its file calls.
+
+Nothing is left uncounted, no job is stuck, and every model verifies.
+"""
 
 import pytest
 from drill import drill

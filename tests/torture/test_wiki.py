@@ -1,4 +1,7 @@
-"""A real corpus: runs that were killed five times give models as good as whole runs."""
+"""A real corpus.
+
+Runs that were killed five times give models as good as whole runs.
+"""
 
 import json
 import os
@@ -16,7 +19,10 @@ MOMENTS = (2, 4, 7, 9, 12)
 
 
 def fitting(folder, documents, test, seed):
-    """A child process that fits (or resumes), and a pipe on which it tells each step; its figures are a file then."""
+    """Return a child process that fits (or resumes), and a pipe.
+
+    It tells each step there; its figures are a file then.
+    """
     hear, say = os.pipe()
     child = os.fork()
     if child == 0:
@@ -42,7 +48,10 @@ def fitting(folder, documents, test, seed):
 
 @pytest.mark.slow
 def test_wiki_killed_five_times(data_dir, tmp_path, capsys):
-    """Each kill may cost a step that epsilon = 1 no longer pays for; the perplexity stays as low as whole runs'."""
+    """Each kill may cost a step that epsilon = 1 cannot pay.
+
+    The perplexity stays as low as whole runs'.
+    """
     documents, test = (sp.load_npz(data_dir / "wiki" / f"{name}.npz") for name in ("train", "test"))
     rng, found = np.random.default_rng(0), {(): [], MOMENTS: []}
     for seed in range(5):

@@ -1,4 +1,7 @@
-"""The program that type checkers look at (`make lint`, `make types`) uses all that is public, and runs."""
+"""The program that type checkers look at uses everything public.
+
+`make lint` and `make types` check it, and it runs.
+"""
 
 import ast
 import os

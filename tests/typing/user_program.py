@@ -1,4 +1,6 @@
-"""A user's program that uses every public name; it runs, and type checkers find no error and no Any in it.
+"""A user's program that uses every public name.
+
+It runs, and type checkers find no error and no Any in it.
 
 `mypy` holds it to ``disallow_any_expr`` (pyproject.toml), ``make types`` runs pyright in its strict mode.
 """
@@ -60,7 +62,10 @@ high = 100
 
 
 class Mean(ConjugateEstimator):
-    """The mean of numbers in [-1, 1]: the smallest model of one's own."""
+    """The mean of numbers in [-1, 1].
+
+    The smallest model of one's own.
+    """
 
     mean_ = parameter(0, "(d,) the mean.")
 
@@ -127,7 +132,7 @@ def rates(rows: Matrix, counts: Labels) -> CountRegression:
 
 
 def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
-    """A classifier, and the best of several."""
+    """Return a classifier, and the best of several."""
     model = BayesianLogisticRegression(epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
     assert_type(model.coef_, Matrix)
     assert_type(model.intercept_, Vector)
@@ -196,7 +201,7 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
 
 
 def words(texts: list[str]) -> dict[str, int]:
-    """A vocabulary that is purchased, and counts over it."""
+    """Return a vocabulary that is purchased, and counts over it."""
     purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
     vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet").fit(texts)
     assert_type(purchased.shares_, Vector)

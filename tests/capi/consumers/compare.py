@@ -1,4 +1,6 @@
-"""Runs one consumer on the saved input and compares it with the Python result, bit for bit.
+"""Run one consumer, and compare it with the Python result.
+
+On the saved input, bit for bit.
 
     python compare.py KIND FOLDER        KIND: extension, cython_extension, numba_function, program
 

@@ -1,4 +1,7 @@
-"""The LDA E-step from a Numba function, one block of documents in each of Numba's own threads."""
+"""The LDA E-step from a Numba function.
+
+One block of documents in each of Numba's own threads.
+"""
 
 import numpy as np
 from numba import njit, prange
