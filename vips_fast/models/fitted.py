@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -76,7 +76,7 @@ class Fitted(Conventions):
             if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
                 value = None
             elif is_dataclass(value) and not isinstance(value, type):
-                value = asdict(value)
+                value = {one.name: getattr(value, one.name) for one in fields(value)}
             elif isinstance(value, np.generic):
                 value = value.item()
             elif isinstance(value, np.ndarray):

@@ -109,8 +109,9 @@ class VectorTopicModel(Model):
         unit, coordinates = unit[kept], documents.coordinates[rows[kept]].astype(np.float64)
         topic = nearest_centers(coordinates, self.centers[: self._present])
         cells, values = vector_sums(unit, topic, coordinates, len(words), self.n_topics)
-        whole = np.trunc(values * (self._bound / self._spacing)).astype(np.int64)
-        np.add.at(out, self._cells + cells.reshape(-1), whole.reshape(-1))
+        values *= self._bound / self._spacing
+        # Whole numbers are the values truncated toward zero.
+        np.add.at(out[self._cells :], cells.reshape(-1), values.astype(np.int64).reshape(-1))
 
     # -- updates
 
