@@ -17,7 +17,8 @@ smaller ones say that estimates are inflated. Effects that are not known
 (`vips_fast.models.logistic.effects.known_changes`) count in ``all`` only.
 
 The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A sweep skips
-the cells in its output file, so that you can stop and resume it.
+the cells of its output file that have as many runs. Others it repeats with the seeds that they have, and more. So you can
+stop and resume it, or add runs to cells.
 """
 
 import argparse
@@ -157,15 +158,17 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if args["out"] is not None and args["out"].exists():
         rows = json.loads(args["out"].read_text())["cells"]
-    done = [{name: row[name] for name in GRID} for row in rows]
     asked = {name: tuple(args[name]) for name in GRID}
     chosen = cells(asked, True) if args["whole"] else cells(GRID)
     for cell in chosen:
-        if cell in done or any(cell[name] not in asked[name] for name in GRID):
+        if any(cell[name] not in asked[name] for name in GRID):
+            continue
+        place = next((i for i, row in enumerate(rows) if cell.items() <= row.items()), len(rows))
+        if any(row["runs"] >= args["runs"] for row in rows[place:][:1]):
             continue
         found = {name: round(value, 3) for name, value in run_cell(args["runs"], **cell, design=args["design"]).items()}
-        rows.append(cell | {"runs": args["runs"]} | found)
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        rows[place : place + 1] = [cell | {"runs": args["runs"]} | found]
+        print(json.dumps(rows[place]), file=sys.stderr, flush=True)
         if args["out"] is not None:
             text = json.dumps({"design": args["design"], "cells": rows}).replace("{", "\n{")
             args["out"].write_text(text + "\n")

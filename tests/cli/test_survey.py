@@ -45,7 +45,7 @@ def test_a_survey_fitted_as_the_readme_says(run, tmp_path):
     for seed in range(8):
         table = survey(seed)
         code, text, _ = run(*fit(tmp_path, table, f"m{seed}"))
-        assert code == 0 and text.startswith("Verdict: useful.") and "Odds of ill against well" in text
+        assert code == 0 and text.startswith("Verdict: useful.") and "Odds of ill against well (state): odds ratio" in text
         assert "age +1" in text
         found = effects(tmp_path, f"m{seed}")
         columns = [table["age"], *((table[n.split("=")[0]] == n.split("=")[1]) for n in list(TRUTH)[1:])]
@@ -63,7 +63,12 @@ def test_units_reference_and_outcome(run, tmp_path):
 
     It is for the class that the schema has last.
     """
-    assert run(*fit(tmp_path, survey(0)))[0] == 0
+    code, text, errors = run(*fit(tmp_path, survey(0)))
+    # Each of six effects is in one line, and the warning counts as the list does.
+    lines = text.splitlines()
+    told = sum(int(line.split(": ")[1].split()[0]) for line in lines if " of 6 effects (" in line)
+    assert code == 0 and told + sum(line.startswith("  ") for line in lines) == 6, text
+    assert ("of 6 at this epsilon" in errors) == ("without interval" in text)
     found, model = effects(tmp_path), BayesianLogisticRegression.load(tmp_path / "m")
     assert model.row_norm == Schema.parse(SCHEMA).without("state").row_norm == 2
     assert (model.classes_.tolist(), model.outcome_) == (["ill", "well"], "ill")

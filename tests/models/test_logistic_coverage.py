@@ -63,6 +63,32 @@ def test_coverage_of_every_cell_of_few_records():
     assert all(0.85 < c["slope"] < 1.15 for _, c in found if c["known"] >= coverage.KNOWN)
 
 
+def test_a_forecast_says_which_effects_will_be_known():
+    """Forecast every cell of the stored sweeps, and compare with the share of effects that were known."""
+    known = {"hardly any effect": [], "some effects": [], "effects are visible": []}
+    for name in ("intervals", "intervals_mixed"):
+        for cell in json.loads(PATH.with_name(f"{name}.json").read_text())["cells"]:
+            told = []
+
+            def stop(forecast, told=told):
+                told.append(forecast)
+                raise ValueError("enough")
+
+            how = {"row_norm": cell["row_norm"], "epsilon": cell["epsilon"], "n_steps": cell["steps"], "delta": 1e-6}
+            with pytest.raises(ValueError, match="enough"):
+                BayesianLogisticRegression(**how).fit(
+                    np.zeros((cell["n"], cell["columns"])), np.arange(cell["n"]) % 2, on_forecast=stop
+                )
+            (kind,) = (kind for kind in known if kind in told[0].text)
+            if cell["row_norm"] == 1:  # rows are as long as their bound
+                known[kind].append(cell["known"])
+            assert told[0].worth == ("useful" if kind == "effects are visible" else "weak")
+            assert kind != "hardly any effect" or cell["known"] < 0.25
+    few, some, most = (np.array(shares) for shares in known.values())
+    assert min(len(few), len(some), len(most)) > 10
+    assert few.mean() < 0.02 and 0.2 < some.mean() < 0.8 and most.min() > 0.4 and most.mean() > 0.9
+
+
 def test_the_page_has_the_tables_of_the_stored_sweeps():
     page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
     for name in ("intervals.json", "intervals_mixed.json"):

@@ -205,6 +205,10 @@ def test_the_forecast_is_near_the_intervals_of_a_run():
 def test_a_forecast_falls_with_records_and_budget_and_warns():
     assert half_width(2000, 10, 0.1) < half_width(1000, 10, 0.1) < half_width(1000, 20, 0.1)
     assert half_width(1e6, 0, 1.0) == pytest.approx(1.645 / np.sqrt(0.2e6))
-    assert forecast(100, 30, 1.0, 100.0).warning is HopelessWarning
+    assert forecast(100, 30, 1.0, 100.0, 10.0).warning is HopelessWarning
+    few, some, most = (forecast(n, 10, 1.0, 5.0, 10.0) for n in (2000, 3000, 11_000))
+    assert "hardly any effect will be known" in few.text and "What helps: 5 times the records" in few.text
+    assert "some effects will not be known" in some.text and "odds ratio of about 1." in some.text
+    assert [one.worth for one in (few, some, most)] == ["weak", "weak", "useful"] and "known" not in most.text
     with pytest.warns(HopelessWarning, match="mostly noise"):
         BayesianLogisticRegression(epsilon=0.01, n_steps=2).fit(np.eye(50), np.arange(50) % 2)

@@ -13,6 +13,8 @@ from ..engine.gain import FoundGain
 
 #: A gain that matters.
 _LEAST = 0.02
+#: A gain up to this is a little.
+_LITTLE = 0.1
 #: A gain has to be above `_LEAST` by this many half widths of its interval: noise passes for a gain in 1 fit of 200.
 _SURE = 1.6
 #: With a lower end below it, the noise hides whether there is a gain.
@@ -70,7 +72,8 @@ class Verdict:
             advice = "good for reading and for tables, not for prediction" if reads else ""
             likely = clear is None and found.gain > _LEAST and found.low > _UNSURE
             worth = "weak" if reads or likely else "noise"
-            uncertain = f"at most a little better ({found.low:.0%} to {found.high:.0%})"
+            degree = "at most a little" if found.high <= _LITTLE else "perhaps"
+            uncertain = f"{degree} better ({found.low:.0%} to {found.high:.0%})"
             gain = uncertain if found.high > _LEAST else "no better"
         head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."

@@ -17,7 +17,9 @@ from ...data.shards import is_sharded
 from ...jobs import Material
 from ...models.family import SCHEMA, family_named
 from ...models.logistic import BayesianLogisticRegression
-from ...models.logistic.effects import largest, outcomes
+from ...models.logistic.effects import Effect, largest, outcomes
+from ...models.logistic.findings import MOST_NAMED
+from ...models.logistic.forecast import with_article
 from ...report import table
 from ..inputs import (
     column_inputs,
@@ -105,8 +107,10 @@ def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
     return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest"}))
 
 
-def _material(X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None) -> Material:
-    return Material((X, y), column_inputs(names, schema), lambda model: _largest(model, names), groups)
+def _material(
+    X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None, label: str | None = None
+) -> Material:
+    return Material((X, y), column_inputs(names, schema), lambda model: _list_effects(model, names, label), groups)
 
 
 def _of_table(args: Namespace, estimator: Any) -> Material:
@@ -125,7 +129,7 @@ def _of_table(args: Namespace, estimator: Any) -> Material:
         estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
     _take_norm(args, estimator, kept)
-    return _material(X, y, kept.feature_names, kept, cells.get(args.person))
+    return _material(X, y, kept.feature_names, kept, cells.get(args.person), args.label)
 
 
 def _take_norm(args: Namespace, estimator: Any, schema: Schema | None) -> None:
@@ -148,20 +152,31 @@ def _of_shards(args: Namespace, estimator: Any) -> Material:
     return _material(shards, shards.labels, names, shards.schema, shards.groups)
 
 
-def _largest(model: Any, names: Sequence[str]) -> str:
-    """List the ten largest effects whose intervals leave out 0."""
+def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
+    """List the ten largest effects whose intervals leave out 0, and name the others."""
     named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
-    found, ratio, several = largest(named), model._ratio, len(outcomes(model)) > 1
-    lines = [f"{model._headline}: {ratio} and 90 % interval of a change, the largest first."]
-    if not found:
-        lines.insert(0, f"Mostly noise: no interval leaves out a ratio of 1 ({ratio}).")
+    told, ratio, several = [one for one in named if one.change], model._ratio, len(outcomes(model)) > 1
+
+    def change(one: Effect) -> str:
+        column = one.name if one.label == one.name else one.name.partition("=")[0]
+        return f"{f'{one.outcome}: ' * several}{column} {one.change}"
+
+    def count(some: Sequence[Effect]) -> str:
+        more = ", …" if len(some) > MOST_NAMED else ""
+        return f"{len(some)} of {len(told)} effects ({', '.join(map(change, some[:MOST_NAMED]))}{more})"
+
+    of, found = f"{model._headline}{f' ({label})' if label else ''}", largest(named)
+    if found:
+        lines = [f"{of}: {ratio} and 90 % interval of a change, the largest first."]
+    else:
+        lines = [f"{of}: mostly noise, for no interval of {with_article(ratio)} leaves out 1."]
     for one in found:
         mean, low, high = (f"{value:.4g}" for value in one.ratio)
-        column = one.name if one.label == one.name else one.name.partition("=")[0]
-        lines.append(f"  {mean:>8}  [{low}, {high}]  {f'{one.outcome}: ' * several}{column} {one.change}")
-    told = [one for one in named if one.change]
-    if n := sum(not one.known for one in told):
-        lines.append(f"Not known at this epsilon: {n} of {len(told)} effects, which have no interval.")
+        lines.append(f"  {mean:>8}  [{low}, {high}]  {change(one)}")
+    if open_ := [one for one in told if one.known and not one.log_ratio.clear]:
+        lines.append(f"The interval holds 1: {count(open_)}.")
+    if unknown := [one for one in told if not one.known]:
+        lines.append(f"Not known at this epsilon, without interval: {count(unknown)}.")
     return "\n".join([*lines, ""])
 
 

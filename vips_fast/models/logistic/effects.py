@@ -26,8 +26,10 @@ from ..inputs import column_names
 _DRAWS = 400
 #: Least standard deviation of a logit under the prior, and the share of a coefficient's own that is still "known".
 _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
-#: Standard deviations from 0 at which a wide interval counts; those by which the noise lets a second moment be seen.
-_FAR, _SEEN = 4.0, 5.0
+#: Standard deviations from 0 at which a wide interval counts.
+_FAR = 4.0
+#: Standard deviations of its noise by which a known effect's second moment is above 0.
+SEEN = 5.0
 
 
 class Interval(NamedTuple):
@@ -155,7 +157,7 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     for j, change in enumerate(of):
         places, weights = _parts(change)
         limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
-        seen = bool((moments[places] >= _SEEN * noise).all())
+        seen = bool((moments[places] >= SEEN * noise).all())
         for k, own in enumerate(mean):
             far = (float(weights @ own[places]) / _FAR) ** 2
             made[k, j] = seen and variance_of(model, k, places, weights) <= max(limit, far)

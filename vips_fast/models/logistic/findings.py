@@ -20,19 +20,20 @@ _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
 #: Columns that a finding names.
-_MOST = 5
+MOST_NAMED = 5
 
 
 def _of_unknown(model: Any) -> list[str]:
     """Say in words which effects are not known."""
-    mask: np.ndarray = ~known_changes(model, changes(model))
+    own = [(name, change) for name, change in zip(names(model), changes(model), strict=True) if change.text]
+    mask: np.ndarray = ~known_changes(model, [change for _, change in own])
     if not mask.any():
         return []
-    named = [name for name, nothing in zip(names(model), np.any(mask, axis=0), strict=True) if nothing]
-    more = ", …" if len(named) > _MOST else ""
+    named = [name for (name, _), nothing in zip(own, np.any(mask, axis=0), strict=True) if nothing]
+    more = ", …" if len(named) > MOST_NAMED else ""
     return [
         f"effects: the data say little or nothing about {mask.sum()} of {mask.size} at this epsilon, so they have no "
-        f"intervals ({', '.join(named[:_MOST])}{more}); expected more records or epsilon, or fewer columns"
+        f"intervals ({', '.join(named[:MOST_NAMED])}{more}); expected more records or epsilon, or fewer columns"
     ]
 
 

@@ -141,10 +141,14 @@ class Regression(PrivateEstimator):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
         share = schedule.sampler.expected_batch_size / public.n_records
-        sd = schedule.noise_multiplier * model.clip * one._unit_scales(one._shares[1])[0] / share
-        noise = sd * math.sqrt(averaged_variance(one._rate, schedule.horizon - schedule.measured))
+        sd = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / share
+        (_, first), (linear, other) = (one._unit_scales(part) for part in one._shares)
+        n_steps = schedule.horizon - schedule.measured
+        noise = sd * linear * math.sqrt(averaged_variance(one._rate, n_steps))
+        precision = first**-2 + (n_steps - 1) * other**-2
+        hidden = sd / math.sqrt(precision) if precision else math.inf
         n = public.n_records * self._expected_trials
-        return forecast(n, public.n_features, float(self.row_norm), noise, self._ratio)
+        return forecast(n, public.n_features, float(self.row_norm), noise, hidden, self._ratio)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)
