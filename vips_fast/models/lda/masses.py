@@ -87,7 +87,8 @@ class WordHistogram:
         unit, columns, counts = word_counts(block, words, len(self._sum))
         scales = self.scales[columns]
         values = histogram(unit, counts, scales, len(words), self._clip, self._power, self._long)
-        np.add.at(out.reshape(-1), columns, np.floor(values / spacing).astype(np.int64))
+        # They are above 0 and the spacing is a power of two, so the conversion truncates and the factor is exact.
+        np.add.at(out.reshape(-1), columns, (values * (1.0 / spacing)).astype(np.int64))
 
     def add(self, release: Release) -> None:
         """Add a release, whose first V entries are a histogram.

@@ -99,10 +99,17 @@ def word_counts(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray
     rows, offsets, columns, values = corpus.arrays(rows)
     lengths = offsets[rows + 1] - offsets[rows]
     ends = np.concatenate(([0], np.cumsum(lengths)))
-    at = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
     unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    keys = np.repeat(unit, lengths) * n_words + columns[at]
-    keys, place = np.unique(keys, return_inverse=True)
-    counts = np.bincount(place, weights=values[at])
-    keys, counts = keys[counts > 0], counts[counts > 0]
-    return keys // n_words, keys % n_words, counts
+    unit = np.repeat(unit, lengths)
+    if len(rows) and (np.diff(rows) == 1).all():
+        part: Any = slice(offsets[rows[0]], offsets[rows[-1] + 1])
+    else:
+        part = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+    columns, counts = columns[part], values[part].astype(np.float64)
+    if not ((columns[1:] > columns[:-1]) | (unit[1:] > unit[:-1])).all():  # a unit of several documents
+        keys, place = np.unique(unit * n_words + columns, return_inverse=True)
+        unit, columns, counts = keys // n_words, keys % n_words, np.bincount(place, weights=counts)
+    if (counts > 0).all():
+        return unit, columns, counts
+    kept = counts > 0
+    return unit[kept], columns[kept], counts[kept]
