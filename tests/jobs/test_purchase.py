@@ -7,11 +7,14 @@ import os
 import stat
 import traceback
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast.data import load_corpus
+from vips_fast.data.records import Records
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import Checkpoint, RunFolder, ledger_in
 from vips_fast.engine.ledger import Ledger
@@ -255,6 +258,32 @@ def drill(folder, points):
             assert run(place, resume=True) == 0, (kill, (place / "error").read_text())
         check_whole(place)
     return total, killed
+
+
+@pytest.mark.parametrize("person", ["patient", None])
+def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monkeypatch):
+    """A later one reads them again; both count what `load_corpus` counts."""
+    path, reads, given = notes(tmp_path), [], []
+    source = TextFile(path, text=["note"], person=person, max_share=1.0)
+    batches, read = Records.batches, TextFile.read
+    monkeypatch.setattr(Records, "batches", lambda self: reads.append(1) or batches(self))
+    monkeypatch.setattr(TextFile, "read", lambda *arguments: given.append(read(*arguments)) or given[-1])
+    for resume in (False, True):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(LatentDirichletAllocation, "fit", lambda *a, **k: killed())
+            replace(job(tmp_path), source=source, budget=None, resume=resume).run()
+    assert len(reads) == 2
+    vocabulary = given[0].inputs["vocab.txt"].split()
+    expected = load_corpus(path, vocabulary, text="note", person=person, analyzer=source.words_analyzer())
+    for material in given:
+        (counts,) = material.data
+        assert material.inputs == given[0].inputs and (counts != expected.counts).nnz == 0
+        assert counts.shape == expected.counts.shape and counts.dtype == expected.counts.dtype
+        np.testing.assert_array_equal(material.groups, expected.groups)
+
+
+def killed():
+    raise Killed
 
 
 def test_a_job_killed_at_some_file_calls_resumes(tmp_path):

@@ -19,6 +19,7 @@ from scipy.stats import binom, norm
 
 from vips_fast.accounting import GaussianEvent, epsilon
 from vips_fast.audit.statistics import mu_interval
+from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
@@ -167,6 +168,25 @@ def test_a_persons_texts_are_one_set():
     sets = rows.sets(["x", "y", "x", "z"], 10, words_of())
     held = [[sets.names[i] for i in sets.block(np.array([row])).ids] for row in range(3)]
     assert held == [["a", "b", "d"], ["c"], []]
+
+
+@pytest.mark.parametrize("analyzer", ["unicode", "paper", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
+def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
+    """With words that no text has, that the analyzer changes, and that it cannot find; texts of many blocks or one."""
+    documents = [["a b a", None, "B c's b", ""], ["x-ray x", "a c\u0327 \u00e7 d"], ["b a"] * 30]
+    words = ["a", "A", "b", "a b", "c's", "\u00e7", "x", "ray", "nowhere", "-", "x-ray"]
+    expected = count_matrix(documents, words, analyzer)
+    for block in (1 << 19, 1):
+        monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", block)
+        rows = TokenRows(analyzer)
+        for some in documents:
+            rows.extend(some)
+        found = rows.counts(words)
+        for name in ("data", "indices", "indptr"):
+            ours, theirs = getattr(found, name), getattr(expected, name)
+            assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist()
+    with pytest.raises(ValueError, match="texts is empty"):
+        TokenRows(analyzer).counts(words)
 
 
 @pytest.mark.parametrize("grouped", [True, False])

@@ -215,6 +215,11 @@ class Records:
         if isinstance(self.text, str):
             object.__setattr__(self, "text", (self.text,))
 
+    @property
+    def name(self) -> str:
+        """Name of the source, without folders."""
+        return os.path.basename(_name(self.source))
+
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
         """Yield texts and persons' numbers, from the beginning if it can.
 
@@ -263,7 +268,7 @@ class Records:
 
         counts = count_matrix(texts(), words, analyzer)
         groups = np.concatenate(codes) if self.person is not None else None
-        return Corpus(counts, words, os.path.basename(_name(self.source)), groups=groups)
+        return Corpus(counts, words, self.name, groups=groups)
 
 
 def _name(source: Any) -> str:

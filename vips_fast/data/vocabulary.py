@@ -4,7 +4,7 @@ import functools
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,18 +149,33 @@ def count_matrix(
     string.
     """
     vocabulary = tuple(vocabulary)
-    index, width = TokenIndex(analyzer, token_columns(vocabulary, analyzer)), len(vocabulary)
+    index = TokenIndex(analyzer, token_columns(vocabulary, analyzer))
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for texts in batches:
+            if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
+                raise TypeError("texts must hold strings only")
+            yield index(texts)
+
+    return count_columns(parts(), len(vocabulary))
+
+
+def count_columns(parts: Iterable[tuple[np.ndarray, np.ndarray]], width: int) -> sparse.csr_array:
+    """Count the columns of tokens in each text.
+
+    ``parts`` gives some texts at a time, as `vips_fast.data.tokens.TokenIndex` does: the columns below ``width`` of all
+    their tokens, int32, and the start of each text, int64. Returns the matrix of `count_matrix`, and raises ValueError
+    if there are no texts.
+    """
     columns, counts, lengths = _Growing(), _Growing(), [np.zeros(1, np.int64)]
-    for texts in batches:
-        if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
-            raise TypeError("texts must hold strings only")
-        ids, indptr = index(texts)
-        small = len(texts) * width <= INT32_MAX  # half the time to sort
-        rows = np.repeat(np.arange(len(texts), dtype=np.int32 if small else np.int64), np.diff(indptr))
+    for ids, indptr in parts:
+        n = len(indptr) - 1
+        small = n * width <= INT32_MAX  # half the time to sort
+        rows = np.repeat(np.arange(n, dtype=np.int32 if small else np.int64), np.diff(indptr))
         entries, times = np.unique(rows * width + ids, return_counts=True)
         columns.add(entries % width)
         counts.add(times)
-        lengths.append(np.bincount(entries // width, minlength=len(texts)))
+        lengths.append(np.bincount(entries // width, minlength=n))
     indptr = np.concatenate(lengths).cumsum()
     if len(indptr) == 1:
         raise ValueError("texts is empty; expected at least one document")

@@ -210,9 +210,12 @@ class TextFile:
         raw = holds_records(self.path, self.format, self.text, self.person)
         words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
         if analyzer is not None and words is None:
+            purchase = _Purchase(self, reading, analyzer)
             with self.progress("read for the vocabulary") as line:
-                after = _Purchase(self, reading, analyzer).words(self.records(line))
+                after = purchase.words(self.records(line))
             words = tuple(after.get_feature_names_out())
+            if (counted := purchase.corpus(words)) is not None:
+                return counted, reading_file(self.text, analyzer), after
         with self.progress("read") as line:
             corpus = load_corpus(
                 self.path,
@@ -277,8 +280,11 @@ class _Purchase:
     """Vocabulary purchase of a job, for a share of the epsilon.
 
     The share is of the fit's epsilon or, without one, of the budget's rest. The run folder keeps the purchase, so a
-    job purchases once: a later attempt uses the released words.
+    job purchases once: a later attempt uses the released words, and reads the texts again to count them. The attempt
+    that purchases counts them from their tokens' numbers.
     """
+
+    _rows: TokenRows | None = None
 
     def __init__(self, source: TextFile, reading: Reading, analyzer: Analyzer) -> None:
         self._source, self._reading, self._analyzer = source, reading, analyzer
@@ -317,6 +323,14 @@ class _Purchase:
             why = "gives other words than the topics that resume=True continues"
             raise ValueError(f"max_share={self._source.max_share:g}: {why}")
         return words
+
+    def corpus(self, words: tuple[str, ...]) -> Corpus | None:
+        """Count the words in the texts that this attempt read, if any."""
+        if (rows := self._rows) is None:
+            return None
+        self._rows = None
+        groups = None if self._source.person is None else self._persons
+        return Corpus(rows.counts(words), words, self._source.records().name, groups=groups)
 
     def _check(self) -> None:
         source, model = self._source, self._model
@@ -382,6 +396,7 @@ class _Purchase:
         for texts, persons in records.batches():
             rows.extend(texts)
             codes += range(len(codes), rows.n_rows) if persons is None else persons
+        self._rows, self._persons = rows, np.array(codes, np.int64)
         whose: dict[str, Any] = {}
         if self._source.person is not None or reading.groups is not None:
             groups = codes if reading.groups is None else reading.groups

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from ...data.groups import group_codes
-from ...data.tokens import TokenIndex
+from ...data.tokens import TokenIndex, token_columns
+from ...data.vocabulary import count_columns
 from ...engine.units import GOLDEN, scramble
 from ...store.log import canonical_json
 
@@ -152,7 +153,7 @@ def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
 
 
 class TokenRows:
-    """Distinct tokens of each text, in order of first occurrence.
+    """Numbers of the tokens of each text, in order.
 
     The numbers of tokens, and how many there are, are private, and so is everything here. It is written nowhere but to
     a temporary file without a name, where the numbers are many. ``analyzer`` is as for
@@ -177,10 +178,8 @@ class TokenRows:
         ids, indptr = self._index(texts)
         if not all(isinstance(token, str) for token in islice(columns, known, None)):
             raise TypeError("analyzer: expected one that makes tokens that are strings")
-        rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
-        first = _first_seen(rows, ids)
-        self._ids.add(ids[first])
-        self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
+        self._ids.add(ids)
+        self._lengths.append(np.diff(indptr))
         return self
 
     @classmethod
@@ -207,6 +206,27 @@ class TokenRows:
     def n_rows(self) -> int:
         """Texts so far."""
         return sum(map(len, self._lengths))
+
+    def counts(self, vocabulary: Sequence[str]) -> sparse.csr_array:
+        """Count a vocabulary's tokens in each text, without reading it again.
+
+        The result, and errors, are those of `vips_fast.data.vocabulary.count_matrix` for the same texts and analyzer.
+        """
+        column = np.full(len(self._index.columns), -1, np.int32)
+        for token, place in token_columns(vocabulary, self._index.analyzer).items():
+            if token in self._index.columns:
+                column[self._index.columns[token]] = place
+        return count_columns(self._of_columns(column), len(vocabulary))
+
+    def _of_columns(self, column: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the columns of some texts' tokens at a time, and each text's start."""
+        ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
+        rows = np.arange(len(ends) - 1)
+        for part in np.split(rows, _edges(np.diff(ends))[1:-1]):
+            block = _block(self._ids, ends, part)
+            found = column[block.ids]
+            good = found >= 0
+            yield found[good], np.concatenate(([0], np.cumsum(good)))[block.ends]
 
     def sets(
         self, groups: Any, max_tokens: int, words: Callable[[int], np.ndarray], invalid: str = "raise"
@@ -236,7 +256,7 @@ class TokenRows:
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
         """Yield some persons at a time: first number and distinct tokens.
 
-        The tokens are in order.
+        The tokens are in the order of their first occurrence.
         """
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
         order, own = np.argsort(codes, kind="stable"), codes >= 0
@@ -247,11 +267,9 @@ class TokenRows:
             rows = order[texts[first] : texts[last]]
             table = _block(self._ids, ends, rows)
             person_of = np.repeat(codes[rows] - first, np.diff(table.ends))
-            if len(rows) > last - first:
-                once = _first_seen(person_of, table.ids)
-                lengths = np.bincount(person_of[once], minlength=last - first)
-                table = TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
-            yield first, table
+            once = _first_seen(person_of, table.ids)
+            lengths = np.bincount(person_of[once], minlength=last - first)
+            yield first, TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
 
 
 def _first_seen(person_of: np.ndarray, ids: np.ndarray) -> np.ndarray:
