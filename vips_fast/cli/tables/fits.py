@@ -266,7 +266,7 @@ SBN = _fit(
 _MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
 _RADIUS = (
-    "public bound of a row's length; default 1 (gaussian) or none (bernoulli, from the center); "
+    "public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); "
     "root of N for N questions with a column a choice"
 )
 
