@@ -274,10 +274,10 @@ class RandomAllocationEvent(PrivacyEvent):
     There are `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one minibatch.
 
     Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others. The
-    relation is ``"add_remove"``, and so `event`, with its noise multiplier, is applied to each minibatch once. A part
-    of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once for all. Then
-    whatever else is released from the same minibatches, by other runs too, has to be composed with it in one event.
-    Minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
+    relation is ``"add_remove"``, which the noise multiplier of `event` is for. `event` is applied to each minibatch
+    once. A part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once
+    for all. Then whatever else is released from the same minibatches, by other runs too, has to be composed with it in
+    one event. Minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
     `privacy_loss.allocation` has the proofs.
     """
 

@@ -9,8 +9,8 @@ the selection's. Let alpha > 1, eps(alpha) be a bound of D_alpha both ways, and 
 
 *Lemma (theirs, 7).* Let S = sum_y A(y)^alpha A'(y)^(1-alpha) over the outputs of Q. Then S <= e^((alpha-1) eps(alpha))
 max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomized) event.
-*Proof.* The largest of K is y or below with probability f(Q(<= y)). So A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)]
-. Here U is uniform on [0, 1], and q_U = Q(< y) + U Q(y) is the probability of "below y, or y and a coin". Likewise A'
+*Proof.* The largest of K is y or below with probability f(Q(<= y)). So A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)].
+Here U is uniform on [0, 1], and q_U = Q(< y) + U Q(y) is the probability of "below y, or y and a coin". Likewise A'
 with the same U. The function a^alpha b^(1-alpha) is jointly convex. So A(y)^alpha A'(y)^(1-alpha) is at most the mean
 over U of Q(y)^alpha Q'(y)^(1-alpha) f'(q_U)^alpha f'(q'_U)^(1-alpha). Sum over y. (Densities take the place of
 probabilities where outputs are continuous.)

@@ -20,10 +20,10 @@ larger ones. Given all outputs before it, a later epoch has such a factor too; t
 gives the product. (S, as dP/dQ, makes a dominating pair, which composes with pairs of other mechanisms.)
 
 *Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e 1 /
-z_e^2. *Proof.* Multiply exp(mu_e g_ie - mu_e^2 / 2) over the epochs. It is the factor of minibatch i, which is exp(mu
-g - mu^2 / 2). This is also a bound if some of them were drawn anew with the same t. Let A = mean_i a_i and B = mean_i
-b_i be the factors of the two parts. A B is the average over permutations pi of mean_i a_i b_pi(i), each with the law of
-mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with reused
+z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2). It equals
+exp(mu g - mu^2 / 2). This is also a bound if some of them were drawn anew with the same t. Let A = mean_i a_i and B =
+mean_i b_i be the factors of the two parts. A B is the average over permutations pi of mean_i a_i b_pi(i), each with the
+law of mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with reused
 minibatches and equal t are put together, whether or not they share them.
 
 *Several minibatches a unit*: each unit is in k of t, a uniform choice. With t = k b + r, 0 <= r < k, the epoch is at

@@ -6,15 +6,15 @@ the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
 
-1. *Discretization.*  Split the part of a pair (P, Q) whose loss lies between two grid points x < y. Two atoms at x and
-   y have both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots"). The original is a post-processing
+1. *Discretization.* Split the part of a pair (P, Q) whose loss lies between two grid points x < y. Two atoms at x and y
+   have both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots"). The original is a post-processing
    (a merge) of the split, so the split pair dominates it. The error is of second order in the spacing.
 2. *Tails.*  Mass below the grid moves up to its first point. Mass above it keeps its Q-mass at the last
    point, and the remainder becomes an infinite loss.
 3. *Wrap-around* of the circular convolution: mass that wraps from below only adds; the mass above the
    window is bounded by Chernoff and added to delta.
-4. *Rounding*: of the FFT, bounded in the 2-norm and added to delta. Of the tilted masses, a factor on delta. Of the
-   interval masses, a shift of epsilon.
+4. *Rounding*: the FFT's is bounded in the 2-norm and added to delta. The tilted masses' is a factor on delta, and the
+   interval masses' a shift of epsilon.
 """
 
 import math

@@ -332,7 +332,7 @@ class PrivacyLoss:
     `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
     bounds for every value. Random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
     `attack`, that explicit attack replaces the dominating pairs of samples without replacement. (0 is one record
-    against none, 1 an equilateral triangle of records.). Its `epsilon_lower` bounds from below what any accountant can
+    against none, 1 an equilateral triangle of records.) Its `epsilon_lower` bounds from below what any accountant can
     prove.
     """
 
