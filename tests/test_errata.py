@@ -71,7 +71,7 @@ def test_one_factor_of_n():
 def test_regression_sensitivities():
     """Take the farthest of many pairs of records.
 
-    And the two pairs that reach the bounds.
+    Two more pairs reach the bounds.
     """
     rng = np.random.default_rng(4)
 

@@ -223,7 +223,7 @@ def test_accountants_figures_4_and_5(data, holds):
 def test_accountants_figures_4_and_5_in_the_quick_form(name, broken):
     """Check the printed accountants' orders, and a sound one's.
 
-    Of sampling VI, DPVI and DP-SGLD.
+    The methods are sampling VI, DPVI and DP-SGLD.
     """
     found = [o for o in acc_vi.orders(stored(name)) if not o.statement.startswith("transcribed")]
     assert [len(o.fails) for o in found] == broken and all(len(o.holds) + len(o.fails) == 4 for o in found)

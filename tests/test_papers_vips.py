@@ -30,7 +30,7 @@ def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, ste
 def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
     """The least over Renyi orders of the whole batch.
 
-    Of steps alpha / (2 z^2) + ln(1/delta) / (alpha - 1); the exact epsilon is less.
+    The orders bound steps by alpha / (2 z^2) + ln(1/delta) / (alpha - 1). The exact epsilon is less.
     """
     z = stroke_fig5.moments_noise(target, 10)
     order = 1 + np.geomspace(1e-3, 1e4, 400_001)

@@ -67,7 +67,7 @@ def test_the_statement_is_what_its_noise_gives():
 def table(path):
     """Write notes of 4,000 patients, two each, on eight subjects.
 
-    Of twenty common words; all share some words.
+    Each subject has twenty common words, and all share some words.
     """
     rng = np.random.default_rng(0)
     words = np.array(public_vocabulary("public:en", Analyzer(stop_words=tuple(stop_words("public:en"))), size=1000))

@@ -188,7 +188,7 @@ def test_agrees_with_dp_accounting(k):
 def test_the_price_of_several_rows_in_a_plan():
     """epsilon = 1 for persons with 2 and 5 rows.
 
-    And the noise that they need. | At q = 0.25, 20 steps and delta = 10^-4.
+    The test also has the noise that they need, at q = 0.25, 20 steps and delta = 10^-4.
     """
     z = acc.calibrate_noise_multiplier(lambda z: poisson(0.25, z, 20), 1.0, 1e-4)
     for k, eps, factor in ((2, 2.215, 1.925), (5, 6.613, 4.706)):

@@ -42,7 +42,7 @@ def selected(law, mean, shape):
 def divergence(p, q, orders):
     """Compute the larger of both Renyi divergences, at each order.
 
-    Of p from q, and of q from p.
+    One is of p from q, the other of q from p.
     """
     a, b = np.log(p), np.log(q)
     both = (np.logaddexp.reduce(np.multiply.outer(orders, x - y) + y, axis=-1) for x, y in ((a, b), (b, a)))

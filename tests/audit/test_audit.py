@@ -90,7 +90,7 @@ def passes(model, layer, sizes=SIZES):
 def attained(model, holds):
     """Layer D passes, and ``holds(row)`` for each multiplier.
 
-    Of two draws one may fail by chance, once in 10^5.
+    One of two draws may fail by chance, once in 10^5.
     """
     for _ in range(2):
         report = passes(model, "D")

@@ -1,6 +1,6 @@
 """Audits of the first-order statistic of logistic regression.
 
-Of rows and of persons, with faults that break it.
+They are about rows and persons, with faults that break the statistic.
 """
 
 import faults

@@ -91,7 +91,7 @@ def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
 def test_rows_that_are_drawn_one_by_one():
     """Whole runs on a person of 12 rows, with 10 in use.
 
-    And the models that follow from their releases.
+    The models then follow from the releases.
     """
     model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
     assert failed(model, "E", 12) == failed(model, "G", 12) == set()

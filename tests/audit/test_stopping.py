@@ -17,7 +17,7 @@ DELTA = 1e-5
 def stated(z, n, limit=None):
     """Compute the epsilon that a ledger states after each call.
 
-    Of n calls with noise multiplier z.
+    There are n calls with noise multiplier z.
     """
     ledger, found = Ledger(), []
     for _ in range(n):

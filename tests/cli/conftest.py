@@ -55,7 +55,7 @@ def refused(run):
 class Files:
     """A folder with documents in UCI format and their vocabulary.
 
-    And the arguments that fit topics to them.
+    `fit` has the arguments that fit topics to them.
     """
 
     def __init__(self, folder):

@@ -107,7 +107,7 @@ SOME_TEXTS = st.lists(st.one_of(st.text(), st.text(STRANGE, max_size=40), st.non
 def test_numbers_are_those_of_words_made_letter_by_letter(texts, at_once, remembered):
     """However a text is cut.
 
-    And whatever of it was seen before or forgotten.
+    It does not matter either which parts were seen before or forgotten.
     """
     expected = [slow_words(text or "") for text in texts]
     columns = {word: k for k, word in enumerate(dict.fromkeys(word for each in expected[::2] for word in each))}

@@ -20,7 +20,7 @@ from vips_fast.engine.budget import Budget, BudgetExceededError
 
 
 def forked(work, *given):
-    """Return the number of a child process that does its work and ends."""
+    """Return the number of a child process that works and ends."""
     child = os.fork()
     if child == 0:
         code = 1

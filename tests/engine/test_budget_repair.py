@@ -23,7 +23,7 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 def damaged(tmp_path, monkeypatch):
     """Return a budget's lines with three runs, one ended early.
 
-    And a file for the rest of them.
+    The rest of the tests get a file.
     """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     budget = Budget.create(tmp_path / "whole", 3.0, 1e-6, dataset="ward7")
@@ -54,7 +54,7 @@ def counted(state):
 def covers(state, budget):
     """Check that the copy counts each release, or the whole budget.
 
-    And never less than was spent.
+    It never counts less than was spent.
     """
     drawn = Counter()
     with budget._reading() as whole:
@@ -135,7 +135,7 @@ def test_a_file_without_its_first_record_is_refused(damaged, tmp_path):
 def mangled(rng, lines):
     """Leave out, cut, flip, repeat or exchange some lines.
 
-    Or leave out all from one on.
+    Another fault leaves out all from one line on.
     """
     lines = list(lines)
     for _ in range(rng.integers(1, 4)):

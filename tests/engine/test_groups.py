@@ -116,7 +116,7 @@ def test_persons_of_one_row_give_the_bits_of_records(name):
 def test_a_person_is_no_longer_than_the_clip(name):
     """On the noise's lattice, for every person, however many rows.
 
-    And some are cut to it.
+    Some sums are cut to it.
     """
     data = tuple(sp.vstack([x] * 3).tocsr() if sp.issparse(x) else np.concatenate([x] * 3) for x in CASES[name][1]())
     for seed in range(3):

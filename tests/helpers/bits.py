@@ -566,7 +566,7 @@ MATRIX = {
 def measured(case, folder):
     """Return the digests and numbers of a case.
 
-    Or the class of the refusal, if a model does not go along a path.
+    If a model refuses a path, the class of the refusal takes their place.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
 """Signals at every file call of a job.
 
-And the books to compare its state with.
+The job's state is compared with books.
 
 A job at the shell reads texts, may purchase words, fits with budget and transcript, and writes its model. A forked
 child runs it, counts its calls on files below one folder, and signals itself before one of them. As in `torture`, each

@@ -1,6 +1,6 @@
 """Runs of equal steps as events.
 
-And the trial of the accounting's properties.
+The accounting's properties are tried on them.
 """
 
 from hypothesis import settings

@@ -1,6 +1,6 @@
 """Files of every kind, changed at random.
 
-And the commands of the package that read them.
+The commands of the package that read them stand beside them.
 
 A change is blind (bits, bytes, pieces), or it keeps the form: another value in a JSON document or in a log, with new
 hashes, another array in an .npz file, another field in a line. A reader may refuse a file or take it. It

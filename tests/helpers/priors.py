@@ -1,6 +1,6 @@
 """A public prior for data of any number of columns.
 
-And documents that it fits.
+The module also has documents that the prior fits.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ class Prior(LatentDirichletAllocation):
 class Counting(LatentDirichletAllocation):
     """A topic model whose first step releases a histogram.
 
-    Of words, however few steps there are.
+    The histogram counts words, however few steps there are.
     """
 
     def _histograms(self, n_steps, signal):

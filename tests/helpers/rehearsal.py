@@ -40,7 +40,7 @@ def copy_tree(folder, *names, compiled=False):
 def add(folder, files):
     """Write new files, given as their texts.
 
-    Or put texts before marks of files, given as pairs of mark and text.
+    Pairs of mark and text are put into existing files, before the marks.
 
     The end of a file is the mark "".
     """

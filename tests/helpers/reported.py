@@ -1,6 +1,6 @@
 """Small fitted models with reports that are hard to print.
 
-Of each kind, with long names, many rows, foreign letters.
+There is one of each kind, with long names, many rows or foreign letters.
 
 Their noise comes from a known key, which they are not told of: each run gives the same pages.
 """

@@ -52,7 +52,7 @@ class Witnessed(Witness, SystemRandomness):
 class EndsInSum(Threads):
     """Calls a function instead of the sum of a given step.
 
-    Of this process; nothing of the step is spent.
+    The step is one of this process, and nothing of it is spent.
     """
 
     def __init__(self, where, end):

@@ -195,7 +195,7 @@ def test_label_free_weights_do_not_depend_on_the_label():
 def test_worst_case_neighbors():
     """The worst record moves the sum by the stated sensitivity.
 
-    And no more.
+    It moves the sum no further.
     """
     d, row_norm, spacing = 5, 2.0, 2.0**-24
     c1, c2 = 0.9, 0.7

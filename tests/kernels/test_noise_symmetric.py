@@ -160,7 +160,7 @@ def test_any_rows_can_be_checked(isa, first, last):
 def test_range_anywhere_is_guarded(isa, d, no_key):
     """Whole vectors, rests of rows and columns, and blocks.
 
-    Of a matrix with entries of both signs.
+    The matrix has entries of both signs.
     """
     rng, limit = np.random.default_rng(d), 2**63 - 1 - 64 * 2**30 - 1
     good = random_symmetric(d, rng)

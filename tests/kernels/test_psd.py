@@ -58,7 +58,7 @@ def test_psd_project_by_every_route(few, cholesky_below, monkeypatch):
 def test_psd_project_of_many_signs_and_scales(floor):
     """Noise of both signs, many eigenvalues on either side of the floor.
 
-    And scales whose squares are no doubles.
+    The squares of some scales are no doubles.
     """
     rng = np.random.default_rng(8)
     noise = rng.normal(size=(256, 256))

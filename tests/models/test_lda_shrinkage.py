@@ -167,7 +167,7 @@ def test_the_standard_errors_are_the_errors(sd):
 def test_intervals_cover_what_the_noise_hides(sd, first):
     """Intervals cover all entries and each topic's first words.
 
-    Of known statistics seen through noise; twice the noise breaks it.
+    The statistics are known and seen through noise. Twice the noise breaks the coverage.
     """
     rng, n = np.random.default_rng(0), 10_000
     share = 1 / np.arange(1, 801)

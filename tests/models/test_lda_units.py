@@ -27,7 +27,7 @@ def model(**options):
 def unit_sum(X, groups, units, **options):
     """Return the exact sum of some units' contributions.
 
-    And the clip in the same integers.
+    The second result is the clip in the same integers.
     """
     stage = model(**options).prepare(X, groups=groups)
     words = np.arange(stage.records.n_rows, dtype=np.uint64)

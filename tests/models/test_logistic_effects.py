@@ -184,7 +184,7 @@ def test_calibration_compares_with_public_labels():
 def test_the_forecast_is_near_the_intervals_of_a_run():
     """Within a factor of 2, on rows as long as their bound.
 
-    And the variance of the average is exact.
+    The variance of the average is exact.
     """
     for n, d, epsilon in ((6000, 5, 1.0), (20_000, 20, 0.5)):
         rng, told = np.random.default_rng(0), []

@@ -330,7 +330,7 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 class Judged(FirstScore, LdaAdapter):
     """The step that is a score.
 
-    Of topics with some weight for every word, or of a sharp model.
+    Its topics have some weight for every word, or the model is sharp.
     """
 
     def sharp(self, stage):

@@ -140,7 +140,7 @@ def test_threads_and_releases_give_the_same(kind, tmp_path):
 def judged(adapter):
     """Return the step that is a score.
 
-    Of a network with large weights.
+    The network has large weights.
     """
 
     class Judged(FirstScore, adapter):

@@ -38,7 +38,7 @@ KINDS = {
 def sharded(path, name, data, persons=None, **options):
     """Return the arguments of ``fit`` in some small shards.
 
-    And in memory in the order of the shards.
+    The same rows follow in memory, in the order of the shards.
     """
     X, y = (*data, None)[:2]
     binary = ("network-bohning", "network-classes", "bernoulli-mixture")

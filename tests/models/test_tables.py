@@ -147,7 +147,7 @@ def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
 def test_the_forecast_knows_that_persons_are_in_several_groups():
     """A person in several months moves each of them less.
 
-    And all together more.
+    All months together move more.
     """
     rng, n_persons, k = np.random.default_rng(1), 4000, 4
     person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))

@@ -151,7 +151,7 @@ def test_counts_and_texts_are_the_same_sets():
 def test_a_token_that_stands_a_thousand_times_in_a_row_is_held_once():
     """A stored zero does not count.
 
-    Nor does it matter by which axis a sparse matrix is laid out.
+    The axis of a sparse matrix does not matter either.
     """
     clean = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
     ends = [0, 1002, 1004]
@@ -193,7 +193,7 @@ def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
 def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
     """In memory or in a file, and in any blocks.
 
-    Of many persons or of one, on the way to another process too.
+    A block has many persons or one, on the way to another process too.
     """
     documents = [*texts(60), "", *texts(9, seed=1)]
     groups = np.random.default_rng(0).integers(0, 25, 70) if grouped else None

@@ -64,7 +64,7 @@ def _get(name: str) -> Accountant:
 def default_accountant(event: PrivacyEvent) -> str:
     """Name of the tightest sound accountant for `event`.
 
-    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly, ``"rdp"`` where
+    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly. It is ``"rdp"`` if
     the best of several runs was selected, and ``"pld"`` for everything else.
     """
     if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in check_event(event).leaves()):

@@ -9,9 +9,9 @@ from .checks import count, non_negative, probability
 def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: float) -> tuple[float, float]:
     """Compute (epsilon, delta) of an (epsilon, delta)-DP mechanism on a random sample.
 
-    It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9), for Poisson sampling
-    under add/remove, or sampling without replacement under replace-one, where the base mechanism's statement is under
-    the same relation.
+    It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9). It holds for Poisson
+    sampling under add/remove, or sampling without replacement under replace-one. The base mechanism's statement has to
+    be under the same relation.
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
     q = probability("sampling_probability", sampling_probability)
@@ -23,10 +23,10 @@ def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: fl
 def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
     """Bound Renyi divergence at integer `order` >= 2 on a Poisson sample.
 
-    ``rdp(i)`` is the divergence of the base mechanism at integer order i >= 2. The bound is
-    (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019,
-    theorem 6; add/remove), for mechanisms whose odd central moments of the likelihood ratio are not negative, such as
-    the Gaussian and the Laplace mechanism.
+    ``rdp(i)`` is the divergence of the base mechanism at integer order i >= 2. The bound for add/remove is (1/(k-1))
+    ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019, theorem 6).
+    It is for mechanisms whose odd central moments of the likelihood ratio are not negative, such as the Gaussian and
+    the Laplace mechanism.
     """
     q, k = probability("sampling_probability", sampling_probability), count("order", order, 2)
     if q == 0.0:

@@ -40,15 +40,15 @@ class BayesianGuarantee:
 class BayesianAccountant:
     """Accountant of the loss of random records instead of the worst one.
 
-    In each of T planned steps, fixed in advance, the caller draws m >= 3 pairs of records and passes the L2 distances
-    of their contributions; ``noise_sd`` is in the units of these. With c_i the ln-moment of pair i
-    (`generic_log_moment`) at ``order`` lambda >= 1, x_i = exp(T c_i) (Hoelder's inequality turns the expectation of a
-    product over steps into a product of T-th powers), and the step costs
+    In each of T planned steps, fixed in advance, the caller draws m >= 3 pairs of records. It passes the L2 distances
+    of their contributions. ``noise_sd`` is in the units of these. Let c_i be the ln-moment of pair i
+    (`generic_log_moment`) at ``order`` lambda >= 1, and x_i = exp(T c_i). (Hoelder's inequality turns the expectation
+    of a product over steps into a product of T-th powers.) Then the step costs
 
         ln(mean x + t sd(x) / sqrt(m - 1)) / T,
 
-    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom, gamma in (0, 1) being the ``confidence``
-    of each step's estimate. After all steps epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by
+    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom. Gamma in (0, 1) is the ``confidence`` of
+    each step's estimate. After all steps epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by
     1 - gamma^T for the estimates.
 
     The result is not differential privacy. It needs records that are independent and identically distributed, says

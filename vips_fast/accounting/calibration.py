@@ -188,8 +188,8 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
 def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, rtol: float = 0.0) -> _Bracket:
     """Bracket a decreasing function's zero from t; nan for a cut-off end.
 
-    With a `slope`, roughly the slope of -f, the first step goes to the zero of a line and a little further right, or
-    most of `rtol` further left. Later steps grow.
+    A `slope` is roughly the slope of -f. With it the first step goes to the zero of a line and a little further right,
+    or most of `rtol` further left. Later steps grow.
     """
     lo = hi = f_lo = f_hi = math.nan
     short = 0.0

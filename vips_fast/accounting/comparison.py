@@ -46,9 +46,10 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
 
     No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
-    the better of two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually
-    equidistant values. For a group of several records it is as many equal ones among zeros. A selection among runs
-    counts as one run, as a score that ignores the data selects. A selection that may have no run counts as nothing.
+    the better of two explicit pairs of data sets. One is a record that differs from n - 1 equal ones, the other three
+    mutually equidistant values. For a group of several records it is as many equal ones among zeros. A selection among
+    runs counts as one run, as a score that ignores the data selects. A selection that may have no run counts as
+    nothing.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.

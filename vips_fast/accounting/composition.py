@@ -36,7 +36,7 @@ def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, floa
 def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
     """Compute a k-fold composition by Dwork & Roth 2014, theorem 3.20.
 
-    epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack, where `epsilon`
+    epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack. Here `epsilon`
     and `delta` are the guarantee of each step and `slack`, in (0, 1), is the theorem's delta'.
     """
     epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
@@ -48,7 +48,7 @@ def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tu
 def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
     """Compute a k-fold composition by Kairouz, Oh & Viswanath 2015, theorem 3.4.
 
-    The minimum of k epsilon and of two bounds with mean k epsilon (e^epsilon - 1) / (e^epsilon + 1);
+    The minimum of k epsilon and two bounds, whose mean is k epsilon (e^epsilon - 1) / (e^epsilon + 1). The slack gives
     delta' = 1 - (1 - delta)^k (1 - slack).
     """
     epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
@@ -253,7 +253,7 @@ class OptimalAccountant(_CompositionAccountant):
     """Optimal composition of (epsilon, delta) statements, at the best division of delta.
 
     It is exact for pure mechanisms that are randomized responses. Two responses with ln 3 differ by 2 ln 3 with
-    probability 9/16 against 1/16, and at epsilon = ln 3 by delta = 9/16 - 3/16:
+    probability 9/16 against 1/16. They differ at epsilon = ln 3 by delta = 9/16 - 3/16:
 
     >>> import math
     >>> from vips_fast.accounting import ApproximateDPEvent, SelfComposedEvent, epsilon

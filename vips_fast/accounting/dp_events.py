@@ -1,8 +1,9 @@
 """Events as events of dp-accounting (``DpEvent``), and back, with nothing lost.
 
-A ``DpEvent`` does not state its neighboring relation, an argument of their accountants; here it stands beside it.
-Where dp-accounting has no class that means the same, or an accountant of theirs (0.6) reads it otherwise, the event is
-wrapped in `VipsFastDpEvent`, which is *ours*. Their accountants refuse it, so that no figure comes of a misreading.
+A ``DpEvent`` does not state its neighboring relation, an argument of their accountants; here it stands beside it. Some
+events have no class in dp-accounting with the same meaning, or an accountant of theirs (0.6) reads it otherwise. Such
+an event is wrapped in `VipsFastDpEvent`, which is *ours*. Their accountants refuse it, so that no figure comes of a
+misreading.
 
 ===========================  ========================================================================================
 event here                   there

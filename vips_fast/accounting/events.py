@@ -273,11 +273,11 @@ class RandomAllocationEvent(PrivacyEvent):
 
     There are `n_epochs` >= 1 epochs; in an epoch every unit is in exactly one minibatch.
 
-    Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
-    `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
-    part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once for all.
-    Then whatever else is released from the same minibatches, by other runs too, has to be composed with it in one
-    event, and minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
+    Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others. The
+    relation is ``"add_remove"``, which the noise multiplier of `event` is for. `event` is applied to each minibatch
+    once. A part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once
+    for all. Then whatever else is released from the same minibatches, by other runs too, has to be composed with it in
+    one event. Minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
     `privacy_loss.allocation` has the proofs.
     """
 
@@ -303,9 +303,9 @@ class RandomAllocationEvent(PrivacyEvent):
 class SelectedAllocationEvent(PrivacyEvent):
     """Gaussian mechanisms on the minibatches of epochs; in an epoch every unit is in exactly several of them.
 
-    In each of `n_epochs` >= 1 epochs a unit is in `n_selected` k of `n_batches` t >= k minibatches, a uniform choice
-    that is independent of the others' and drawn anew. `event`, its noise multiplier under ``"add_remove"``, which is
-    the relation, is applied to each minibatch once. For k = 1 use `RandomAllocationEvent`, which knows reused
+    There are `n_epochs` >= 1 epochs. In each a unit is in `n_selected` k of `n_batches` t >= k minibatches. The choice
+    is uniform, independent of the others' and drawn anew. `event`, its noise multiplier under ``"add_remove"``, which
+    is the relation, is applied to each minibatch once. For k = 1 use `RandomAllocationEvent`, which knows reused
     minibatches too. Accountant ``"pld"`` bounds it; `privacy_loss.allocation` has the proof.
     """
 
@@ -331,9 +331,9 @@ class GroupEvent(PrivacyEvent):
     The person has up to `size` >= 1 of the records.
 
     Its relation is the one of `event` with "all records of one person" for "one record": they are added or removed, or
-    replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the
-    sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others.
-    Accountant ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
+    replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says. Each contributes with the
+    sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others. Accountant
+    ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
     """
 
     kind: ClassVar[str] = "group"

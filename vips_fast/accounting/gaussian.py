@@ -38,7 +38,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     b = -mu / 2.0 - epsilon / mu
     if b < 0.0 and a < 0.0:
         # Both terms are small and nearly equal. With the scaled complementary error function, Phi(x) = exp(-x^2 / 2)
-        # erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2): the common factor can be taken out.
+        # erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2). The common factor can be taken out.
         r = math.sqrt(0.5)
         diff = float(erfcx(-a * r)) - float(erfcx(-b * r))
         return max(0.0, 0.5 * math.exp(-0.5 * a * a) * diff) * _round_up(mu)

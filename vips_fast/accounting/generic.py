@@ -109,8 +109,8 @@ def _orders(event: PrivacyEvent) -> FloatArray | None:
 class GenericAccountant(Accountant):
     """The generic accountant: Renyi divergences at integer orders, with the classical conversion.
 
-    A Gaussian release with z = 1 has divergence alpha / 2, so its epsilon is 1/2 + sqrt(2 ln 1e5) = 5.2985 (Mironov
-    2017, corollary 3 and proposition 3):
+    A Gaussian release with z = 1 has divergence alpha / 2. Its epsilon is 5.2985, which is 1/2 + sqrt(2 ln 1e5)
+    (Mironov 2017, corollary 3 and proposition 3):
 
     >>> from vips_fast.accounting import GaussianEvent, epsilon
     >>> round(epsilon(GaussianEvent(1.0), 1e-5, "generic"), 4)

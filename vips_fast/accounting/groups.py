@@ -36,8 +36,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     - Whole-data Gaussian and Laplace mechanisms, and running sums: the sensitivity is `size` times as large (triangle
       inequality).
     - Sampled Gaussian mechanisms: `GroupEvent`; for a `GroupEvent`, its size times `size`.
-    - Other mechanisms, if one release is (epsilon, delta)-private: with k = `size` neighbors on the way from one
-      data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
+    - Other mechanisms, if one release is (epsilon, delta)-private. With k = `size` neighbors on the way from one data
+      set to the other, it is (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions: part by part, since a bound for a part holds for all earlier releases.
     - A selection among runs: run by run, since its theorems hold for any two data sets (`selection`).
     """

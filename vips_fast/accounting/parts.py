@@ -16,10 +16,10 @@ bound of a sequence allows already. A function does not tell more: P(S) <= e^eps
 set S. A pair of neighbors concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
 the smallest epsilon that makes the largest of them at most delta is the largest of the smallest epsilons.
 
-*Assumed, as it cannot be checked here*: no record lies in two parts. One that lies in p and in q is protected
-by the releases without a part, of p and of q in sequence. Under "replace one" a record that moves from p to q changes
-both, so the pair is as if it were removed from one and added to the other: the theorem does not cover it. The number
-of records of a part has to be public, as for a data set.
+*Assumed, as it cannot be checked here*: no record lies in two parts. One that lies in p and in q is protected by the
+releases without a part, of p and of q in sequence. Under "replace one" a record that moves from p to q changes both. So
+the pair is as if it were removed from one and added to the other. The theorem does not cover it. The number of records
+of a part has to be public, as for a data set.
 """
 
 from collections import Counter

@@ -176,7 +176,7 @@ _CONVERSIONS = ("tight", "classical")
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
     """Convert a Renyi curve to the smallest epsilon at `delta`.
 
-    Delta is in (0, 1). "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the
+    Delta is in (0, 1). "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3). "Tight" is the
     minimum of rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop.
     12).
     """
@@ -229,8 +229,8 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
 class RdpAccountant(Accountant):
     """Renyi differential privacy of every event with a known Renyi divergence.
 
-    At order 2, a release with noise multiplier 1 has divergence 1 and, by the classical conversion, epsilon
-    1 + ln 1e5 = 12.5129 (Mironov 2017, proposition 3):
+    At order 2, a release with noise multiplier 1 has divergence 1. By the classical conversion it has epsilon 1 + ln
+    1e5 = 12.5129 (Mironov 2017, proposition 3):
 
     >>> from vips_fast.accounting import GaussianEvent, epsilon
     >>> round(epsilon(GaussianEvent(1.0), 1e-5, "rdp", conversion="classical", orders=(2.0,)), 4)

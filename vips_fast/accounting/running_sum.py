@@ -8,7 +8,7 @@ triangular Toeplitz matrix: C[t, j] = c_(t-j), with c_0 >= c_1 >= … >= 0. Step
 With A the lower triangle of ones, the prefix sums are A x = A C^-1 (y - z). So A C^-1 y estimates them without bias.
 For other weights w of the steps, w C^-1 y does, with noise of standard deviation s |w C^-1|.
 
-*Later releases.* They tell nothing more about a prefix. C is square and invertible, so n releases have n unknown x, and
+*Later releases.* They tell nothing more about a prefix. C is square and invertible, so n releases have n unknown x. So
 C^-1 y is the only linear unbiased estimate of x, also by generalized least squares. C^-1 is lower triangular: the
 estimate of prefix t has only y_1, …, y_t in it. Less noise needs an assumption about x, such as a slow course.
 
@@ -25,11 +25,11 @@ This holds also if the records of a step depend on the releases before it.
 
 *Proof.* Let the unit be in the steps i_1 < … < i_m with contributions d_a. The mixed sums move by the sum of the
 columns C_(i_a) times d_a. The squared norm is the sum over a and e of G(i_a, i_e) <d_a, d_e>, with G(i, j) = <C_i,
-C_j>. No entry of G is below 0, and <d_a, d_e> <= D^2. So it is at most D^2 times the sum of G over all pairs. For
-steps i <= j counted from 0, G(i, j) = sum_(s < n - j) c_s c_(s + j - i). A smaller j adds terms >= 0, and a smaller
-distance j - i lowers none of them, since c falls. The given steps have i_a >= (a - 1) b and i_e - i_a >= (e - a) b,
-and 0, b, 2b, … have equality. So moving the unit there lowers no entry of G, and further steps up to k only add
-entries >= 0. The sum is then |v|^2.
+C_j>. No entry of G is below 0, and <d_a, d_e> <= D^2. So it is at most D^2 times the sum of G over all pairs. For steps
+i <= j counted from 0, G(i, j) = sum_(s < n - j) c_s c_(s + j - i). A smaller j adds terms >= 0, and a smaller distance
+j - i lowers none of them, since c falls. The given steps have i_a >= (a - 1) b and i_e - i_a >= (e - a) b. The steps 0,
+b, 2b, … have equality. So moving the unit there lowers no entry of G, and further steps up to k only add entries >= 0.
+The sum is then |v|^2.
 
 *Adaptive records.* Given the releases before step t, y_t is Gaussian about either mean, in both worlds, and the means
 are functions of those releases. On every path the squared distances of the means add up to at most D^2 |v|^2. So

@@ -2,34 +2,35 @@
 
 The bounds are of Papernot & Steinke 2022 ("Hyperparameter Tuning with Renyi Differential Privacy").
 
-A mechanism Q gives outputs that are totally ordered. A number of runs K is drawn without looking at the data, Q is run
+A mechanism Q gives outputs that are totally ordered. A number of runs K is drawn without looking at the data. Q is run
 K times with fresh coins, and only the largest output is released. Outputs that tie count as ordered by a coin of their
-own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighboring data sets, A and A' the
-selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^K].
+own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighboring data sets, and A and A'
+the selection's. Let alpha > 1, eps(alpha) be a bound of D_alpha both ways, and f(x) = E[x^K].
 
 *Lemma (theirs, 7).* Let S = sum_y A(y)^alpha A'(y)^(1-alpha) over the outputs of Q. Then S <= e^((alpha-1) eps(alpha))
 max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomized) event.
-*Proof.* The largest of K is y or below with probability f(Q(<= y)), so A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)]
-with U uniform on [0, 1] and q_U = Q(< y) + U Q(y), the probability of "below y, or y and a coin". Likewise A' with the
-same U. a^alpha b^(1-alpha) is jointly convex, so A(y)^alpha A'(y)^(1-alpha) is at most the mean over U of
-Q(y)^alpha Q'(y)^(1-alpha) f'(q_U)^alpha f'(q'_U)^(1-alpha). Sum over y. (Densities take the place of probabilities
-where outputs are continuous.)
+*Proof.* The largest of K is y or below with probability f(Q(<= y)). So A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)].
+Here U is uniform on [0, 1], and q_U = Q(< y) + U Q(y) is the probability of "below y, or y and a coin". Likewise A'
+with the same U. The function a^alpha b^(1-alpha) is jointly convex. So A(y)^alpha A'(y)^(1-alpha) is at most the mean
+over U of Q(y)^alpha Q'(y)^(1-alpha) f'(q_U)^alpha f'(q'_U)^(1-alpha). Sum over y. (Densities take the place of
+probabilities where outputs are continuous.)
 
-*Truncated negative binomial (theirs, theorem 2).* With eta = shape > 0 and gamma in (0, 1), f(x) = ((1 - (1-gamma)
-x)^-eta - 1) / (gamma^-eta - 1), for eta = 0 its limit ln(1 - (1-gamma) x) / ln gamma; K >= 1 always. For every order
-b > 1
+*Truncated negative binomial (theirs, theorem 2).* Let eta = shape > 0 and gamma in (0, 1). Then f(x) = ((1 - (1-gamma)
+x)^-eta - 1) / (gamma^-eta - 1). For eta = 0 it is its limit ln(1 - (1-gamma) x) / ln gamma. K >= 1 always. For every
+order b > 1
 
     D_alpha(A | A') <= eps(alpha) + (1 + eta) ((1 - 1/b) eps(b) + ln(1/gamma) / b) + ln E[K] / (alpha - 1).
 
-*Proof.* f'(x) = E[K] gamma^(eta+1) (1 - (1-gamma) x)^-(eta+1), as f'(1) = E[K]. Let u = 1 - (1-gamma) q, the
-probability that Q gives to "not the event, or a coin that shows gamma", and u' that of Q'; both are >= gamma. The term
-of that event in the sum of D_b(Q' | Q) is u'^b u^(1-b) <= e^((b-1) eps(b)), so u'/u <= u^(-1/b) e^((1-1/b) eps(b)) <=
-gamma^(-1/b) e^((1-1/b) eps(b)). Then f'(q)^alpha f'(q')^(1-alpha) = E[K] (gamma / u)^(eta+1) (u'/u)^((alpha-1)(eta+1))
-is at most E[K] (gamma^(-1/b) e^((1-1/b) eps(b)))^((alpha-1)(eta+1)). The lemma, the logarithm, and a division by
-alpha - 1 give the bound. At mean 1 gamma is 1, the selection is one run, and the bound is eps(alpha) at b -> 1.
+*Proof.* f'(x) = E[K] gamma^(eta+1) (1 - (1-gamma) x)^-(eta+1), as f'(1) = E[K]. Let u = 1 - (1-gamma) q. It is the
+probability that Q gives to "not the event, or a coin that shows gamma"; u' is the same for Q'. Both are >= gamma. The
+term of that event in the sum of D_b(Q' | Q) is u'^b u^(1-b) <= e^((b-1) eps(b)). So u'/u <= u^(-1/b) e^((1-1/b)
+eps(b)) <= gamma^(-1/b) e^((1-1/b) eps(b)). Then f'(q)^alpha f'(q')^(1-alpha) = E[K] (gamma / u)^(eta+1)
+(u'/u)^((alpha-1)(eta+1)) is at most E[K] (gamma^(-1/b) e^((1-1/b) eps(b)))^((alpha-1)(eta+1)). The lemma, the
+logarithm, and a division by alpha - 1 give the bound. At mean 1 gamma is 1, the selection is one run, and the bound is
+eps(alpha) at b -> 1.
 
-*Poisson (theirs, theorem 6, with the event of no run counted).* With mean m and f(x) = e^(m (x - 1)), if
-P(Q in E) <= (1 + 1/(alpha-1)) P(Q' in E) + delta for all events E and both ways,
+*Poisson (theirs, theorem 6, with the event of no run counted).* Let the mean be m and f(x) = e^(m (x - 1)). Suppose P(Q
+in E) <= (1 + 1/(alpha-1)) P(Q' in E) + delta for all events E and both ways,
 
     D_alpha(A | A') <= ln(e^((alpha-1)(eps(alpha) + m delta) + ln m) + e^-m) / (alpha - 1).
 
@@ -94,8 +95,8 @@ def selected_curve(
 ) -> FloatArray:
     """Bound the Renyi divergences of a selection at `orders` > 1.
 
-    `run` are the bounds of one run at `orders`, `curve` those at the orders `known`, among which the proof's order b is
-    chosen, and ``delta_at(epsilon)`` the delta of one run there. All are float64 of one dimension.
+    `run` are the bounds of one run at `orders`, and `curve` those at the orders `known`. The proof chooses its order b
+    among these. ``delta_at(epsilon)`` is the delta of one run there. All are float64 of one dimension.
     """
     above = orders - 1.0
     if shape is None:

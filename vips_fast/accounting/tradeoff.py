@@ -23,9 +23,9 @@ def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float
         P(E | in) <= e^epsilon a + delta        and, from the complement with the roles changed,
         P(E | in) <= 1 - e^-epsilon (1 - a - delta),
 
-    so the smallest of these over a grid of epsilons is a bound too (Wasserman & Zhou 2010; Dong, Roth & Su 2022,
-    proposition 2.12). 1 for an event that is not private. Raises ValueError if the rate is not in [0, 1], or no
-    accountant bounds the event.
+    so the smallest of these over a grid of epsilons is a bound too. (See Wasserman & Zhou 2010 and proposition 2.12 of
+    Dong, Roth & Su 2022.) It is 1 for an event that is not private. Raises ValueError if the rate is not in [0, 1], or
+    no accountant bounds the event.
     """
     a = probability("false_positive_rate", false_positive_rate)
     if any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
@@ -117,7 +117,7 @@ def largest_loss(event: PrivacyEvent, failure: float) -> float:
     the truth by e^L. The bound holds whichever case is the truth. Infinity if the event is not private.
 
     *Proof.* For a composition of whole-data Gaussian mechanisms with mu, L is N(mu^2 / 2, mu^2), and the bound is its
-    quantile. For any other event, delta(e) = E (1 - e^(e - L))_+ >= P(L > t) (1 - e^(e - t)) for every e < t. So
+    quantile. Take any other event. Then delta(e) = E (1 - e^(e - L))_+ >= P(L > t) (1 - e^(e - t)) for every e < t. So
     t = e - ln(1 - delta(e) / failure) will do for every e with delta(e) < failure. The smallest of some is taken.
     delta(e) covers both cases. Raises ValueError if no accountant bounds the event.
     """

@@ -27,7 +27,7 @@ def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
 def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
     """Compute epsilon of rho-zCDP, rho >= 0, at `delta` in (0, 1).
 
-    "simple" is rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3), "tight" the minimum over real
+    "simple" is rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3). "Tight" is the minimum over real
     orders of Canonne, Kamath & Steinke 2020, proposition 12, with D_alpha = alpha rho.
     """
     rho, delta = non_negative("rho", rho), open_probability("delta", delta)
@@ -82,8 +82,8 @@ def zcdp_rho_for_target(epsilon: float, delta: float) -> float:
 def zcdp_rho(event: PrivacyEvent) -> float:
     """Compute rho of a composition of whole-data mechanisms.
 
-    It is 1 / (2 z^2) for a Gaussian with noise multiplier z and epsilon^2 / 2 for a pure mechanism (Bun & Steinke
-    2016, propositions 1.6 and 1.4). Raises ValueError for sampled mechanisms, whose amplification zCDP cannot express.
+    It is 1 / (2 z^2) for a Gaussian with noise multiplier z, and epsilon^2 / 2 for a pure mechanism. (See Bun & Steinke
+    2016, propositions 1.6 and 1.4.) Raises ValueError for sampled mechanisms, whose amplification zCDP cannot express.
     """
     total = 0.0
     for leaf, repeats in touching_leaves(check_event(event)).items():

@@ -11,7 +11,7 @@
 - H one run: the Gaussian-DP parameter of one fit, from many records that are in it by coins of their own;
 
 on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
-audit is no proof: it bounds an attacker's gain from below, and fails if that bound is above the claim.
+audit is no proof. It bounds an attacker's gain from below, and fails if that bound is above the claim.
 
 `membership_attack` measures the information that published topics reveal about documents that you name.
 """

@@ -128,9 +128,9 @@ class Adapter(ABC):
     def poison(self, stage: Stage) -> bool:
         """Make the released parameters non-finite, through the contract only.
 
-        A release of NaN is tried first. Where the model refuses it, its state is filled
-        with the largest finite numbers, as far as `Model.restore` takes them: these
-        overflow in the next step. Returns False where the model refuses everything.
+        A release of NaN is tried first. If the model refuses it, its state is filled with the largest finite numbers,
+        as far as `Model.restore` takes them. These overflow in the next step. Returns False where the model refuses
+        everything.
         """
         model, before = stage.model, stage.model.state()
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Layers D and E: an attacker's measurements against the accountant's claim.
 
-The attacker sees every release, knows all records but the one in question, and knows
-neither the minibatches nor the noise.
+The attacker sees every release, knows all records but the one in question, and knows neither the minibatches nor the
+noise.
 """
 
 import math

@@ -43,7 +43,7 @@ class Seams:
     backend: Callable[[Backend], Backend] | None = None
 
     def of(self, name: str, part: Any) -> Any:
-        """Return the part to use in place of an honest one."""
+        """Return the part that replaces an honest one."""
         seam = getattr(self, name)
         return part if seam is None else seam(part)
 

@@ -114,8 +114,8 @@ def conjugate_adapter(
     """Make the adapter for an audit of your own model.
 
     ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is tried with pairs of the rows given
-    here, with changed copies of them and with random numbers. Layers D and E take those two of the rows that are
-    furthest apart (for adding or removing one: the longest), so give rows that come near the bound.
+    here, with changed copies of them and with random numbers. Layers D and E take the two rows that are furthest apart,
+    or the longest one for adding or removing. So give rows that come near the bound.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def audit(
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
-        the settings where there is one. With a ``target_attack_success`` it calibrates the noise by that, layer D adds
+        the settings where there is one. With a ``target_attack_success`` it calibrates the noise by that. Layer D adds
         fits of two steps that do, and both measure the share of right guesses.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
         None is all; H only if the adapter has `Adapter.canaries`, as for topic models and logistic
@@ -75,7 +75,7 @@ def audit(
     callback : callable(LayerResult) or None
         Called when a layer is done.
     rows_per_unit : int or None
-        Audit fits with ``groups``, of persons with up to this number of rows, the worst pair with exactly this number;
+        Audit fits with ``groups``, of persons with up to this number of rows. The worst pair has exactly this number.
         None audits records of one row.
 
     With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons. The others are about the

@@ -1,20 +1,20 @@
 """Membership attacks on topic models, from the published topics.
 
-The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks from first principles") in the form of
-Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows the
-document x, draws corpora of the same kind, and fits *shadow models* to them, each with a fair coin of its own for every
-document. The statistic of a document and a model is the log-likelihood of the document under the model's topics, its
-proportions fitted to it ("folded in"). Over the shadow models it has one normal law if x was in and another if x was
-out, and the log ratio of the two densities at the target's statistic is the score.
+The likelihood-ratio attack (Carlini et al. 2022, "Membership inference attacks from first principles"). It has the form
+of Manzonelli, Zhang & Vadhan 2024 ("Membership inference attacks and privacy in topic modeling"). The attacker knows
+the document x, draws corpora of the same kind, and fits *shadow models* to them. Each has a fair coin of its own for
+every document. The statistic of a document and a model is the log-likelihood of the document under the model's topics,
+its proportions fitted to it ("folded in"). Over the shadow models it has one normal law if x was in and another if x
+was out. The log ratio of the two densities at the target's statistic is the score.
 
-Here every shadow model is the target once, with the laws of all others (leave one out), so that S models and D
-documents give S D attacks.
+Here every shadow model is the target once, with the laws of all others (leave one out). So S models and D documents
+give S D attacks.
 
-**Success that a claim allows.** The scores of one document under two models are functions of published numbers and of
+**Success that a claim allows.** The scores of one document under two models are functions of published numbers, and of
 coins and noise that the target did not take part in. Given the coins of all other documents, the target's corpora with
-and without x are neighbors under adding or removing one record, so by the claim's trade-off curve F, P(score > t | in)
-<= F(P(score > t | out)) for each document and each outcome of the other coins. F is concave: the inequality holds for
-the means over documents and coins, which are the rates that are measured here. A measured rate beyond F refutes the
+and without x are neighbors under adding or removing one record. So by the claim's trade-off curve F, P(score > t |
+in) <= F(P(score > t | out)) for each document and each outcome of the other coins. F is concave: the inequality holds
+for the means over documents and coins, which are the rates that are measured here. A measured rate beyond F refutes the
 claim; one below it shows how much this attack attains, not how much the best one would.
 """
 
@@ -91,9 +91,9 @@ class ShadowFits:
     random_state : int
         Seeds the coins. Model number i has the same coins whatever was made before. Noise takes no seed.
 
-    ``event`` is the event of one fit's claim; None without privacy. All models have the same public start.
-    Raises TypeError if the estimator is no topic model, and ValueError if X is unusable, holds fewer than 4 documents,
-    or the estimator's neighbors differ by a replacement.
+    ``event`` is the event of one fit's claim; None without privacy. All models have the same public start. Raises
+    TypeError if the estimator is no topic model, and ValueError if X is unusable or holds fewer than 4 documents, or if
+    the estimator's neighbors differ by a replacement.
     """
 
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
@@ -183,8 +183,8 @@ def likelihood_ratios(shadows: ShadowModels, *, online: bool = True) -> np.ndarr
 class Operating:
     """The attack at one false-positive rate.
 
-    ``true_positive_rate`` with its 95 % interval [``low``, ``high``], the rate that the claim allows (1 without
-    privacy), and ``refuted``: whether a bound that fails once in 10^5 lies beyond the claim.
+    ``true_positive_rate`` with its 95 % interval [``low``, ``high``], and the rate that the claim allows (1 without
+    privacy). ``refuted`` says whether a bound that fails once in 10^5 lies beyond the claim.
     """
 
     false_positive_rate: float
@@ -247,10 +247,10 @@ def measure(
     """Compute the attack's rates, with one threshold for all.
 
     All models and documents share it. The threshold of a rate a is the lowest with at most a share a of false positives
-    among these scores, and so known to within the interval of that rate. A claim has to pass its upper end. Attacks on
-    one model share its noise and its topics, so the intervals are Clopper and Pearson's for an effective number of
-    trials: divided by how much more the rate varies from model to model than it would if trials were independent (Korn
-    & Graubard 1998), and never multiplied. Raises ValueError if no score is a number.
+    among these scores. So it is known to within the interval of that rate. A claim has to pass its upper end. Attacks
+    on one model share its noise and its topics, so the intervals are Clopper and Pearson's for an effective number of
+    trials. It is divided by how much more the rate varies from model to model than it would if trials were independent
+    (Korn & Graubard 1998), and never multiplied. Raises ValueError if no score is a number.
     """
     known = np.isfinite(scores)
     inside, outside = scores[known & shadows.members], scores[known & ~shadows.members]

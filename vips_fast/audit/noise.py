@@ -49,7 +49,7 @@ def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
 class _Noise:
     """Released sums less exact ones, of one run with fixed parameters.
 
-    ``units``, an int64 array of shape (releases, entries), has them in lattice units; ``claimed`` is the standard
+    ``units``, an int64 array of shape (releases, entries), has them in lattice units. ``claimed`` is the standard
     deviation that the declared sensitivity asks for, in the same units.
     """
 

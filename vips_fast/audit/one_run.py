@@ -2,42 +2,42 @@
 
 m *canaries* are put into one data set, each by a fair coin b_i (under replacing: one record or another). After one fit
 an attacker who knows all of them, and not the coins, guesses coins from the releases. Steinke, Nasr & Jagielski 2023
-("Privacy auditing with one (1) training run") bound the success of such guesses under (epsilon, delta); Mahloujifar,
+("Privacy auditing with one (1) training run") bound the success of such guesses under (epsilon, delta). Mahloujifar,
 Melis & Chaudhuri 2025 ("Auditing f-differential privacy in one run") do so for a whole trade-off curve. The score of a
-canary is white-box and the best there is for Gaussian noise: the scalar product of the releases with the values that
-the canary would add to them. Canaries have entries of the statistic to themselves, so the noise in their scores is
+canary is white-box and the best there is for Gaussian noise. It is the scalar product of the releases with the values
+that the canary would add to them. Canaries have entries of the statistic to themselves, so the noise in their scores is
 independent.
 
 **Bound for normal scores.** For independent normal scores of one spread, mu is the gap of the means of both kinds over
 that spread, with the interval of `mu_interval`. It is the bound of two samples of releases (layer D) with the canaries
 of one run in the place of many runs. Canaries that differ in length raise the spread and lower the bound.
 
-**Bound for any scores** (`one_run_lower_bound`). Nothing is assumed but the claim: given all other coins, the
-outputs for b_i = 1 and b_i = 0 have a trade-off curve such that P(E | 1) <= F(P(E | 0)) and the other way round, for
-every set E of outputs, where F(x) = Phi(Phi^-1(x) + mu). F is concave. The attacker makes r guesses, a number fixed
-beforehand; N of them are right.
+**Bound for any scores** (`one_run_lower_bound`). Nothing is assumed but the claim. Given all other coins, the outputs
+for b_i = 1 and b_i = 0 have a trade-off curve such that P(E | 1) <= F(P(E | 0)) and the other way round, for every set
+E of outputs. Here F(x) = Phi(Phi^-1(x) + mu). F is concave. The attacker makes r guesses, a number fixed beforehand; N
+of them are right.
 
 *Lemma.* For every k, E[N; N >= k] / m <= F(E[r - N; N >= k - 1] / m). Proof. Fix i and the other coins, and let N_i be
 the number of right guesses of other coins, which is known from the output. Let E be the outputs where "i is in" is
 guessed and N_i >= k - 1. If b_i = 1 that guess is right, and E is {"in" guessed, N >= k}. If b_i = 0 it is wrong, and E
-is {"in" guessed, N >= k - 1}. So P("in" guessed, N >= k | b_i = 1) <= F(P("in" guessed, N >= k - 1 | b_i = 0)), and
-likewise for "out" with the sides of the coin changed. Take the mean of both, of all other coins and of all i. On the
-left it is sum_i P(i guessed right, N >= k) / m = E[N; N >= k] / m. On the right the concavity of F moves the mean
-inside, where it is sum_i P(i guessed wrong, N >= k - 1) / m = E[r - N; N >= k - 1] / m. QED.
+is {"in" guessed, N >= k - 1}. So P("in" guessed, N >= k | b_i = 1) <= F(P("in" guessed, N >= k - 1 | b_i = 0)).
+Likewise it holds for "out" with the sides of the coin changed. Take the mean of both, of all other coins and of all i.
+On the left it is sum_i P(i guessed right, N >= k) / m = E[N; N >= k] / m. On the right the concavity of F moves the
+mean inside, where it is sum_i P(i guessed wrong, N >= k - 1) / m = E[r - N; N >= k - 1] / m. QED.
 
 *Bound.* Let S_k = P(N >= k), so that E[N; N >= k] = k S_k + sum_{j > k} S_j. With G = F^-1, G(x) = Phi(Phi^-1(x) - mu),
 the lemma says E[r - N; N >= k - 1] >= m G(E[N; N >= k] / m), which is
 
     (r - k + 1) S_{k-1} >= sum_{j >= k} S_j + m G((k S_k + sum_{j > k} S_j) / m).
 
-The right side does not fall when any S_j rises. If S_v >= p, then, by induction from v downward, every S_k is at least
-the number that the recursion gives with S_v = p, S_j = 0 for j > v, equality, and S_{k-1} >= S_k. Where one of those
-numbers is above 1, S_v >= p is impossible: v or more right guesses then have a probability below p under mu. The
+The right side does not fall when any S_j rises. Suppose S_v >= p. By induction from v downward, every S_k is at least
+the number that the recursion gives with S_v = p, S_j = 0 for j > v, equality, and S_{k-1} >= S_k. If one of those
+numbers is above 1, S_v >= p is impossible. Then v or more right guesses have a probability below p under mu. The
 largest such mu is a lower bound that fails with probability at most p.
 
 One run cannot tell a mechanism with parameter mu from one that gives everything away with probability about p and is
 harmless otherwise. Such a mechanism may be mu-GDP, so this bound stays below the true mu however many canaries there
-are: it comes near it only through guesses that are few and almost all right.
+are. It comes near it only through guesses that are few and almost all right.
 """
 
 import math

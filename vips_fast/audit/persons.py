@@ -15,7 +15,7 @@ class Persons(Adapter):
     """An adapter whose records are persons with several rows.
 
     A person is a tuple of another adapter's records, one for each row. ``rows`` is the adapter of the same model with
-    one row a record, ``most`` the rows of the persons in the worst pair, and the most of any other.
+    one row a record, ``most`` the rows of the persons in the worst pair and the most of any other.
     """
 
     def __init__(self, rows: Adapter, most: int):

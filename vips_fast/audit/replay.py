@@ -27,7 +27,7 @@ def declared_square(sensitivity: float, spacing: float) -> Fraction:
 class _Replay:
     """Sums of whole raw data sets, with frozen random words.
 
-    All are under one state. Each data set is read anew, by an estimator of its own: whatever a reader makes of the
+    All are under one state. Each data set is read anew, by an estimator of its own. Whatever a reader makes of the
     other records, or keeps, shows as a distance.
     """
 
@@ -109,8 +109,8 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     return LayerResult("A", "replay of neighbors", tuple(checks))
 
 
-#: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in
-#: each entry: squared distances that are this close to the bound reach it.
+#: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in each entry. Squared
+#: distances that are this close to the bound reach it.
 EQUALITY = 1e-4
 
 

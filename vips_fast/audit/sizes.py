@@ -16,8 +16,8 @@ N_RECORDS = 20
 class Sizes:
     """How much each layer does.
 
-    ``pairs`` generated pairs of layer A; ``records`` that layer B examines one by one, and ``rows`` of its largest data
-    set; noise ``draws`` of layer C, from two runs; ``releases`` a side and noise multiplier of layer D; whole ``runs``
+    ``pairs`` generated pairs of layer A. ``records`` that layer B examines one by one, and ``rows`` of its largest data
+    set. Noise ``draws`` of layer C, from two runs. ``releases`` a side and noise multiplier of layer D. Whole ``runs``
     a side of layer E; ``canaries`` of layer H, at most.
     """
 

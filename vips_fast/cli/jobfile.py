@@ -1,6 +1,6 @@
 """Job files: the arguments of a command in TOML.
 
-A job file has ``command``, such as ``"fit lda"``, and a table ``options`` with the names of the command's options,
+A job file has ``command``, such as ``"fit lda"``, and a table ``options``. It has the names of the command's options,
 INPUT included, with ``-`` or ``_``. A path in it is relative to the folder of the file, so a job means the same from
 any folder.
 """

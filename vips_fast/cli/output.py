@@ -78,8 +78,8 @@ def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
 def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
     """Write a model's output to the place of ``--out`` and ``--json``.
 
-    It is for records. Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy
-    file or into the object of ``--json``, which holds no rows where a file does.
+    It is for records. Numbers go with six digits as CSV to standard output or a file. They go with all their bits to a
+    .npy file or into the object of ``--json``, which holds no rows where a file does.
     """
     columns = list(columns)
     if args.out is not None:

@@ -44,8 +44,9 @@ def check_counts(
     allow_float : bool
         If true, fractional values are allowed and a floating input keeps its width (float32 or float64).
     invalid : {"raise", "drop"}
-        What to do about a row with an entry that is negative, not finite, 2**53 or more, or (without `allow_float`)
-        fractional, or with a sum of 2**53 or more. "drop" makes it a row of no words and says nothing about it.
+        What to do about a row with an entry that is negative, not finite or at least 2**53. It is also about fractional
+        entries (without `allow_float`), and a sum of 2**53 or more. "drop" makes it a row of no words and says nothing
+        about it.
 
     Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or
     int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64

@@ -1,4 +1,4 @@
-"""Tables as numbers, by a public schema: a transformer like scikit-learn's."""
+"""Encode tables as numbers by a public schema, as scikit-learn's transformers do."""
 
 import os
 from typing import Any, Self

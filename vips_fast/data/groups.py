@@ -42,8 +42,8 @@ def canonical_label(label: Any) -> Hashable:
     of its parts.
 
     Returns the form, or None for a missing label: None, NaN, not a time, an empty text, a tuple with such a part.
-    Raises TypeError for labels that do not tell persons apart: booleans, floats so large that their type does not hold
-    every whole number (2**53 for 64 bits), and all other types.
+    Raises TypeError for labels that do not tell persons apart. These are booleans, floats so large that their type does
+    not hold every whole number (2**53 for 64 bits), and all other types.
     """
     if type(label) is str and label.isascii() and label.isalnum():
         return label  # the most frequent case, which the rest would not change

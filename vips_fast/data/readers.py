@@ -72,12 +72,12 @@ def load_corpus(
         See `vips_fast.data.vocabulary.public_vocabulary`.
     invalid : {"raise", "drop"}
         What to do about a document that holds an invalid count (see `check_counts`), a broken line or a word beyond the
-        last, and about a broken record (see `read_batches`) or one without a person. "drop" makes it a document of no
-        words and says nothing about it. A file that is broken as a whole is refused in any case. Examples are a missing
-        header, cut gzip data, and an npz matrix whose arrays do not fit together.
+        last. It is also about a broken record (see `read_batches`) or one without a person. "drop" makes it a document
+        of no words and says nothing about it. A file that is broken as a whole is refused in any case. Examples are a
+        missing header, cut gzip data, and an npz matrix whose arrays do not fit together.
 
-    Raises OSError if the file does not open, and ValueError if it is not a valid file of its format, the format is
-    unknown, or the vocabulary is missing or of another length.
+    Raises OSError if the file does not open. Raises ValueError if it is not a valid file of its format or the format is
+    unknown, or if the vocabulary is missing or of another length.
     """
     if holds_records(path, format, text, person):
         if vocabulary is None:

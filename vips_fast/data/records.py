@@ -83,10 +83,10 @@ def read_batches(
     Parameters
     ----------
     source : path-like, "-", table or iterable of str
-        A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), a folder, whose .txt files
-        at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
-        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query of
-        DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
+        A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), or a folder. Its .txt
+        files at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path).
+        "-" is standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query
+        of DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
         read batch by batch. Or any iterable of strings, which are the only column.
     columns : sequence of str
         The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
@@ -100,17 +100,17 @@ def read_batches(
     encoding : str
         Of text files. A mark at the beginning of a file that says UTF-8 or UTF-16 comes first.
     invalid : {"raise", "drop"}
-        What to do about a record that is broken in its form: bytes that are not of the encoding, a row of another
-        length than the header, a quote out of place, a cell or line of more than 2**28 characters, a line of JSON Lines
-        that is no object with the wanted fields; and about a record with a cell of ``texts`` that is no string. "drop"
-        says nothing. The cells of a broken record become `vips_fast.data.schema.BROKEN`, its ``texts`` None. A row that
-        is not valid CSV ends with its first line, so that it takes no other record with it.
+        What to do about a record that is broken in its form. Such are bytes that are not of the encoding, a row of
+        another length than the header, a quote out of place. Others are a cell or line of more than 2**28 characters, a
+        line of JSON Lines that is no object with the wanted fields. It is also about a record with a cell of ``texts``
+        that is no string. "drop" says nothing. The cells of a broken record become `vips_fast.data.schema.BROKEN`, its
+        ``texts`` None. A row that is not valid CSV ends with its first line, so that it takes no other record with it.
     progress : function or None
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
         standard input the size is 0, and the bytes come from its text.
 
-    Raises OSError if a file does not open, ImportError if pyarrow is missing, and ValueError if the source has not
-    the columns, is empty, is no whole gzip or Parquet file, or (with "raise") a record is broken.
+    Raises OSError if a file does not open, ImportError if pyarrow is missing. Raises ValueError if the source lacks the
+    columns, is empty, or is no whole gzip or Parquet file. With "raise" it also does so if a record is broken.
     """
     drop, columns = check_invalid(invalid), list(columns)
     if format is not None:
@@ -223,9 +223,8 @@ class Records:
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
         """Yield texts and persons' numbers, from the beginning if it can.
 
-        Numbers are by the first appearance of persons. Raises as `read_batches` does, and ValueError if there are
-        no records or, with its number, a record has no person; with invalid="drop" it is then an empty one of person
-        -1, nobody.
+        Numbers are by the first appearance of persons. Raises as `read_batches` does, and ValueError if there are no
+        records or a record has no person. With invalid="drop" it is then an empty one of person -1, nobody.
         """
         columns = [*self.text, *([] if self.person is None else [self.person])]
         first, numbering = 1, Numbering("drop")

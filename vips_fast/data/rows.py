@@ -23,11 +23,11 @@ def binary_records(
     estimator. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, marked as not usable,
     without a message. ``least_rows=0`` takes a matrix without rows too.
 
-    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be
-    converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".
+    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be converted).
+    Also returns which rows are usable, (n,) bool, or or None if all are, as with "raise".
 
-    Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width
-    than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
+    Raises ValueError if `Y` is not a matrix of booleans or numbers, or is empty in either direction. It also does so if
+    it has another width than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
     Y = _matrix(Y, n_features, name, expected_by, drop, least_rows)

@@ -32,8 +32,8 @@ the order of the features::
     kind = "ignore"
 
 A category may have a ``reference``, the value that the effects of its other values are measured from; by default its
-first. ``missing`` and ``unknown`` decide about a cell without a value and about one that is not among ``values``:
-"refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
+first. ``missing`` and ``unknown`` decide about a cell without a value and about one that is not among ``values``. They
+are "refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag": a column of their own,
 ``name=?`` and ``name=*``.
 """
 
@@ -71,8 +71,8 @@ _PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "e
 class Change(NamedTuple):
     """A change in a column's units, as changes of encoded columns.
 
-    ``text`` names it, such as "+1" or "yes instead of no", and is empty for a category's reference; ``weights`` are
-    places of encoded columns and how much they change; ``beside`` are the places of all that are made of the column;
+    ``text`` names it, such as "+1" or "yes instead of no", and is empty for a category's reference. ``weights`` are
+    places of encoded columns and how much they change. ``beside`` are the places of all that are made of the column.
     ``reach`` is how many times the change fits between the column's bounds, which ``whole`` names.
     """
 

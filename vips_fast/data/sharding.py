@@ -83,8 +83,8 @@ def write_shards(
     shard_mb : float
         Size of a shard, in MiB, in [0.0001, 4096]; one with a person of more is larger.
     bins : int or None
-        Draws a bin for each unit (`draw_bins`), a person or a row, and writes the units bin by bin, so that a bin is
-        one stretch of the disk. Within a bin, and without bins, they keep the order of their first appearance.
+        Draws a bin for each unit (`draw_bins`), a person or a row. It writes the units bin by bin, so that a bin is one
+        stretch of the disk. Within a bin, and without bins, they keep the order of their first appearance.
     invalid : {"raise", "drop"}
         A row with invalid values, or without a person, ends the writing, or stays as one that contributes nothing. Such
         rows without a person are together one more person.
@@ -94,7 +94,7 @@ def write_shards(
         Public files to lie beside the rows, such as ``schema.toml``.
 
     Raises FileExistsError if there is something at ``path``. Raises ValueError or TypeError if an argument is out of
-    its range, there are no rows, batches do not fit each other, or values are invalid.
+    its range, or there are no rows. It also does so if batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, KINDS)
     check_number("shard_mb", shard_mb, 1e-4, 4096)

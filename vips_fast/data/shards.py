@@ -100,8 +100,8 @@ class ShardedCorpus:
     OSError
         If the manifest cannot be read.
     ValueError
-        If the folder is not a whole one of shards: a file is missing, cut, altered or of another corpus, or a person
-        has rows in two places. The file is named.
+        If the folder is not a whole one of shards. A file may be missing, cut, altered or of another corpus, or a
+        person may have rows in two places. The file is named.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True):

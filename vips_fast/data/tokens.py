@@ -120,12 +120,12 @@ class Analyzer:
     Parameters
     ----------
     words : {"unicode", "paper", "jieba", "sudachi", "pythainlp"}
-        "unicode": words after UAX 29, of the text in NFKC and case-folded: runs of letters, digits and their combining
-        marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a full stop or
-        a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
-        words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, only the first 30 count.
-        The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra "segment").
-        "paper": only a to z, as in the paper's code ("T4" becomes "t").
+        "unicode": words after UAX 29, of the text in NFKC and case-folded. These are runs of letters, digits and their
+        combining marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a
+        full stop or a comma always separates. In scripts that are written without spaces each letter is a token:
+        ``ngrams`` makes words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, only the
+        first 30 count. The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra
+        "segment"). "paper": only a to z, as in the paper's code ("T4" becomes "t").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}

@@ -19,8 +19,8 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     numbers, the number of words and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as
     they are, and the first line of a word counts. A word that is not in the file has a row of NaN.
 
-    Raises OSError if the file does not open. Raises ValueError if it holds no vectors, or a line of one of the words
-    has fewer numbers than the first line, or numbers that are not finite.
+    Raises OSError if the file does not open. Raises ValueError if it holds no vectors. It also does so if a line of one
+    of the words has fewer numbers than the first line, or numbers that are not finite.
     """
     columns = {word.encode(): v for v, word in enumerate(words)}
     found: dict[int, np.ndarray] = {}

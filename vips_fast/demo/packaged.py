@@ -6,9 +6,9 @@ import numpy as np
 
 from ..checks import missing_package
 
-#: For each of ten measurements of cell nuclei, the bounds of its mean, its standard error and its worst value: round
-#: numbers near the ranges that the data set's public description prints. They are public; a value beyond one is moved
-#: to it.
+#: For each of ten measurements of cell nuclei, the bounds of its mean, its standard error and its worst value. They are
+#: round numbers near the ranges that the data set's public description prints. They are public; a value beyond one is
+#: moved to it.
 _BOUNDS = {
     "radius": (30.0, 3.0, 40.0),
     "texture": (40.0, 5.0, 50.0),

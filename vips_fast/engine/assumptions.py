@@ -1,8 +1,8 @@
 """List the assumptions of a guarantee, and those that a fit shows.
 
 The assumptions of ``docs/privacy.md`` are these, word for word (a test holds the page to them). An assumption is *held*
-if the ledger, the settings and the public facts of a fit show that the program made sure of it, or that the fit did
-not need it. It is *open* if somebody has to vouch for it, because nothing in a file can.
+if the ledger, the settings and the public facts of a fit show that the program made sure of it. It is also *held* if
+they show that the fit did not need it. It is *open* if somebody has to vouch for it, because nothing in a file can.
 """
 
 from collections.abc import Callable

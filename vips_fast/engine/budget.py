@@ -1,8 +1,8 @@
 """Charge a data set's privacy budget: a file that all fits share.
 
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
-file all charge it. A run *reserves* its planned releases, records each of them in the file before its noise is drawn,
-and gives the others back at its end. A filter (`vips_fast.engine.filters`) adds them up, since the next run is
+file all charge it. A run *reserves* its planned releases. It records each of them in the file before its noise is
+drawn, and gives the others back at its end. A filter (`vips_fast.engine.filters`) adds them up, since the next run is
 chosen in view of the results so far. `vips_fast.store.log` proves that no crash and no damage lowers the sum.
 
 The file has to lie on a local file system, or on one whose flock, write and fsync hold across machines.

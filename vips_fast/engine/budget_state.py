@@ -1,9 +1,9 @@
 """Add up a budget's records: each run's reserved and drawn releases.
 
-A budget holds *runs*, each with an event, how many releases of it were reserved and how many were drawn, and *lists* of
-runs that were declared ahead. The lists and the rest (every run that is not of a list, by one filter) are private with
-an (epsilon, delta) of their own each, fixed when they begin, and these add up; that holds for interactive mechanisms
-whose queries are interleaved and chosen adaptively as well (Lyu 2022; Vadhan & Zhang 2023; Haney et al. 2023).
+A budget holds *runs*. Each has an event, and the numbers of its releases that were reserved and drawn. It also holds
+*lists* of runs that were declared ahead. The lists and the rest (every run that is not of a list, by one filter) are
+private with an (epsilon, delta) of their own each, fixed when they begin. These add up, which holds for interactive
+mechanisms whose queries are interleaved and chosen adaptively too (Lyu 2022; Vadhan & Zhang 2023; Haney et al. 2023).
 """
 
 import math
@@ -95,7 +95,7 @@ class DeclaredList:
 class BudgetState:
     """The records of a budget, applied one by one.
 
-    ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are the orders of the Renyi
+    ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides. ``orders`` are the orders of the Renyi
     filter, each with its share of delta.
 
     ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` is

@@ -7,17 +7,17 @@ The folder of a run holds
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
 
-and never a key, a minibatch or a sum before its noise: a state is a function of releases and public numbers, so the
+and never a key, a minibatch or a sum before its noise. A state is a function of releases and public numbers. So the
 folder says nothing that the model would not say.
 
-*Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the key is drawn after the append
+*Why nothing is under-counted.* A release needs its noise, and the noise needs a key. The key is drawn after the append
 to the ledger has returned, which is after fsync. So a release that exists has its record on the disk. Spent is the
 number of releases among the records of ``ledger.jsonl``, and one more if its end is torn; no checkpoint can lower it. A
-checkpoint is taken only if the ledger on the disk extends the one that it was written with, hash by hash: a ledger that
+checkpoint is taken only if the ledger on the disk extends the one that it was written with, hash by hash. A ledger that
 was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before ``run.json``,
-and ``run.json`` before the first record, so a folder that lacks one of the two is refused: someone has tampered with
+and ``run.json`` before the first record. So a folder that lacks one of the two is refused: someone has tampered with
 it. A step that is done again draws new randomness (with a test key: the same) and has a record of its own in the
-ledger; the lost step's record stays.
+ledger. The lost step's record stays.
 """
 
 import json
@@ -313,13 +313,13 @@ class RunFolder:
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or restore the model from the checkpoint.
 
-        ``kind`` to ``plan`` describe this fit, as without a folder; ``target`` bounds the plan, and ``paid`` is the
-        number of events that a budget pays for, after which the run ends. Returns the ledger with all releases so far,
-        which writes ahead into the folder; the steps left that the target can pay for; and the settings of the run, for
-        its result.
+        ``kind`` to ``plan`` describe this fit, as without a folder. ``target`` bounds the plan. ``paid`` is the number
+        of events that a budget pays for, after which the run ends. Returns the ledger with all releases so far, which
+        writes ahead into the folder, the steps left that the target can pay for, and the settings of the run, for its
+        result.
 
-        Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
-        checkpoint; or if lost releases have used up the target before the first checkpoint.
+        Raises ValueError if the run is of another plan, model, shape or version, or if the ledger does not extend the
+        checkpoint. It also does so if lost releases have used up the target before the first checkpoint.
         """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")

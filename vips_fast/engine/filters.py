@@ -4,23 +4,23 @@ Composition theorems for whole curves need events that are fixed beforehand. Acr
 run may depend on earlier results. A *filter* is a bound that holds in spite of that. There are three, and an odometer.
 
 Gaussian (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023), if every release is a Gaussian mechanism on all the
-data: the sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B, and the whole is as private as one Gaussian
-mechanism with mu = sqrt(B). The bound is exact. *Proof.* Let W be a Brownian motion, with drift 1 on one of the two
-data sets and without on the other. A release at mu, chosen by earlier results, is a function of the increment of W over
-the next mu^2 of time and of fresh coins, which are independent of the data. The times add up to at most B. So all
-results together are a function of W on [0, B] and of coins, and W on [0, B] is as informative as W(B) ~ N(B or 0, B).
+data. The sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B. The whole is as private as one Gaussian mechanism
+with mu = sqrt(B). The bound is exact. *Proof.* Let W be a Brownian motion, with drift 1 on one of the two data sets and
+without on the other. A release at mu, chosen by earlier results, is a function of the increment of W over the next mu^2
+of time, and of fresh coins. These are independent of the data. The times add up to at most B. So all results together
+are a function of W on [0, B] and of coins. And W on [0, B] is as informative as W(B) ~ N(B or 0, B).
 
-Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand, the sum of the divergences stays within
-a limit, and the whole has that Renyi divergence. *Several orders.* Continuing as long as *any* order is within its
-limit is no such filter, since the final order depends on the results. Let b be the event that order alpha_b is the
-final one. That order's theorem bounds only the part of delta in b, and the parts add up. With limits of each order for
-the whole delta, the sum may reach (number of orders) * delta. Two orders and two releases are enough to exceed delta by
-46 % (in the tests). So the orders *share* delta here: order k has the limit for w_k * delta, and the w_k add up to at
-most 1. *Proof.* For each k stop the interaction before order k exceeds its limit; the stopped interaction is (epsilon,
-w_k delta)-private. If k is within its limit at the end, nothing was stopped. Every outcome lies in such an event;
-assign each outcome to one k. Then for any set S of outcomes P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and k) +
-w_k delta) <= e^epsilon Q(S) + delta. The orders and weights are a function of only the target: half of delta goes to
-the best order for a Gaussian mechanism that just meets the target, the rest mostly to smaller orders, which serve
+Renyi (Feldman & Zrnic 2021, theorem 4.3). At one order alpha, fixed beforehand, the sum of the divergences stays within
+a limit. The whole has that Renyi divergence. *Several orders.* Continuing as long as *any* order is within its limit is
+no such filter, since the final order depends on the results. Let b be the event that order alpha_b is the final one.
+That order's theorem bounds only the part of delta in b, and the parts add up. With limits of each order for the whole
+delta, the sum may reach (number of orders) * delta. Two orders and two releases are enough to exceed delta by 46 % (in
+the tests). So the orders *share* delta here: order k has the limit for w_k * delta, and the w_k add up to at most 1.
+*Proof.* For each k stop the interaction before order k exceeds its limit; the stopped interaction is (epsilon, w_k
+delta)-private. If k is within its limit at the end, nothing was stopped. Every outcome lies in such an event; assign
+each outcome to one k. Then for any set S of outcomes P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and k) + w_k
+delta) <= e^epsilon Q(S) + delta. The orders and weights are a function of only the target. Half of delta goes to the
+best order for a Gaussian mechanism that just meets the target. The rest goes mostly to smaller orders, which serve
 strong noise at small sampling rates.
 
 Declared (`declared_epsilon`): a list of events that is fixed before the first of its releases composes by privacy-loss
@@ -31,7 +31,7 @@ of the i-th output and of coins. So all results are a function of the product of
 Parts (`vips_fast.accounting.parts`): a run may state that it reads only one named part of the data, and a record lies
 in only one part. A filter then has one account for each part, with the releases of the part and those without a part. A
 release is made if *every* account stays within the limit. *Proof.* Fix neighbors that differ in a record of part p.
-Given earlier results, the releases of other parts have the same law on both sides: they are coins, and the next run may
+Given earlier results, the releases of other parts have the same law on both sides. They are coins, and the next run may
 be chosen by them as by all results. All other releases stand in the account of p, which is within the limit. The
 filter's theorem allows choices by outputs and coins, so it gives its (epsilon, delta) for this pair. A refusal by
 another account is one more choice by results. The limit, the orders and their shares of delta are the same for all
@@ -49,16 +49,16 @@ So Q(S) <= N(S) + pot, and Q(S) >= (1 - pot) N(S), as 1 - sum p_i <= product of 
 + rest + pot. And P(S) - e^epsilon Q(S) <= pot P(S) + (1 - pot) (P(S) - e^epsilon N(S)) <= pot + rest.
 
 Odometer (`odometer`): calls whose number and noise may depend on all results, without a limit fixed ahead. The first
-run is fixed. Later releases are Gaussian mechanisms on all the data with a sum s of mu^2. Fix levels B_j and shares
-w_j of delta before the first release, with the w_j adding up to at most 1 (`_level`); B_0 = 0. Let j be the first
-level with s <= B_j when the calls end. State epsilon_j, the epsilon at w_j delta of the first run followed by one
-Gaussian mechanism with mu^2 = B_j. Then P(S) <= sum_j e^(epsilon_j) Q(S and j) + delta for every set S of outcomes
-and every rule to stop. *Proof.* For each j, stop the calls before s exceeds B_j. By the proof of the Gaussian filter,
-all results are then a function of the first run's dominating pair, of W on [0, B_j] and of coins. So they are
-(epsilon_j, w_j delta)-private, and P(S and j) <= e^(epsilon_j) Q(S and j) + w_j delta for the outcomes with level j,
-where no stop came early. Every outcome has one level; add up. *Why not the sum of all releases*: a stop at the worst
-of 20 calls with noise 2 exceeds delta = 1e-5 by a factor of 7 (in the tests). *Parts*: for neighbors that differ in
-part p, all results before the first release of p are coins. So p has its own first run, levels and shares.
+run is fixed. Later releases are Gaussian mechanisms on all the data with a sum s of mu^2. Fix levels B_j and shares w_j
+of delta before the first release, with the w_j adding up to at most 1 (`_level`); B_0 = 0. Let j be the first level
+with s <= B_j when the calls end. State epsilon_j, the epsilon at w_j delta of the first run followed by one Gaussian
+mechanism with mu^2 = B_j. Then P(S) <= sum_j e^(epsilon_j) Q(S and j) + delta for every set S of outcomes and every
+rule to stop. *Proof.* For each j, stop the calls before s exceeds B_j. By the proof of the Gaussian filter, all results
+are then a function of the first run's dominating pair, of W on [0, B_j] and of coins. So they are (epsilon_j, w_j
+delta)-private, and P(S and j) <= e^(epsilon_j) Q(S and j) + w_j delta for the outcomes with level j, where no stop came
+early. Every outcome has one level; add up. *Why not the sum of all releases*: a stop at the worst of 20 calls with
+noise 2 exceeds delta = 1e-5 by a factor of 7 (in the tests). *Parts*: for neighbors that differ in part p, all results
+before the first release of p are coins. So p has its own first run, levels and shares.
 """
 
 import math
@@ -172,7 +172,7 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
 def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
     """Compute epsilon of Gaussian releases by the Gaussian filter.
 
-    A release from a sample counts as if it used all the data: a mixture of the neighbors' laws is not easier to
+    A release from a sample counts as if it used all the data. A mixture of the neighbors' laws is not easier to
     distinguish from one of them than the other law is. An epoch of random allocation counts as one release, since a
     record is in one of its minibatches, and the bound reveals which.
 
@@ -251,8 +251,9 @@ def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, 
 def _level(size: float) -> tuple[float, float]:
     """Find the first level that holds a size, and its delta share.
 
-    The levels are 0, with half of delta; 1 to 8 and then each 9/8 of the one before, with 3/8 together; and powers of
-    1/sqrt(2), with 1/8 together. Number j of the last two has 1/(j (j + 1)) of their share, and these add up to 1.
+    The levels are 0, with half of delta. Then come 1 to 8 and then each 9/8 of the one before, with 3/8 together. Last
+    are powers of 1/sqrt(2), with 1/8 together. Number j of the last two has 1/(j (j + 1)) of their share, and these add
+    up to 1.
     """
     if size == 0.0:
         return 0.0, 0.5

@@ -69,7 +69,7 @@ class GainScore(ABC):
         """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
 
         ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the
-        largest square of the nats. Rows with an invalid number are 0. With r = ``rest`` an entry of nats is at most the
+        largest square of the nats. Rows with an invalid number are 0. Let r = ``rest``. An entry of nats is at most the
         clip over the root of J + 2 r^2, and one of a candidate's two entries is 0. The last two are at most r times
         that. So the norm is at most the clip.
         """
@@ -153,7 +153,7 @@ class Score:
 def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance: float) -> tuple[float, float]:
     """Compute Fieller's 90 % interval of a ratio of two means.
 
-    The means have independent normal errors. It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'), which
+    The means have independent normal errors. It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'). That
     holds for the true one with probability 0.9, however large the errors are. If the bottom may be 0, an end is
     infinite (Fieller 1954).
     """

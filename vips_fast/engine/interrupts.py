@@ -1,8 +1,8 @@
 """End a process by signals when nothing is half done.
 
 A signal's handler runs between any two instructions of the main thread. So within `stoppable` the first SIGTERM, SIGINT
-or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running: then at its end, or as soon as the block
-waits for others (`stop_if_asked`). A second signal ends the process at once, by the system's own means.
+or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running. Then it raises at its end, or as soon as
+the block waits for others (`stop_if_asked`). A second signal ends the process at once, by the system's own means.
 """
 
 import signal

@@ -2,8 +2,8 @@
 
 Let two sums differ by x before rounding, in units of the noise lattice. Afterwards they differ by at most |x| + 1 in
 each coordinate, because the nearest integer moves by at most one more than its argument. This holds only for *exact*
-rounding: in floating point the error of a product grows with the sum, and so with the private number of records.
-So the factor is a fraction p / 2^k, and all arithmetic is on integers.
+rounding. In floating point the error of a product grows with the sum, and so with the private number of records. So the
+factor is a fraction p / 2^k, and all arithmetic is on integers.
 """
 
 import math

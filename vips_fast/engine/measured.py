@@ -53,7 +53,7 @@ class MeasuredModel(Model):
     Notes
     -----
     *Sensitivity.* All steps but the last are the model's, whose proof holds. In the last step a unit's contribution has
-    entries >= 0 and an L2 norm of at most a bound B, whatever the unit holds (`GainScore.clip_rows`). Truncation toward
+    entries >= 0. Its L2 norm is at most a bound B, whatever the unit holds (`GainScore.clip_rows`). Truncation toward
     zero lowers no entry below 0 and raises no norm. So adding or removing a unit moves the sum by at most B. Replacing
     one moves it by at most sqrt(2) B, as ||x - y||^2 = ||x||^2 + ||y||^2 - 2 x.y <= 2 B^2. B is at most the mechanism's
     sensitivity, divided by sqrt(2) for replacing, so the noise of every step covers the score. The model that is scored

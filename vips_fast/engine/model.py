@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .gain import GainScore
     from .sampling import Sampler
 
-#: Most records of a data set, and of one sum on the noise lattice: a contribution is
-#: below 2^31 lattice units, and sums stay below 2^62.
+#: Most records of a data set, and of one sum on the noise lattice. A contribution is below 2^31 lattice units, and sums
+#: stay below 2^62.
 MAX_RECORDS = 2**31
 
 
@@ -53,7 +53,7 @@ class Records(Protocol):
 class Model(ABC):
     """Interface of a model to the engine.
 
-    Contributions live on a fine integer lattice of the model's choice, so that sums are exact and additive: any split
+    Contributions live on a fine integer lattice of the model's choice, so that sums are exact and additive. Any split
     of the records into blocks, shards or machines gives the same integers before `round`.
     """
 
@@ -93,7 +93,7 @@ class Model(ABC):
         """Add a block's contributions to ``out``, int64 of shape ``fine_shape``.
 
         A record's contribution is a function of only that record, its own word and the released parameters, bit for
-        bit, and has an L2 norm of at most ``clip``. ``block`` is a result of `Records.block`, ``words`` one uniform
+        bit. It has an L2 norm of at most ``clip``. ``block`` is a result of `Records.block`, ``words`` one uniform
         random uint64 for each of its records. ``scratch`` belongs to the calling thread and outlives the block; store
         only buffers in it. If it contains "diagnostics", `diagnose` adds un-noised diagnostics to them.
         """

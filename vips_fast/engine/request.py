@@ -197,7 +197,7 @@ class Request:
 
     @property
     def adaptive(self) -> bool:
-        """Whether earlier releases may choose this run; nights are declared ahead."""
+        """Whether earlier releases may decide about this run. Nights are declared ahead."""
         return self.partial and self.public.night is None
 
     @property

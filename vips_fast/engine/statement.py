@@ -151,7 +151,7 @@ class Privacy:
         Whether another fit to the same records is included, which chose no columns.
     attack_success : float or None
         Bound of the share of right guesses of an attacker (`vips_fast.accounting.attack_success`), by all releases of
-        the worst part, if the noise of a run was calibrated for such a share; else None.
+        the worst part. It is None unless the noise of a run was calibrated for such a share.
 
     Examples
     --------

@@ -9,7 +9,7 @@ each run, ``run-0000``, …, which holds
     release-000000.npz    each release, …
 
 A resumed run writes the releases after its checkpoint anew; only the ledger has the lost ones. If the model of a
-further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``: its own model does not
+further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``. Its own model does not
 follow from it.
 """
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class TopicWord(NamedTuple):
     """A word of a topic.
 
-    ``topic`` counts from 1, ``name`` is of its words, ``share`` is the topic's part of all words, and ``records_share``
-    the part of the topic that is not public. ``low`` and ``high`` are an interval of the word's probability, about
+    ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``records_share``
+    is the part of the topic that is not public. ``low`` and ``high`` are an interval of the word's probability, about
     the noise.
     """
 

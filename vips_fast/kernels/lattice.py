@@ -34,8 +34,8 @@ def checked_spacing(
 ) -> float:
     """Check the given spacing, or choose one for sums without noise.
 
-    ``clip_norm`` is the L2 bound C > 0 of one record's contribution, ``least_units`` the least C/g (the largest is
-    below 2^31 for every kernel); ``low`` and ``high`` are the range of the spacing. Raises ValueError with the
+    ``clip_norm`` is the L2 bound C > 0 of one record's contribution. ``least_units`` is the least C/g (the largest is
+    below 2^31 for every kernel). ``low`` and ``high`` are the range of the spacing. Raises ValueError with the
     argument's name and value, and the range that was expected.
     """
     bounds = f"[2^{math.frexp(low)[1] - 1}, 2^{math.frexp(high)[1] - 1}]"
@@ -55,8 +55,8 @@ def checked_spacing(
 def noise_spacing(noise_sd: float, clip_norm: float) -> float:
     """Choose the lattice spacing for sums with noise of standard deviation ``noise_sd``.
 
-    g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard deviation. Where the noise is so small that
-    C/g would pass 2^30, C > 0 being the L2 bound ``clip_norm`` of one record's contribution, g is 2^-30 of the clip
+    g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard deviation. C > 0 is the L2 bound
+    ``clip_norm`` of one record's contribution. If noise is little and C/g would pass 2^30, g is 2^-30 of the clip
     norm's power of two instead (a coarser lattice is always sound).
     """
     coarse = math.ldexp(1.0, math.frexp(clip_norm)[1] - 30)

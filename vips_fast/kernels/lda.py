@@ -219,15 +219,15 @@ def lda_estep(
 ) -> LdaEStep:
     """Run the variational E-step of topics over sparse documents.
 
-    For each document, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k +
-    sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1) until the mean over
-    topics of the change of gamma in a round is below ``tol``. gamma starts where a round leads from equal weights, its
-    topics' words to the power 3 (`vips_fast.kernels.reference.document_start`). After each two rounds gamma is
-    extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead nearer to the fixed point. With
-    alpha below 1/4 a topic that has less than a word of the document and halves leaves it; its gamma is alpha. The
-    contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to
-    multiples of ``spacing`` and added as integers. So the sums have the same bits for any number of threads and any
-    order of documents. A document's result depends only on that document and the topics.
+    For each document, iterate two updates: phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k =
+    alpha_k + sum_i c_i phi_ik. (See Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1.) They
+    end when the mean over topics of the change of gamma in a round is below ``tol``. The first gamma is a round's
+    result from equal weights, with its topics' words to the power 3 (`vips_fast.kernels.reference.document_start`).
+    After each two rounds gamma is extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead
+    nearer to the fixed point. With alpha below 1/4 a topic that has less than a word of the document and halves leaves
+    it; its gamma is alpha. The contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm`` (Eq. 29). It
+    is truncated toward zero to multiples of ``spacing`` and added as integers. So the sums have the same bits for any
+    number of threads and any order of documents. A document's result depends only on that document and the topics.
 
     Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.
 

@@ -18,7 +18,7 @@ from .threads import map_chunks, resolve_n_threads, run_blocks
 
 __all__ = ["logistic_estep", "pg_mean", "unpack_upper"]
 
-#: Numbers that a thread takes at a time of a Polya-Gamma mean: its arrays then stay in a core's second-level cache, and
+#: Numbers that a thread takes at a time of a Polya-Gamma mean. Its arrays then stay in a core's second-level cache;
 #: fewer are not worth a thread.
 PG_CHUNK = 1 << 15
 
@@ -45,8 +45,8 @@ def pg_mean(
     same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials. ``n_threads`` is a
     number of threads, or -1 for all processors, and changes no bit. ``isa`` is an instruction set to use in place of
     the one chosen at import. Returns an array of the shape of ``c``, a scalar for a scalar without ``out``. Raises
-    ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, ``n_threads`` no number of
-    threads, or ``out`` does not fit.
+    ValueError or TypeError if ``c`` is not real, or ``b`` is not a finite positive number. It also does so if
+    ``n_threads`` is no number of threads, or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":
@@ -197,8 +197,8 @@ def factor_spacing(clip_norm: float, n_records: int = 1) -> float:
     """Compute the grid h of the quadratic statistic's factors.
 
     It is the finest with L/h^2 < 2^41 whose sums fit 62 bits. ``clip_norm`` is the L2 bound L of a contribution,
-    ``n_records`` a public bound of the number of records in one sum. With L = m 2^e, 1/2 <= m < 1, h is
-    2^ceil((e - 41) / 2) for up to 2^20 records: a constant relative to the clip.
+    ``n_records`` a public bound of the number of records in one sum. Let L = m 2^e, 1/2 <= m < 1. Then h is 2^ceil((e -
+    41) / 2) for up to 2^20 records: a constant relative to the clip.
     """
     bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
     if bits < 8:
@@ -222,8 +222,8 @@ def accumulate(
 ) -> np.ndarray:
     """Integer sums over all records: the unchecked core of `logistic_estep`.
 
-    Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
-    of the quadratic one in units of ``factor_spacing**2``. A part whose scale is infinite stays zero.
+    Returns ``sums``, (d + d (d + 1) / 2,) int64. First comes the linear statistic in units of ``spacing``, then the
+    packed triangle of the quadratic one in units of ``factor_spacing**2``. A part whose scale is infinite stays zero.
     """
     d, n = rows.n_features, rows.n_rows
     sums = np.zeros(d + triangle_size(d), dtype=np.int64)
@@ -282,13 +282,13 @@ def logistic_estep(
 ) -> LogisticEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
-    For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if longer, c = sqrt(x^T M x), <xi> = b
-    tanh(c/2)/(2c), and the expected sufficient statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al. 2020,
-    Eqs. 47-50). With ``center`` m0 they are the statistics of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation
-    (s1 / scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``;
-    its entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed
-    as integers, so the sums have the same bits for any number of threads and any order of records, and a record's
-    contribution depends only on that record.
+    For each record (x, y out of b trials) x is scaled down to norm ``row_norm`` if longer. Then c = sqrt(x^T M x),
+    <xi> = b tanh(c/2)/(2c). The expected sufficient statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al.
+    2020, Eqs. 47-50). With ``center`` m0 they are the statistics of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The
+    concatenation (s1 / scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most
+    ``clip_norm``. Its entries are truncated toward zero and summed as integers (s1 to multiples of ``spacing``; s2
+    through its factor sqrt(xi) x). So the sums have the same bits for any number of threads and any order of records. A
+    record's contribution depends only on that record.
 
     Equivalent to ``vips_fast.kernels.reference.logistic_estep(X, y, second_moment, ...)``.
 
@@ -297,7 +297,7 @@ def logistic_estep(
     ``n_trials``; None is ``n_trials`` for all. ``second_moment``, (d, d), is <m m^T>, symmetric positive semi-definite;
     its upper triangle is read. None means 0; then <xi> = b/4. ``row_norm`` is a public bound of the rows' L2 norm,
     ``center``, (d,), the public m0. An infinite entry of ``scales`` leaves its part out. ``clip_norm`` None does not
-    clip. ``label_free`` scales a record down as if it had the y with the largest contribution: a factor that does not
+    clip. ``label_free`` scales a record down as if it had the y with the largest contribution. A factor that does not
     depend on y biases no weighted likelihood. ``spacing`` is the lattice spacing of s1 / scales[0], a power of two;
     None is as fine as exact sums allow. ``n_threads`` is the number of threads, -1 for all processors, ``isa`` an
     instruction set to use in place of the one chosen at import.

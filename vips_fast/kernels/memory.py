@@ -9,8 +9,8 @@ from numpy.typing import DTypeLike
 #: Bytes of a cache line; vectors that straddle two cost twice.
 LINE = 64
 
-#: From LARGE bytes on, an array is read here and there often enough that the processor's table of 4 KiB pages is short
-#: for it. numpy asks Linux for pages of 2 MiB for one piece of memory of at least HUGE bytes.
+#: Arrays of LARGE bytes or more are read here and there. The processor's table of 4 KiB pages is then short. So numpy
+#: asks Linux for pages of 2 MiB for one piece of memory of at least HUGE bytes.
 LARGE, HUGE = 2**20, 2**22
 
 

@@ -112,9 +112,9 @@ def rounded_gaussian(
     uniform numbers of unlimited length. No entry is beyond 64 * scale.
 
     ``scale`` is in (0, 2^50], ``size`` has at least one element. ``unsafe_test_key`` None takes a fresh key from the
-    operating system; a given one, of 32 bytes, makes the draws a known function of the element's number, the same for
-    every instruction set and number of threads: such noise is NOT private. ``n_threads`` is the number of threads, -1
-    for all processors, ``isa`` an instruction set to use in place of the one chosen at import.
+    operating system. A given one, of 32 bytes, makes the draws a known function of the element's number. They are the
+    same for every instruction set and number of threads, and such noise is NOT private. ``n_threads`` is the number of
+    threads, -1 for all processors, ``isa`` an instruction set to use in place of the one chosen at import.
 
     Raises ValueError or TypeError if an argument is out of its range, and OSError if the operating system gives no
     random bits; nothing is drawn.
@@ -147,8 +147,8 @@ def add_rounded_gaussian(
     it.
 
     ``sums`` is C-contiguous and writeable, of at least one element; other arguments are as for `rounded_gaussian`.
-    Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +
-    64 * scale exceeds int64, and OSError if the operating system gives no random bits; nothing is drawn or changed.
+    Raises ValueError or TypeError if an argument is out of its range, or if entry + 64 * scale exceeds int64 for an
+    entry of ``sums``. Raises OSError if the operating system gives no random bits. Then nothing is drawn or changed.
     """
     value = _check_scale(scale)
     if not isinstance(sums, np.ndarray):
@@ -199,27 +199,27 @@ def symmetric_gaussian(
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place.
 
-    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only.
-    With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
-    mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
+    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only. With
+    ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
+    mirrored. (See Dwork, Talwar, Thakurta & Zhang 2014.) With "orthonormal" they have ``scale`` on the diagonal and
     ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.
 
-    Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or an entry is so
-    large that noise could leave int64, and OSError if the operating system gives no random bits; nothing is drawn or
+    Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or noise could lead
+    an entry out of int64. Raises OSError if the operating system gives no random bits. Then nothing is drawn or
     changed.
 
     Notes
     -----
-    Why ``scale / sqrt(2)`` is enough. Under <A, B> = sum_ij A_ij B_ij the matrices E_ii and (E_ij + E_ji)/sqrt(2), i <
-    j, are an orthonormal basis of the symmetric matrices (E_ij has a single 1): each has norm 1, and two different ones
-    share no nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their L2 norm is A's Frobenius
-    norm. The Gaussian mechanism with standard deviation s on these coordinates, for Frobenius sensitivity D, is
-    therefore the Gaussian mechanism of a vector with sensitivity D. Its output is a bijective function of the matrix
+    Why ``scale / sqrt(2)`` is enough. Take <A, B> = sum_ij A_ij B_ij. The matrices E_ii and (E_ij + E_ji)/sqrt(2), i <
+    j, are an orthonormal basis of the symmetric matrices. (E_ij has a single 1.) Each has norm 1, and two different
+    ones share no nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their L2 norm is A's
+    Frobenius norm. The Gaussian mechanism with standard deviation s on these coordinates, for Frobenius sensitivity D,
+    is therefore the Gaussian mechanism of a vector with sensitivity D. Its output is a bijective function of the matrix
     A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z independent standard normals. "analyze_gauss" adds more
     noise than that, so it is private too. Rounding to integers is post-processing, as A holds integers.
 
-    Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
-    key's noise, so the bits depend on neither blocks nor threads.
+    Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the key's noise. So the bits depend on
+    neither blocks nor threads.
     """
     value = _check_scale(scale)
     if form not in ("orthonormal", "analyze_gauss"):

@@ -1,9 +1,9 @@
 """The C kernels inside Numba functions.
 
-Each kernel of the function table (``vips_fast/kernels.h`` in ``vips_fast.get_include()``) is an attribute of this
-module under its name, ``numba_types.lda_estep_f32`` and so on: a ctypes function with its full signature, which
-``@njit`` code calls directly, with no Python and no GIL in between. Arrays are passed as ``array.ctypes``, optional
-ones as ``null()``; a status other than 0 is a failure (`status_message`).
+The function table is in ``vips_fast/kernels.h`` of ``vips_fast.get_include()``. Each of its kernels is an attribute of
+this module under its name, such as ``numba_types.lda_estep_f32``. It is a ctypes function with its full signature.
+Numba's ``@njit`` code calls it directly, with no Python and no GIL in between. Arrays are passed as ``array.ctypes``,
+optional ones as ``null()``; a status other than 0 is a failure (`status_message`).
 
     from numba import njit
     from vips_fast.kernels import numba_types

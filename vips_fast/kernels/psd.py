@@ -50,8 +50,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Project to the nearest symmetric matrix without eigenvalues below ``floor``.
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``, within d 2^-50 max|w| in each entry.
-    Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues. If none is below, A itself
-    is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorization.
+    Eigenvectors are computed only on the side of ``floor`` with fewer eigenvalues. If no eigenvalue is below, a copy of
+    A is returned, and if all are below, floor I. For d < 512 that comes after no more than a Cholesky factorization.
 
     A is (d, d) float64, symmetric and finite; it is not changed. The result is exactly symmetric; rounding can leave
     its eigenvalues below ``floor`` by d 2^-50 max|w|. Raises ValueError or TypeError if an argument is not as said, and
@@ -59,9 +59,10 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
 
     Notes
     -----
-    Householder tridiagonalisation A = Q T Q' (LAPACK dsytrd), the number of eigenvalues below ``floor`` from the signs
-    of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr, or dstevd if they are many),
-    then A + X X' with X = Q Z sqrt(floor - w); or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
+    First comes Householder tridiagonalisation A = Q T Q' (LAPACK dsytrd). Then come the number of eigenvalues below
+    ``floor`` from the signs of the pivots of T - floor I (Sturm, Sylvester), and their eigenvectors Z of T (dstemr, or
+    dstevd if they are many). The result is A + X X' with X = Q Z sqrt(floor - w). Or it is, from the other side, floor
+    I + X X' with X = Q Z sqrt(w - floor).
     """
     if not isinstance(A, np.ndarray) or A.dtype != np.float64:
         raise TypeError(f"A: expected a float64 array, got {getattr(A, 'dtype', type(A).__name__)}")
@@ -161,8 +162,8 @@ def solve_repaired(
     Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then ``np.linalg.solve(A, right)``, (m, d, r),
     and the diagonals of ``np.linalg.inv(A)``, (m, d).
 
-    ``moments``, (m, d, d) C-contiguous float64, is read on and right of the diagonals, and overwritten; ``least`` is
-    above 0; ``extra``, (m, d), is >= 0; ``right`` is (m, d, r); ``lapack`` comes from `one_blas_thread`. Raises
+    ``moments``, (m, d, d) C-contiguous float64, is read on and right of the diagonals, and overwritten. ``least`` is
+    above 0; ``extra``, (m, d), is >= 0. ``right`` is (m, d, r); ``lapack`` comes from `one_blas_thread`. Raises
     numpy.linalg.LinAlgError if a factorization fails.
     """
     solutions, variances = np.empty(right.shape), np.empty(extra.shape)

@@ -95,14 +95,15 @@ def sbn_pg(
 ) -> SbnEStep:
     """Compute mean-field q(z) of a belief network by the Polya-Gamma bound.
 
-    From z = start, (K,) in [0, 1] and the same for each record, ``n_sweeps`` >= 0 sweeps of z_k = sigmoid(d_k), k =
-    0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed before
-    each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the
-    entries of W taken as independent. A record's result depends only on that record and the parameters, bit for bit.
+    Start from z = start, (K,) in [0, 1] and the same for each record. Make ``n_sweeps`` >= 0 sweeps of z_k =
+    sigmoid(d_k), k = 0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67)
+    are renewed before each sweep and after the last. They use E[psi_j^2] = E[psi_j]^2 + c_var_j + sum_k (w2_jk z_k -
+    w_jk^2 z_k^2), where entries of W count as independent. A record's result depends only on that record and the
+    parameters, bit for bit.
 
-    ``y`` is (n, J) of 0 and 1; ``w`` and ``w2``, (J, K), are E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate);
-    ``c`` and ``c_var``, (J,), mean and variance of the visible biases; ``b``, (K,), the hidden biases; ``dtype``,
-    "float32" or "float64", is the precision of the sweeps.
+    ``y`` is (n, J) of 0 and 1. ``w`` and ``w2``, (J, K), are E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate).
+    ``c`` and ``c_var``, (J,), are mean and variance of the visible biases. ``b``, (K,), are the hidden biases.
+    ``dtype``, "float32" or "float64", is the precision of the sweeps.
     """
     y, w, n_sweeps, n_threads = _checked(y, w, n_sweeps, n_threads)
     (n_visible, n_hidden), w2 = w.shape, check_array("w2", w2, w.shape, 0.0)
@@ -135,12 +136,12 @@ def sbn_quadratic(
 ) -> np.ndarray:
     """Compute mean-field q(z) of a belief network by a shared curvature.
 
-    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
-    Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j
-    y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends only on that record and the
-    parameters, bit for bit.
+    A parabola of curvature kappa_j bounds log(1 + e^psi) here. (Bohning 1992 has 1/4, Jaakkola & Jordan 2000
+    tanh(t_j/2) / (2 t_j).) It replaces the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k =
+    sigmoid(linear_k + sum_j y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends only on
+    that record and the parameters, bit for bit.
 
-    ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`; ``linear`` is (K,), ``gram``, (K, K), sum_j kappa_j
+    ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`. ``linear`` is (K,). ``gram``, (K, K), is sum_j kappa_j
     E[w_j w_j'] for the bounds above; its diagonal is not read.
     """
     y, w, n_sweeps, n_threads = _checked(y, w, n_sweeps, n_threads)

@@ -24,7 +24,7 @@ class GaussianMechanism:
 
     ``noise_multiplier`` is the standard deviation over ``sensitivity``, the L2 sensitivity of the sum under the
     sampler's neighboring relation; 0 adds nothing (not private). ``clip_norm`` is the L2 bound of one contribution,
-    below 2^31 lattice units: sums of up to 2^31 contributions then stay below 2^62, and so does the noise.
+    below 2^31 lattice units. Sums of up to 2^31 contributions then stay below 2^62, and so does the noise.
 
     Raises ValueError if a number is out of range, or the noise too large for a contribution to be seen on its lattice.
     """

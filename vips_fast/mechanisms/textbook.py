@@ -5,8 +5,8 @@ power-of-two lattice, the sensitivity grows by the error of truncation, and the 
 Rounding an integer plus a continuous sample is post-processing of the continuous mechanism. So the event's bounds hold
 word for word. Random bits come from the operating system; there is no seed.
 
-``value`` is finite, of any shape, ``sensitivity`` > 0 its L1 (Laplace) or L2 (Gaussian) sensitivity under
-``relation``, "add_remove", "replace_one" or None, and ``noise_multiplier`` the scale of the noise, or its standard
+``value`` is finite, of any shape. ``sensitivity`` > 0 is its L1 (Laplace) or L2 (Gaussian) sensitivity under
+``relation``, "add_remove", "replace_one" or None. ``noise_multiplier`` is the scale of the noise, or its standard
 deviation, over the sensitivity. Released arrays are float64 of the shape of ``value``, multiples of a power of two.
 """
 
@@ -49,8 +49,8 @@ def bernoulli_exp(a: int, b: int) -> bool:
 def _exponential_floor(scale: int) -> int:
     """Draw floor of an exponential variate with integer mean `scale`, exactly.
 
-    With u uniform below `scale` accepted with probability exp(-u / scale) and v geometric with ratio 1/e, u + scale v
-    has mass proportional to exp(-(u + scale v) / scale).
+    Let u be uniform below `scale`, accepted with probability exp(-u / scale), and v geometric with ratio 1/e. Then u +
+    scale v has mass proportional to exp(-(u + scale v) / scale).
     """
     u = secrets.randbelow(scale)
     while not bernoulli_exp(u, scale):
@@ -149,7 +149,7 @@ def randomized_response(
     """Randomize each individual's K-ary response (Kairouz, Oh & Viswanath 2016, section 3).
 
     `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
-    `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
+    `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly. The comparison with 64-bit
     words rounds the probability down, toward privacy. The reports are int64 of the same shape, and the event belongs to
     one individual's response.
     """

@@ -33,10 +33,10 @@ class Conventions(Repeatable):
     def set_fit_request(self, **requests: bool | str | None) -> Self:
         """Choose the keywords of ``fit`` that scikit-learn's tools hand on.
 
-        With scikit-learn's metadata routing, a pipeline, a search or cross-validation hands ``groups``, ``budget`` or
-        another keyword on if it is True (or the name that it has there), and keeps it for itself if it is False. None,
-        as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises TypeError for an
-        unknown keyword, ValueError for another request.
+        This is about scikit-learn's metadata routing. A pipeline, a search or cross-validation hands ``groups``,
+        ``budget`` or another keyword on if it is True (or the name that it has there). It keeps it for itself if it is
+        False. None, as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises
+        TypeError for an unknown keyword, ValueError for another request.
 
         >>> from vips_fast import LatentDirichletAllocation
         >>> model = LatentDirichletAllocation(2).set_fit_request(groups=True, budget=True)

@@ -2,12 +2,13 @@
 
 Every table of models in the package is made from it.
 
-A record names the parts of a model that other layers own: how the shell reads its data, how a search scores it, which
-files lie beside it, its part of the report, its adapter in the audit. Parts are written ``module:name``, relative to
-the package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
+A record names the parts of a model that other layers have: how the shell reads its data, how a search scores it, and
+which files lie beside it. It also names its part of the report and its adapter in the audit. Parts are written
+``module:name``, relative to the package, and `resolve` imports one when it is used. So a record imports nothing, from
+above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
-imported: a file cannot choose the code that runs. The caller passes a class of your own; no file names it.
+imported. A file cannot choose the code that runs. The caller passes a class of your own; no file names it.
 """
 
 from importlib import import_module

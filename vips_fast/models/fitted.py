@@ -233,8 +233,8 @@ class Fitted(Conventions):
 
         The folder may be anybody's (`vips_fast.store.folder`). The signature is checked before anything else is
         interpreted. Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the
-        signature is not valid, or the files are of another model or format, do not agree with the ledger, or hold
-        arrays of wrong shapes or values.
+        signature is not valid. It also does so if the files are of another model or format, do not agree with the
+        ledger, or hold arrays of wrong shapes or values.
         """
         return persistence.load(cls, path, verify)
 

@@ -42,8 +42,8 @@ def euclidean(centers: Array) -> Matrix:
 def classical_mds(distance: Matrix) -> tuple[Matrix, float]:
     """Find points (K, 2) with about these distances, and the share shown.
 
-    Classical multidimensional scaling (Torgerson 1952): the two leading eigenvectors of -J D² J / 2, J = I - 1/K, each
-    with a sign that makes its largest entry positive.
+    Classical multidimensional scaling (Torgerson 1952) by the two leading eigenvectors of -J D² J / 2, J = I - 1/K.
+    Each has a sign that makes its largest entry positive.
     """
     center = np.eye(len(distance)) - 1.0 / len(distance)
     values, vectors = np.linalg.eigh(-0.5 * np.einsum("ij,jk,kl->il", center, distance**2, center))

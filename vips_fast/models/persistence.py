@@ -2,10 +2,10 @@
 
 A model is a folder with ``model.npz`` (arrays), ``model.json`` (class, settings, public facts, ledger) and the texts of
 its inputs (`vips_fast.models.inputs`). It also has ``privacy.json`` with the guarantee (`privacy_file`), which is
-written and never read. Nothing in them is trusted: `vips_fast.store.folder` opens them, the statement is
-computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are checked. That
-catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a signature does,
-as far as its key is trusted.
+written and never read. Nothing in them is trusted. `vips_fast.store.folder` opens them, the statement is computed from
+the ledger. The ledger's last record holds the digest of all else, and shapes and ranges are checked. That catches
+accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a signature does, as far
+as its key is trusted.
 """
 
 import dataclasses

@@ -1,9 +1,9 @@
 """``privacy.json``: guarantee of a saved model, with schema ``privacy.schema.json``.
 
 The groups and their names follow the registry of deployments of differential privacy (Nanayakkara, Ghazi & Vadhan
-2025): flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the model's
-ledger and public facts when the model is saved. The file is never read back as truth: loading a model ignores it, and
-``verify`` computes it again and compares.
+2025). They are flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the
+model's ledger and public facts when the model is saved. The file is never read back as truth: loading a model ignores
+it, and ``verify`` computes it again and compares.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 A family has a scorer, and the public range of its numbers.
 
-A scorer takes (model, X, y) and uses nothing else: a private score may depend on the rows of one unit and on the
+A scorer takes (model, X, y) and uses nothing else. A private score may depend on the rows of one unit and on the
 released model only. The range bounds a unit's contribution, so it follows from public numbers. Rows that a fit with
 ``invalid="drop"`` leaves out do not count.
 """

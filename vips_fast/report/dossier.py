@@ -97,14 +97,13 @@ def make_dossier(
 
     Each of the `TopicTables` has to include the one before it, and the first the model (``after=``). The guarantee is
     then about all of them. ``earlier`` are the models after earlier periods (`vips_fast.models.lda.drifting`), and
-    ``periods`` name these and the last one. ``words`` name the columns of a topic model, ``names`` the columns of
-    any other; None takes the names that the model knows. ``titles`` name its topics or clusters; None joins their
-    words. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget``
-    of `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was
-    checked against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name.
-    ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``;
-    ValueError if the numbers of names and columns differ, ``tables`` are not a chain, or ``audit`` is not the
-    report of an audit.
+    ``periods`` name these and the last one. ``words`` name the columns of a topic model, ``names`` the columns of any
+    other; None takes the names that the model knows. ``titles`` name its topics or clusters; None joins their words. A
+    topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
+    `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
+    against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing``
+    are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``. Raises ValueError if
+    the numbers of names and columns differ, ``tables`` are not a chain, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     every = chain_models(model, tables)

@@ -161,7 +161,7 @@ def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float
     frequencies come from `train`, shape (D, V), without noise: the figure flatters the yardstick, and is not private.
 
     Raises ValueError if `train` or `test`, shape (E, V), a Corpus, sparse matrix or array_like, is not a matrix of
-    counts, their columns differ, `test` has no words, or `pseudocount` is not above 0.
+    counts. It also does so if their columns differ, `test` has no words, or `pseudocount` is not above 0.
     """
     if not pseudocount > 0:
         raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")

@@ -54,9 +54,9 @@ class Gain:
 def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: int = 1) -> Gain | None:
     """Bound an attacker's gain about a person; None without a guarantee.
 
-    The person has ``size`` records. ``bounds`` are about all releases that a record was in: an event and its share of
-    delta (`Ledger.bound`), or one for each part of the data set. The worst part counts. Several records may lie in any
-    parts; ``bounds`` then holds all releases in sequence.
+    The person has ``size`` records. ``bounds`` are about all releases that a record was in. They are an event and its
+    share of delta (`Ledger.bound`), or one for each part of the data set. The worst part counts. Several records may
+    lie in any parts; ``bounds`` then holds all releases in sequence.
 
     If an odometer bounds calls, ``guesses`` and ``hits`` hold if its level had been fixed ahead. ``odds`` need no such
     condition: the proof of the odometer holds word for word for the outcomes of a level whose loss is too large.

@@ -1,23 +1,23 @@
 """An append-only log, chained by hashes, on the disk before `append` returns.
 
 The ledger of a run, the budget of a data set and the ledger in a transcript are such logs. A log's file has one line a
-record: canonical JSON of the record and its hash, where the record holds its number and the hash of the one before.
-The first line, of fixed width, names the kind of log and counts the records. An append writes the record at the end,
-then the first line, and one fsync brings both to the disk.
+record: canonical JSON of the record and its hash. The record holds its number and the hash of the one before. The first
+line, of fixed width, names the kind of log and counts the records. An append writes the record at the end, then the
+first line, and one fsync brings both to the disk.
 
 **The rule for torn ends.** Let n be the number of appends that have returned, c the count in the first line, and k the
 number of whole records. The fsync of the n-th append covered the first line, so c >= n; and c <= n + 1. An end with
-k >= c - 1 is *clean* if no bytes follow the k-th record and c <= k <= c + 1; else it is *torn*. Then k >= n - 1: at
-most one record is lost whose append had returned. The reader counts everything reserved as spent, which covers
-that record:
+k >= c - 1 is *clean* if no bytes follow the k-th record and c <= k <= c + 1. Else it is *torn*. Then k >= n - 1: at
+most one record is lost whose append had returned. The reader counts everything reserved as spent, which covers that
+record:
 
 - a budget counts each open reservation in full. A lost release, or the end of a run, belongs to a reservation that is
-  still open in the records that are left; a lost reservation or list paid for nothing yet, as its first release would
+  still open in the records that are left. A lost reservation or list paid for nothing yet, as its first release would
   be a further record.
 - a ledger counts one release of its plan. The first record is the plan's; before it nothing is spent.
 
-If k < c - 1, or a further line follows the first one that is not whole, more may be lost than anyone can bound: the log
-is *damaged*, and refused. So is a first line that does not hold its own checksum.
+If k < c - 1, or a further line follows the first one that is not whole, more may be lost than anyone can bound. Then
+the log is *damaged*, and refused. So is a first line that does not hold its own checksum.
 
 A process that is killed between a record and the first line leaves k = c + 1. The next append first brings the first
 line up to k, so that no number of kills leads further.

@@ -1,8 +1,8 @@
 """Read and write ``.npz`` files, also untrusted ones.
 
 An ``.npz`` file is a zip archive of ``.npy`` files. `read_npz` compares each claim of the archive with another number
-first: the sizes in the directory with a cap, and the shape and type in the head of each array with its size. Python
-objects are never loaded.
+first. It compares the sizes in the directory with a cap, and the shape and type in the head of each array with its
+size. Python objects are never loaded.
 """
 
 import ast
@@ -88,9 +88,10 @@ def read_npz(
     the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` opens the file,
     as in `open`.
 
-    Raises OSError if the system cannot read the file; ValueError if it is not such a file, is damaged, holds an array
-    of Python objects or with fields, or is larger than ``max_bytes`` once expanded (the message has the path and the
-    fault, never a value); and MemoryError with the size of the arrays if the machine has less.
+    Raises OSError if the system cannot read the file. Raises ValueError if it is not such a file, is damaged, or holds
+    an array of Python objects or with fields. It also does so if the file is larger than ``max_bytes`` once expanded
+    (the message has the path and the fault, never a value). Raises MemoryError with the size of the arrays if the
+    machine has less.
     """
     needed, raw = 0, io.FileIO(os.fspath(path), opener=opener)
     try:

@@ -10,63 +10,63 @@ without it. Then dP/dQ is at most S in convex order, and is S where the unit mov
 
     delta(eps) = max(E(S - e^eps)_+, E(1 - e^eps S)_+)
 
-for one epoch, and with the product of independent copies of S for epochs with fresh minibatches.
-*Proof.* Fix the minibatches of all other units, and coins: the hockey-stick divergence is jointly convex. If the unit
-is in minibatch i, output i is shifted by s_i, of norm at most mu in units of the noise, which depends on the outputs
-before it. No other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the
-past under Q. Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1): these are independent
-N(0, 1), and E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality
-S has the larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by
-factor, gives the product. (S, as dP/dQ, makes a dominating pair, which composes with pairs of other mechanisms.)
+for one epoch, and with the product of independent copies of S for epochs with fresh minibatches. *Proof.* Fix the
+minibatches of all other units, and coins: the hockey-stick divergence is jointly convex. If the unit is in minibatch i,
+output i is shifted by s_i. Its norm is at most mu in units of the noise, and it depends on the outputs before it. No
+other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the past under Q.
+Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1). These are independent N(0, 1), and
+E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality S has the
+larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by factor,
+gives the product. (S, as dP/dQ, makes a dominating pair, which composes with pairs of other mechanisms.)
 
-*Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e
-1 / z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2), which is
-exp(mu g - mu^2 / 2). This is also a bound if some of them were drawn anew with the same t. Let A = mean_i a_i and
-B = mean_i b_i be the factors of the two parts. A B is the average over permutations pi of mean_i a_i b_pi(i), each with
-the law of mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with
-reused minibatches and equal t are put together, whether or not they share them.
+*Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e 1 /
+z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2). It equals
+exp(mu g - mu^2 / 2). This is also a bound if some of them were drawn anew with the same t. Let A = mean_i a_i and B =
+mean_i b_i be the factors of the two parts. A B is the average over permutations pi of mean_i a_i b_pi(i), each with the
+law of mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with reused
+minibatches and equal t are put together, whether or not they share them.
 
 *Several minibatches a unit*: each unit is in k of t, a uniform choice. With t = k b + r, 0 <= r < k, the epoch is at
-most k independent ones, k - r of b minibatches and r of b + 1, where the unit is in one each. *Proof.* Divide the
-minibatches at random into k blocks of these sizes and choose one of each block. No permutation changes the law of the
-k minibatches, so they are a uniform choice. Fix the blocks, by joint convexity. With e_i = exp(<s_i, x_i> - |s_i|^2 /
-2) as above, the choices being independent, dP/dQ = prod_blocks mean_{i in block} e_i, as e_i of a past choice is fixed
-and s_i depends on past outputs only. The g_i above are independent N(0, 1) for all minibatches together, whatever the
-order of the blocks' minibatches. The conditional mean of the product of the k factors S is dP/dQ; Jensen's
+most k independent ones. Of these k - r have b minibatches and r have b + 1. The unit is in one each. *Proof.* Divide
+the minibatches at random into k blocks of these sizes and choose one of each block. No permutation changes the law of
+the k minibatches, so they are a uniform choice. Fix the blocks, by joint convexity. With e_i = exp(<s_i, x_i> -
+|s_i|^2 / 2) as above, dP/dQ = prod_blocks mean_{i in block} e_i. For choices are independent, e_i of a past choice is
+fixed, and s_i depends on past outputs only. The g_i above are independent N(0, 1) for all minibatches together,
+whatever the order of the blocks' minibatches. The conditional mean of the product of the k factors S is dP/dQ; Jensen's
 inequality again. The bound is the law of these products, not the best one: other minibatches of a block tell something
 about a unit's. An attack that adds up all outputs sees a Gaussian mechanism of mu^2 = k^2 / (t z^2).
 
 *Parts of an epoch*, such as those that a run made before it was killed, are functions of the outputs of the whole one.
 
-*Computation.* The law of t S is made by repeated doubling from the law of Y = exp(mu g - mu^2 / 2), products of
-epochs likewise, on grids that are fine where the mass is. After each sum or product, the mass of a cell of the grid is
+*Computation.* Repeated doubling makes the law of t S from the law of Y = exp(mu g - mu^2 / 2). Products of epochs are
+made likewise. Their grids are fine where the mass is. After each sum or product, the mass of a cell of the grid is
 
-- for upper bounds split between the cell's ends, mean kept, which raises the law in convex order (a cell below the
-  first point is split between 0 and that point; of the mass above the last point x, Q keeps all at x and P moves its
-  E(t S - x)_+ / t to an infinite loss: a dominating pair, as that mass can be drawn again from its old place);
+- for upper bounds split between the cell's ends, with the same mean, which raises the law in convex order. (A cell
+  below the first point is split between 0 and that point. Of the mass above the last point x, Q keeps all at x, and P
+  moves its E(t S - x)_+ / t to an infinite loss. This pair dominates, as that mass can be drawn again from its old
+  place.)
 - for lower bounds put at its mean, which lowers it (Jensen).
 
 Sums of independent variables and products of independent factors keep convex order.
 
-*Rounding.* `Law` has two errors, a of the values and b of the masses: with values x_i and masses m_i, it is an upper
-bound of a law of X >= 0 in the sense that
+*Rounding.* `Law` has two errors, a of the values and b of the masses. Let its values be x_i and its masses m_i. It is
+an upper bound of a law of X >= 0 in the sense that
 
     E f(X) <= e^b sum_i m_i f(e^a x_i) for convex f >= 0 that do not fall,
     E f(X) <= e^b sum_i m_i f(e^-a x_i) for convex f >= 0 that do not rise
 
 (an infinite loss adds its mass times the slope of f at infinity), and a lower bound with >= and the signs of a and b
 changed. Of these f are the two whose expectations are delta(eps). So b is a relative error of delta, which hardly moves
-epsilon, and a is a shift of epsilon, the loss being the logarithm of a value.
-*Proof.* For y >= 0 the functions f(. + y) and f(. y) are again such f. So the bounds of two laws give one of the sum or
-product of independent variables with b = b_1 + b_2, and a = max(a_1, a_2) for a sum, whose terms are not negative,
-a = a_1 + a_2 for a product. Whatever is computed is a sum of positive numbers: a mass of N terms errs by the factor
-1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u. The cell that the logarithm finds for it may be the
-one beside its own, where x is moved to the end between them: both go to a. In a cell [x, y] the value v gives the end y
-the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x). Both differences are exact where y <= 2 x
-(Sterbenz), and of one rounding elsewhere, so that these parts too are good to a few u of themselves. (What stays at the
-lower end of a fine cell is the rest of its mass, plus the rounding of the two sums.) The mean of a cell is
-x plus the mean of v - x, and the N terms spoil only its last digits: this goes to a. The
-tails of the law that all starts from are moved in upper bounds and left out in lower ones, which every f >= 0 allows.
+epsilon. A value's logarithm is a loss, so a is a shift of epsilon. *Proof.* For y >= 0 the functions f(. + y) and f(.
+y) are again such f. The bounds of two laws give one of the sum or product of independent variables. Its b is b_1 + b_2.
+For a product a is a_1 + a_2, and for a sum of nonnegative terms max(a_1, a_2). Whatever is computed is a sum of
+positive numbers. A mass of N terms errs by the factor 1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u.
+The cell that the logarithm finds for it may be the one beside its own. There x is moved to the end between them. Both
+go to a. Take a value v in a cell [x, y]. The end y gets the part (v - x) / (y - x) of its mass, and x the part (y -
+v) / (y - x). Both differences are exact if y <= 2 x (Sterbenz), and have one rounding otherwise. So these parts too are
+good to a few u of themselves. (What stays at the lower end of a fine cell is the rest of its mass, plus the rounding of
+the two sums.) The mean of a cell is x plus the mean of v - x. The N terms spoil only its last digits, which goes to a.
+Upper bounds move the tails of the law that all starts from, and lower ones leave them out. Every f >= 0 allows that.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ from .pairs import DiscretePair, GaussianPair, Pair, normal_masses, panels, tail
 
 #: Cells of a sum before they are merged, and pairs of points that are added at a time.
 _FINE, _BLOCK = 1 << 14, 1 << 15
-#: Points for the middle of a law, and nats of the tail of P for each further one, for each doubling of the releases:
-#: the more sums there are to make, the fewer points. Both bounds together are then within .1 % of epsilon.
+#: For each doubling of the releases: points for the middle of a law, and nats of the tail of P for each further one.
+#: More sums take fewer points. Both bounds together are then within .1 % of epsilon.
 _MIDDLE, _LEAST_NATS, _NATS, _TAIL_POINTS = 700, 0.025, 0.002, 2_000
 #: The smallest delta that counts over the mass that may be cut.
 _COUNTS = 1e7
@@ -308,9 +308,9 @@ def epochs(leaves: Mapping[PrivacyEvent, int]) -> list[tuple[int, float, int]]:
 def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, upper: bool) -> tuple[Pair, Pair, int]:
     """Return the pairs of epochs in both directions, with their counts.
 
-    All epochs are one pair where doubles hold the product of their ratios, whose mean with the unit is the product of
-    1 + (exp(mu^2) - 1) / t; else each is one. If they do not even hold one epoch's, the bounds are the trivial ones:
-    the minibatch of the unit is known, or nothing is.
+    All epochs are one pair if doubles hold the product of their ratios. Its mean with the unit is the product of 1 +
+    (exp(mu^2) - 1) / t. Else each is one. If they do not even hold one epoch's, the bounds are the trivial ones: the
+    minibatch of the unit is known, or nothing is.
     """
     mu, highest = math.sqrt(square), 690.0 + 2.0 * math.log(tail)
     if n_batches == 1 or mu * tail_quantile(tail) + 0.5 * square > 690.0:

@@ -6,16 +6,15 @@ the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
 
-1. *Discretization.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
-   into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots").
-   The original is a post-processing (a merge) of the split, so the split pair dominates it. The error is of second
-   order in the spacing.
+1. *Discretization.* Split the part of a pair (P, Q) whose loss lies between two grid points x < y. Two atoms at x and y
+   have both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots"). The original is a post-processing
+   (a merge) of the split, so the split pair dominates it. The error is of second order in the spacing.
 2. *Tails.*  Mass below the grid moves up to its first point. Mass above it keeps its Q-mass at the last
    point, and the remainder becomes an infinite loss.
 3. *Wrap-around* of the circular convolution: mass that wraps from below only adds; the mass above the
    window is bounded by Chernoff and added to delta.
-4. *Rounding*: of the FFT, bounded in the 2-norm and added to delta; of the tilted masses, a factor on
-   delta; of the interval masses, a shift of epsilon.
+4. *Rounding*: the FFT's is bounded in the 2-norm and added to delta. The tilted masses' is a factor on delta, and the
+   interval masses' a shift of epsilon.
 """
 
 import math
@@ -112,8 +111,8 @@ class Convolution:
     The `cumulants` of the parts are given.
 
     ``theta`` is the tilt, ``h`` the largest spacing of the grid. Answers are wanted above ``low``, and little mass lies
-    above ``high``. ``tail`` is the mass of one step that may be moved to an infinite loss, ``eta`` the ln of the error
-    of delta that wrap-around may cause.
+    above ``high``. ``tail`` is the mass of one step that may be moved to an infinite loss. ``eta`` is the ln of the
+    error of delta that wrap-around may cause.
     """
 
     def __init__(
@@ -181,10 +180,10 @@ class Convolution:
         self.composed: FloatArray = np.maximum(np.roll(composed, -(first % n)), 0.0)
         self.p_infinite = union(infinite)
         self.log_wrapped = leave_cumulant - leave * top
-        # Rounding. One forward transform of masses that sum to 1 errs by at most 8 u log2(n) in each coefficient (a
-        # complex product, a sum and a twiddle factor in each of log2(n) stages); a power of order T multiplies that
-        # by T, a product adds, and the inverse errs by the same relative amount. The bound is written in the 2-norm
-        # and carried back by Parseval's theorem.
+        # Rounding. One forward transform of masses that sum to 1 errs by at most 8 u log2(n) in each coefficient.
+        # (There is a complex product, a sum and a twiddle factor in each of log2(n) stages.) A power of order T
+        # multiplies that by T, and a product adds. Then the inverse errs by the same relative amount. The bound is
+        # written in the 2-norm and carried back by Parseval's theorem.
         unit = 8.0 * UNIT * math.log2(max(n, 2))
         norm = math.sqrt(2.0 * float(np.sum(spectrum.real**2 + spectrum.imag**2))) + 1.0
         noise = unit * (total + 1) * norm / math.sqrt(n)
@@ -269,9 +268,9 @@ class Convolution:
     def _log_overread(self, x: FloatArray, low: float) -> FloatArray:
         """Bound ln of wrapped mass's part of delta near `low`.
 
-        The points are x. With W the width of the window, mass read at x or above comes from x + W or above and counts
-        exp(theta W) times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below the
-        window counts exp(-theta W) times and is at most exp(K(-s) + s start).
+        The points are x. Let W be the width of the window. Mass read at x or above comes from x + W or above and counts
+        exp(theta W) times. That is at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below
+        the window counts exp(-theta W) times and is at most exp(K(-s) + s start).
         """
         known, theta, width = self._cumulants, self.theta, self.h * self.points
         start = self.h * self.first

@@ -2,8 +2,8 @@
 
 Every answer is an upper bound; `convolution` says why. Its window, tilt and spacing are chosen here.
 
-The spacing follows from the accuracy asked for. Splitting inside an interval of width h multiplies the moment
-generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence after T steps
+The spacing follows from the accuracy asked for. Splitting inside an interval of width h raises the moment generating
+function of one step. Its factor is at most 1 + theta (theta + 1) h^2 / 8, hence after T steps
 
     relative error of delta <= T theta (theta + 1) h^2 / 8,
     absolute error of epsilon <= T (theta + 1) h^2 / 8
@@ -194,10 +194,10 @@ class Direction:
     def epsilon_lower(self, delta: float, rtol: float) -> float:
         """Return a lower bound of the exact epsilon at `delta`.
 
-        Write X for the discretized and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
-        and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2. By Bernstein's
-        inequality the sum of T such D exceeds its mean by t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with
-        probability <= eta. The integrand of delta(eps) does not decrease in the loss, hence
+        Write X for the discretized and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h]. For
+        h <= 1/2, E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4. Let t = sqrt(2 V ln(1/eta)) +
+        (2/3) h e^h ln(1/eta). By Bernstein's inequality the sum of T such D exceeds its mean by t with probability <=
+        eta. The integrand of delta(eps) does not decrease in the loss, hence
 
             delta(eps) >= delta_X(eps + T E[D] + t) - eta - (cut tails).
         """
@@ -238,8 +238,8 @@ class Direction:
 
         With tiny samples, a small delta comes from one large loss in one step. No grid holds that rare loss with the
         many small ones. Let S = prod S_i be dP/dQ, of independent steps under Q, and A_i the outputs where only step i
-        has a loss above epsilon. These are disjoint. With P_i = P(loss of i > epsilon) and M = sum P_j, P(A_i) = P_i
-        prod_{j != i} (1 - P_j) >= P_i (1 - M), and Q(A_i) <= Q_i. So
+        has a loss above epsilon. These are disjoint. Let P_i = P(loss of i > epsilon) and M = sum P_j. Then P(A_i) =
+        P_i prod_{j != i} (1 - P_j) >= P_i (1 - M), and Q(A_i) <= Q_i. So
 
             delta(epsilon) = E_Q (S - e^epsilon)_+ >= sum_i E_Q (S - e^epsilon) 1{A_i} >= sum_i delta_i(epsilon) - M^2,
 
@@ -331,9 +331,9 @@ class PrivacyLoss:
 
     `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
     bounds for every value. Random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
-    `attack`, samples without replacement are replaced by that explicit attack (0: one
-    record against none, 1: an equilateral triangle of records) in place of the dominating pairs. Its `epsilon_lower`
-    bounds from below what any accountant can prove.
+    `attack`, that explicit attack replaces the dominating pairs of samples without replacement. (0 is one record
+    against none, 1 an equilateral triangle of records.) Its `epsilon_lower` bounds from below what any accountant can
+    prove.
     """
 
     def __init__(
@@ -433,8 +433,9 @@ def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, fl
 def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
     """Find a run of fixed-size or dealt samples, for a group.
 
-    The group has k members. Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
-    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbors on the way between the data sets.
+    The group has k members. Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one. It
+    is delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), with k neighbors on the way between the data
+    sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
     sizes = {leaf.size for leaf in leaves}

@@ -1,34 +1,35 @@
 """Many steps on tiny Poisson samples: delta(eps) by the characteristic function.
 
 With q <= 1e-5 a step's loss is tiny, but for rare large ones, and no grid of losses holds both. Here no grid is needed.
-Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g - mu^2 / 2), g ~ N(0, 1) under Q
-(Zhu, Dong & Wang 2022, theorem 11), and R = exp(tau g - tau^2 / 2) independent of it.
+Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g - mu^2 / 2), g ~ N(0, 1) under Q (Zhu,
+Dong & Wang 2022, theorem 11). Let R = exp(tau g - tau^2 / 2) be independent of it.
 
 *Bounds.* delta(eps) is E(S - e^eps)_+ or, in the other direction, E(1 - e^eps S)_+. Both are expectations of convex
 functions, so S R has larger ones, E R being 1. On the other side
 
     (S R - e^x)_+ <= (S e^k - e^x)_+ + S (R - e^k)_+,    (1 - e^x S R)_+ <= (1 - e^(x-k) S)_+ + e^(x-k) S (1 - e^k R)_+,
 
-so that, E S being 1, delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions, x, k >= 0. delta_R
-is the profile of a Gaussian mechanism of mu = tau. Each S_i is replaced by a law of about a thousand atoms, which is
-larger in convex order for an upper bound and smaller for a lower one, as in `allocation`. Its errors a and b are
-charged here too. (Where eps >= sum -ln(1 - q) there is no loss as large in the direction of removal.)
+where E S is 1. So delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions, x, k >= 0. delta_R is the
+profile of a Gaussian mechanism of mu = tau. Each S_i is replaced by a law of about a thousand atoms. It is larger in
+convex order for an upper bound and smaller for a lower one, as in `allocation`. Its errors a and b are charged here
+too. (Where eps >= sum -ln(1 - q) there is no loss as large in the direction of removal.)
 
-*Inversion.* With M(s) = E S^(1 + s), a product of powers of sums over the atoms, and G(x) = E(S R - e^x)_+ -
-E(R - e^x)_+, which is also E(e^x - S R)_+ - E(e^x - R)_+, that is e^x times the other direction's at -x,
+*Inversion.* Let M(s) = E S^(1 + s), a product of powers of sums over the atoms. Let G(x) = E(S R - e^x)_+ - E(R -
+e^x)_+. It is also E(e^x - S R)_+ - E(e^x - R)_+, that is e^x times the other direction's at -x,
 
     integral e^(s x) G(x) dx = e^(tau^2 s (s + 1) / 2) (M(s) - 1) / (s (s + 1)) =: F(s),
 
-and by Poisson's summation the trapezoid rule of spacing h on Re s = c is exact but for wrapped copies, W = 2 pi / h:
+By Poisson's summation the trapezoid rule of spacing h on Re s = c is exact but for wrapped copies. With W = 2 pi / h,
 
     (h / 2 pi) sum_k F(c + i h k) e^(-(c + i h k) x) = sum_k e^(c k W) G(x + k W).
 
 G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands. For a lower one the copies are
-subtracted, each at most Chernoff's bound. |M(c + i w)| <= M(c) and the factor of R bound the terms beyond the last k.
+subtracted, each at most Chernoff's bound. As |M(c + i w)| <= M(c), it and the factor of R bound the terms beyond the
+last k.
 
-*Rounding.* M - 1 is summed as it stands, of e^((1 + s) l) - 1, and errs by less than (J + 100) u times sum m e^((1 + c)
-l) |w l| + sum m |e^((1 + c) l) - 1| for J atoms. The power of n errs n times as much, and the sum over k adds that up.
-The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q has mass 1
+*Rounding.* The sum of M - 1 is of e^((1 + s) l) - 1 as it stands. With J atoms it errs by less than (J + 100) u times
+sum m e^((1 + c) l) |w l| + sum m |e^((1 + c) l) - 1|. The power of n errs n times as much, and the sum over k adds that
+up. The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q has mass 1
 exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back. For lower ones it is Jensen's
 inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
 """

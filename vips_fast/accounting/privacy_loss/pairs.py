@@ -6,10 +6,9 @@ acts on those masses in closed form:
 *Poisson*, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's likelihood ratio,
     the pair ((1-q) Q + q P, Q) and its mirror image.
 *Without replacement*, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
-    delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and
-    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps). The loss distribution of this profile is: the
-    part with base loss > 0 has loss +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss
-    -ln(1 - q + q r) under Q, and the rest of the mass sits at loss 0.
+    delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps). The
+    loss distribution of this profile is as follows. The part with base loss > 0 has loss +ln(1 - q + q r) under (1-q)
+    Q + q P. Its mirror image has loss -ln(1 - q + q r) under Q. The rest of the mass sits at loss 0.
 """
 
 import math
@@ -269,8 +268,8 @@ class LaplacePair(Pair):
         return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
 
     def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        # An atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the density exp(-(e + l) / 2) / 4, of which
-        # exp(alpha y) varies on the scale 1 / alpha.
+        # There is an atom e^(-e)/2 at loss e and an atom 1/2 at -e. Between them is the density exp(-(e + l) / 2) / 4,
+        # and exp(alpha y) varies on the scale 1 / alpha.
         e, low = self.eps, 0.0 if positive else -self.eps
         n = max(8, math.ceil((e - low) * (alpha + 1.0) / 2.0))
         x, w = panels(np.linspace(low, e, min(n, 4000) + 1))
@@ -316,8 +315,8 @@ class PoissonPair(Pair):
         self.max_loss = float(log_mix(q, base.max_loss))
 
     def support(self, tail: float) -> tuple[float, float]:
-        # (1-q) Q + q P leaves [low, high] with probability <= tail if Q does so with probability <= tail and P with
-        # probability <= tail / q.
+        # Let Q leave [low, high] with probability <= tail, and P with probability <= tail / q. Then (1-q) Q + q P
+        # leaves it with probability <= tail.
         p_low, p_high = self.base.support(min(0.5, tail / self.q))
         q_low, q_high = self.base.q_support(tail)
         return float(log_mix(self.q, min(p_low, q_low))), float(log_mix(self.q, max(p_high, q_high)))
@@ -370,8 +369,8 @@ class MirrorPair(Pair):
         return q[::-1], p[::-1]
 
     def profile(self, epsilon: float) -> float:
-        # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is q e^(eps + base)
-        # (Q{L < base} - e^-base P{L < base}): the base pair, mirrored, at -base.
+        # Let e^-eps = 1 - q + q e^base. Then Q{L' < -eps} - e^eps P'{L' < -eps} is q e^(eps + base) (Q{L < base} -
+        # e^-base P{L < base}): the base pair, mirrored, at -base.
         base = float(_log_unmix(self.pair.q, -epsilon))
         if base == -math.inf:
             return 0.0
@@ -441,8 +440,8 @@ class TrianglePair(Pair):
     """An attack on sampling without replacement: three equidistant records.
 
     All records are equal but one, which takes one of two other values. The three values are the corners of an
-    equilateral triangle with sides equal to the sensitivity. The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I)
-    against the same with b, |a| = |b| = |a - b| = 1, s the noise multiplier. With u along a - b and t along a + b,
+    equilateral triangle with sides equal to the sensitivity. The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I) against
+    the same with b. Here |a| = |b| = |a - b| = 1, and s is the noise multiplier. With u along a - b and t along a + b,
     the loss
 
         ln (1-q + A e^(u/(2 s^2))) - ln (1-q + A e^(-u/(2 s^2))),
@@ -454,9 +453,9 @@ class TrianglePair(Pair):
     def __init__(self, q: float, mu: float) -> None:
         self.q, self.mu = q, mu
         half_height = 0.5 * math.sqrt(3.0) * mu
-        # All lengths are in units of s. The trapezoid rule in t converges geometrically. The integrand is analytic
-        # up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it. Beyond
-        # 9.5 standard deviations lies less than 1e-20.
+        # All lengths are in units of s. The trapezoid rule in t converges geometrically. The integrand is analytic up
+        # to |Im t| = 1.8 / mu. So a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it. Beyond 9.5
+        # standard deviations lies less than 1e-20.
         start, stop = -9.5, half_height + 9.5
         t = np.linspace(start, stop, math.ceil((stop - start) * 2.0 * max(1.0, mu)) + 1)
         step = t[1] - t[0]

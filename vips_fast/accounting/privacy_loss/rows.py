@@ -1,40 +1,39 @@
 """Dominating pairs for a person with k of the sampled rows.
 
 Rows are sampled independently, and one person has k of them. Let sd of the noise be 1, rows contribute at most mu in
-the L2 norm (under "replace": change by at most mu), and w_j be the probability that j of the k are drawn:
+the L2 norm. (Under "replace" they change by at most mu.) Let w_j be the probability that j of the k are drawn. It is
 Binomial(k, q) for Poisson sampling, hypergeometric for samples of S of n. Write eta = 1 - w_0.
 
-*Poisson, add or remove all k*: the pair (sum_j w_j N(j mu, 1), N(0, 1)) and its mirror image dominate, and are reached
-by k equal rows, so that the profile of a composition is exact. It is the mixture of Gaussians mechanism
-(Choquette-Choo, Ganesh, Steinke & Thakurta 2024, "Privacy amplification for matrix mechanisms").
-*Proof.* The hockey-stick divergence is jointly convex, so let the sample of all other rows be known. It shifts both
-outputs alike, and is taken to be no shift. If the set T of the k rows is drawn, the output is N(s_T, I) with
-|s_T| <= |T| mu. Under Q = N(0, I) the likelihood ratio of the mixture over T is R = sum_T p_T exp(X_T - Var(X_T) / 2)
-with X_T = <s_T, x>: Gaussian variables with Cov(X_T, X_U) = <s_T, s_U> <= |T| |U| mu^2, which is the covariance
-of Y_T = |T| mu y, y ~ N(0, 1), the case of the pair. The interpolation X_T sqrt(1 - t) + Y_T sqrt(t), X and Y
-independent, gives for every convex F (Kahane 1985; integrate by parts)
+*Poisson, add or remove all k*: the pair (sum_j w_j N(j mu, 1), N(0, 1)) and its mirror image dominate. They are reached
+by k equal rows, so the profile of a composition is exact. It is the mixture of Gaussians mechanism (Choquette-Choo,
+Ganesh, Steinke & Thakurta 2024, "Privacy amplification for matrix mechanisms"). *Proof.* The hockey-stick divergence is
+jointly convex, so let the sample of all other rows be known. It shifts both outputs alike, and is taken to be no shift.
+If the set T of the k rows is drawn, the output is N(s_T, I) with |s_T| <= |T| mu. Under Q = N(0, I) the likelihood
+ratio of the mixture over T is R = sum_T p_T exp(X_T - Var(X_T) / 2) with X_T = <s_T, x>. These are Gaussian variables
+with Cov(X_T, X_U) = <s_T, s_U> <= |T| |U| mu^2. That is the covariance of Y_T = |T| mu y, y ~ N(0, 1), which is the
+case of the pair. The interpolation X_T sqrt(1 - t) + Y_T sqrt(t), X and Y independent, gives for every convex F (Kahane
+1985; integrate by parts)
     d/dt E F(R_t) = 1/2 sum_{T,U} p_T p_U (Cov(Y_T, Y_U) - Cov(X_T, X_U)) E[e_T e_U F''(R_t)] >= 0,
 e_T the exponential factors, so E F(R) is largest for the pair. F(r) = (r - e^eps)_+ is the one direction,
 F(r) = (1 - e^eps r)_+ the other. Steps chosen in view of earlier releases compose (Zhu, Dong & Wang 2022, theorem 10).
 Fewer rows than k are k rows, some with contribution 0, so that the profile does not decrease in k.
 
-*Without replacement, replace all k*: delta'(eps) <= sum_{j >= 1} w_j delta_{j mu}(ln(1 + (e^eps - 1) / eta)), eps >= 0,
-delta_m the profile of N(m, 1) against N(0, 1); an upper bound, one that is not known to be reached for k > 1.
-*Proof.* P = w_0 P_0 + eta P_1 and P' = w_0 P_0 + eta P_1', where P_0 has none of the k rows in its sample. By advanced
-joint convexity (Balle, Barthe & Gaboardi 2018, theorem 2) delta' at the stated eps is at most eta times a convex
-combination of the divergences of P_1 from P_1' and from P_0, at eps_0 = ln(1 + (e^eps - 1) / eta). Given that j of the
-k are drawn, couple P_1 and P_1' by the same sample: outputs j mu apart. Couple P_1 and P_0 by replacing the j rows by j
-uniform ones of the n - k others that are not in the sample, which gives a uniform sample of those: j replacements, so
-j mu again. Joint convexity over j and the samples gives sum_j (w_j / eta) delta_{j mu}(eps_0) for both. Nothing in
-this depends on the order of the two data sets.
+*Without replacement, replace all k*: delta'(eps) <= sum_{j >= 1} w_j delta_{j mu}(ln(1 + (e^eps - 1) / eta)), eps >= 0.
+Here delta_m is the profile of N(m, 1) against N(0, 1). It is an upper bound that is not known to be reached for k > 1.
+*Proof.* Write P = w_0 P_0 + eta P_1 and P' = w_0 P_0 + eta P_1'. The sample of P_0 has none of the k rows. Use advanced
+joint convexity (Balle, Barthe & Gaboardi 2018, theorem 2). It says that delta' at the stated eps is at most eta times a
+convex combination of the divergences of P_1 from P_1' and from P_0. They are taken at eps_0 = ln(1 + (e^eps - 1) /
+eta). Given that j of the k are drawn, couple P_1 and P_1' by the same sample: outputs j mu apart. Couple P_1 and P_0 by
+replacing the j rows by j uniform ones of the n - k others that are not in the sample. That gives a uniform sample of
+those by j replacements, so j mu again. Joint convexity over j and the samples gives sum_j (w_j / eta) delta_{j
+mu}(eps_0) for both. Nothing in this depends on the order of the two data sets.
 
-*Random allocation, add or remove all k*: each epoch is dominated by N(k mu, 1) against N(0, 1), and E epochs, their
-minibatches reused or not, by N(sqrt(E) k mu, 1).
-*Proof.* Reveal the minibatch of each of the k rows, and let nothing depend on it (joint convexity). Row j
-adds s_j to one output, |s_j| <= mu, and the squared lengths of the shifts of the t outputs sum to at most
-(sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs it was chosen by: Gaussian mechanisms of that mu^2 in all.
-`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbors lie on the way
-between the data sets, and each pair of them is bounded by `allocation`.
+*Random allocation, add or remove all k*: N(k mu, 1) against N(0, 1) dominates each epoch. N(sqrt(E) k mu, 1) dominates
+E epochs, with minibatches reused or not. *Proof.* Reveal the minibatch of each of the k rows, and let nothing depend on
+it (joint convexity). Row j adds s_j to one output, |s_j| <= mu. The squared lengths of the shifts of the t outputs sum
+to at most (sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs chose it. So they are Gaussian mechanisms of that mu^2
+in all. `distribution` has group privacy of the whole run beside it, mostly the better bound. For k neighbors lie on the
+way between the data sets, and `allocation` bounds each pair of them.
 """
 
 import math
@@ -95,8 +94,8 @@ class RowsPair(Pair):
 class MixturePair(RowsPair):
     """A sample with an unknown number of somebody's rows.
 
-    P = sum_{j >= 1} w_j N(j mu, 1), Q = N(0, 1). The loss ln sum_j w_j exp(j mu x - (j mu)^2 / 2) increases in the
-    output x, with slopes from mu up, and is convex.
+    P = sum_{j >= 1} w_j N(j mu, 1), Q = N(0, 1). The loss is ln sum_j w_j exp(j mu x - (j mu)^2 / 2). It increases in
+    the output x, with slopes from mu up, and is convex.
     """
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -147,7 +146,7 @@ class MixturePair(RowsPair):
     def _gains(self, epsilon: float, sign: float) -> float:
         """Sum the components' gains sum_j w_j (...) at one output.
 
-        With b_j the loss of component j at the output whose loss is `epsilon`, P above it minus e^epsilon Q there is
+        Let b_j be the loss of component j at the output whose loss is `epsilon`. There P above it minus e^epsilon Q is
         sum_j w_j delta_{j mu}(b_j). Below it, e^epsilon Q minus P is sum_j w_j e^b_j delta_{j mu}(-b_j), since
         e^epsilon = sum_j w_j e^b_j. No term is negative.
         """

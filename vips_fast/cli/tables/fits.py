@@ -96,11 +96,17 @@ _RUN = (
     OneOf(
         Option(
             "--scheduler",
-            "Dask scheduler, tls://HOST:PORT or tcp://HOST:PORT: the same result from its workers",
+            "compute on a Dask scheduler's workers, tls://HOST:PORT or tcp://HOST:PORT, with the same result",
             metavar="ADDRESS",
             searched=False,
         ),
-        Option("--workers", "the same from this many processes of this machine", WHOLE, metavar="N", searched=False),
+        Option(
+            "--workers",
+            "compute in this many processes of this machine, with the same result",
+            WHOLE,
+            metavar="N",
+            searched=False,
+        ),
     ),
     setting("--seed", "seed of public choices, not of the noise", SEED, dest="random_state"),
     *_TERMINAL,
@@ -260,7 +266,7 @@ SBN = _fit(
 _MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
 _RADIUS = (
-    "public bound of rows' scales; gaussian: default 1; bernoulli: from the center, default none; "
+    "public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); "
     "root of N for N questions with a column a choice"
 )
 
@@ -367,17 +373,13 @@ NIGHTS = command(
         *_COST,
         setting("--nights", "most nights to come, default 30; all of them together cost epsilon", WHOLE),
         setting("--participations", "most nights of a person that count, default 1", WHOLE),
-        setting("--separation", "fewest nights from one of these to the next, default 1", WHOLE),
+        setting("--separation", "fewest nights from one counted night of a person to the next, default 1", WHOLE),
         *_UNITS,
-        switch("--apart", "the topics are of public texts, or of persons of no night: the statement leaves them out"),
+        switch("--apart", "topics of public texts, or of persons of no night; the statement leaves them out"),
         _INVALID,
     ),
     Group(
-        "run",
-        JOBS,
-        *_TERMINAL,
-        switch("--resume", "a night that OUT has already spends nothing; otherwise it is refused"),
-        ANYWAY,
+        "run", JOBS, *_TERMINAL, switch("--resume", "accept a night that OUT has already; it spends nothing"), ANYWAY
     ),
     run="tables:nights",
     presets={

@@ -36,7 +36,7 @@ VERIFY_KEY = file("--verify-key", "Ed25519 public key (PEM) that must have signe
 CLASS = Option("--class", "class of a model of your own", dest="cls", metavar="MODULE:CLASS")
 _DISTINCT = "distinct words of a usual document or person, public; default: N ** 0.9"
 DISTINCT_WORDS = setting("--distinct-words", _DISTINCT, POSITIVE, metavar="M")
-_LENGTH = "words of a usual document, about, without stop words; default 40"
+_LENGTH = "about the words of a usual document, without stop words; default 40"
 DOC_LENGTH = setting("--doc-length", _LENGTH, WHOLE, metavar="N")
 #: The place and form of a table of numbers.
 TABLE = (file("--out", ".csv or .npy; default: print", ending(".csv", ".npy")), JSON)
@@ -85,7 +85,7 @@ _WORDS = Group(
     Option("--min-length", "fewest characters of a word, default 1", WHOLE, default=1),
     Option(
         "--numbers",
-        "words with digits: keep (default with --vocab FILE), mixed (else: with letters too) or drop",
+        "words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop",
         choices=("keep", "mixed", "drop"),
     ),
     Option(

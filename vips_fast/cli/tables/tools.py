@@ -234,11 +234,16 @@ PRIVACY = command(
     Option("--records", "number of records", WHOLE),
     Option("--batch", "expected batch size, default: all records", WHOLE, dest="batch_size"),
     Option("--steps", "number of steps", WHOLE),
-    Option("--delta", "probability of the guarantee", PROBABILITY),
+    Option("--delta", "delta of the guarantee", PROBABILITY),
     OneOf(
         Option("--noise-multiplier", "to compute epsilon", POSITIVE),
         Option("--epsilon", "to compute the noise multiplier", POSITIVE),
-        Option("--attack-success", "to compute it for the best attacker's right guesses", SUCCESS, metavar="SHARE"),
+        Option(
+            "--attack-success",
+            "to compute the noise multiplier for the best attacker's right guesses",
+            SUCCESS,
+            metavar="SHARE",
+        ),
     ),
     *sampling("poisson"),
     Option("--rows-per-person", "also for a person with K records", WHOLE, metavar="K"),
@@ -346,7 +351,7 @@ AUDIT = command(
 COMPLETION = command(
     "completion",
     "print the script that completes the commands in a shell",
-    Option("shell", "the shell", choices=("bash", "zsh", "fish")),
+    Option("shell", "name of the shell", choices=("bash", "zsh", "fish")),
     run="program:completion",
     examples=(
         "bash > ~/.local/share/bash-completion/completions/vips-fast",

@@ -10,13 +10,13 @@ from ..results import LdaEStep
 
 __all__ = ["lda_estep", "lda_gather", "lda_table", "lda_units"]
 
-#: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
-#: topic keeps in it.
+#: The longest step of an extrapolation, in last rounds, with a stop and without one. The last is the share of its words
+#: that a topic keeps in it.
 LONGEST_STEP, ENDLESS_STEP, LEAST_SHARE = 12.0, 4.0, 0.25
-#: How much farther than the last round the one after an extrapolation may go, and the change of gamma, as a share of
-#: the words, below which nothing is extrapolated.
+#: How much farther than the last round the one after an extrapolation may go. The second is the change of gamma, as a
+#: share of the words, below which nothing is extrapolated.
 FARTHEST, LEAST_CHANGE = 4.0, 2.0**-44
-#: When a topic leaves: the share of its words that is left, and the words below which it counts, for alpha = 0, as a
+#: When a topic leaves: the share of its words that is left. Then the words below which it counts for alpha = 0, as a
 #: share of the least count and of the heaviest topic's.
 SHRUNK, FEW_WORDS, FEW_SHARE = 0.5, 0.7, 0.02
 #: splitmix64's step and its two factors (Steele, Lea & Flood 2014).
@@ -133,9 +133,10 @@ def lda_units(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute statistics (V, K) and norms of units of documents.
 
-    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), if given, and over the roots of the
-    topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are scaled down
-    to an L2 norm of at most ``word_clip`` (0: no bound). Then the whole is scaled down to at most ``clip_norm``.
+    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), if given. It is divided by the
+    roots of the topics' shares of each word plus ``share_floor``, if that is above 0. In it each word's K entries are
+    scaled down to an L2 norm of at most ``word_clip`` (0: no bound). Then the whole is scaled down to at most
+    ``clip_norm``.
     """
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(beta),))

@@ -1,6 +1,6 @@
 """Noise in plain numpy: the same bits, float64 arithmetic.
 
-`rounded_gaussian` here rounds a float64 value, so it can differ by one from the kernel if the value is within about
+`rounded_gaussian` here rounds a float64 value. So it can differ by one from the kernel if the value is within about
 1e-15 scales of a half-integer.
 """
 

@@ -127,8 +127,8 @@ def topic_moments(x: np.ndarray, base: np.ndarray, spread: float) -> np.ndarray:
     """Compute products of topics, summed over words; see the kernel.
 
     x = base * r + N(0, 1), both (n, K). With weights w, the sums are of w_k w_l times the product of deviations from
-    ``base``, less the noise's own part; of w_k w_l base_k base_l, which a covariance of 1 would make of that; and of
-    the squares of the first, which say how exact it is.
+    ``base``, less the noise's own part. Others are of w_k w_l base_k base_l, which a covariance of 1 would make of
+    that. The last are of the squares of the first, which say how exact it is.
     """
     x, base = x.astype(np.float64), base.astype(np.float64)
     weight = base / (1.0 + spread * base**2)

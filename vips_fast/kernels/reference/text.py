@@ -23,9 +23,9 @@ def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[byte
 def integers(text: bytes, colons: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
     """Unsigned numbers between blanks and permitted colons.
 
-    Returns values and the line feeds before each, int64; whether only a colon is between it and the number before, or
-    the begin; and how many numbers, line feeds and colons there are before the place where a byte, or a number's 19th
-    digit, is none of these, and that place.
+    Returns values and the line feeds before each, int64. Also returns whether only a colon is between it and the number
+    before, or the begin. Last come the numbers of numbers, line feeds and colons before the first other byte or 19th
+    digit of a number, and its place.
     """
     allowed = b"0-9 \t\r\n:" if colons else b"0-9 \t\r\n"
     found = re.search(rb"[^" + allowed + rb"]|(?<=[0-9]{18})[0-9]", text)

@@ -40,7 +40,7 @@ _SOURCE = "public_prior_source"
 class DocumentClusters(PrivateEstimator):
     """Clusters of documents by their sentence vectors, with the words of each.
 
-    Clusters start from public prototypes. The first releases tell how many documents are near each prototype, later
+    Clusters start from public prototypes. The first releases tell how many documents are near each prototype. Later
     ones move the centers, and the last ones tell the words of each cluster. Where public numbers say that the noise
     would hide the centers, the releases tell about prototypes only.
 

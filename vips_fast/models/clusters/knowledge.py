@@ -21,8 +21,8 @@ from ...data.types import Cells, Matrix, Vector
 from ...kernels.psd import one_blas_thread
 from ...store.npz import read_npz, write_npz
 
-#: Grid of a vector's and of public entries, as shares of their largest: products are integers of at most 40 bits, of
-#: which sums of up to 2^13 are exact in doubles, in any order.
+#: Grid of a vector's and of public entries, as shares of their largest. Products are integers of at most 40 bits. Sums
+#: of up to 2^13 of them are exact in doubles, in any order.
 GRID = 2.0**20
 _MOST_COLUMNS = 2**13
 _ROUNDS, _STARTS = 30, 3

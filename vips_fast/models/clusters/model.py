@@ -22,8 +22,8 @@ from ...mechanisms import GaussianMechanism
 from .knowledge import GRID, PublicVectors, weighted_centers
 from .records import VectorBlock
 
-#: What a document counts in its cluster, where its vector has a norm of at most 1; words, by the root of their counts;
-#: above it a unit contributes a direction.
+#: What a document counts in its cluster, where its vector has a norm of at most 1. Words count by the root of their
+#: counts. Above it a unit contributes a direction.
 COUNT, _NORM = 0.25, 4.0
 #: Shares of the steps that release votes and words; the power of the step size.
 _VOTES, _WORDS, _DECAY = 1 / 6, 1 / 4, 0.7
@@ -69,18 +69,18 @@ class ClusterModel(Model):
 
     Notes
     -----
-    *Sensitivity.* A contribution is one of three vectors, by the kind of the step, each a function of the unit's own
-    documents and of released numbers, and each with an L2 norm of at most the clip C, 1. Adding or removing a unit
-    moves a sum by at most C. Replacing one moves it by at most 2 C: coordinates have signs.
+    *Sensitivity.* By the kind of the step, a contribution is one of three vectors. Each is a function of the unit's own
+    documents and of released numbers. Each has an L2 norm of at most the clip C, 1. Adding or removing a unit moves a
+    sum by at most C. Replacing one moves it by at most 2 C: coordinates have signs.
 
     *Votes.* The numbers of the unit's documents that are nearest to each prototype, divided by their norm if it is
     above 1.
 
-    *Vectors.* For each cluster the number of the unit's documents times a public weight, and the sum of their projected
-    vectors, divided by the norm of all these if it is above 1.
+    *Vectors.* The first has for each cluster the number of the unit's documents times a public weight, and the sum of
+    their projected vectors. It is divided by the norm of all these if it is above 1.
 
-    *Words.* For each cluster and word the root of how often the unit's documents in this cluster have the word, divided
-    by the norm of all these or by a public number, whichever is larger.
+    *Words.* For each cluster and word the root of how often the unit's documents in this cluster have the word. It is
+    divided by the norm of all these or by a public number, whichever is larger.
 
     *Purity and lattice.* A document's prototype and coordinates are exact (`PublicVectors.project`), and so are its
     distances to centers: products of whole numbers, whose sums stay below 2^53. Sums over a unit are of whole numbers

@@ -12,7 +12,7 @@ Notes
 *Purity.* A record's row of ``out`` has to be a function of its row of ``records`` and of ``parameters``, bit for bit.
 The function has to guarantee it; the form of the call helps:
 
-- Every call of a run has arrays of the same shape, strides and alignment, so nothing depends on how many records are
+- Every call of a run has arrays of the same shape, strides and alignment. So nothing depends on how many records are
   left for the last block. Rows that no record fills are copies of one that does.
 - ``records`` and ``out`` are written anew before each call.
 - If a call raises, its records are taken one by one. The record that raises contributes zero, and its neighbors do not
@@ -51,7 +51,8 @@ def exp(x: float) -> float:
     """Return e^x, in compiled statistics.
 
     LLVM turns a loop over this into vector instructions; a loop over ``math.exp`` calls the C library each time. The
-    result is within 2 units in the last place and 2^-1074, by Taylor's series to degree 13 at x - n log 2, times 2^n.
+    result is within 2 units in the last place and 2^-1074. It comes by Taylor's series to degree 13 at x - n log 2,
+    times 2^n.
     """
     held = min(max(x, -800.0), 800.0)
     # Adding and subtracting 1.5 * 2^52 rounds to an integer, ties to even.
@@ -140,8 +141,8 @@ def loop_of(kind: type) -> Callable[..., None]:
     many units were scaled down and how many rows broke a guarantee. If ``values`` has a row for each row, it writes
     their unclipped statistics there instead: NaN for a record that raised.
 
-    Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with an option that lets a
-    result depend on its place; ImportError if Numba is not installed.
+    Raises TypeError if ``statistics`` is no static method. Raises ValueError if it was compiled with an option that
+    lets a result depend on its place. Raises ImportError if Numba is not installed.
     """
     function = inspect.getattr_static(kind, "statistics", None)
     function = function.__func__ if isinstance(function, staticmethod) else function
@@ -167,8 +168,8 @@ def _loop(function: Callable[..., None]) -> Any:
     """Compile the loop around one function.
 
     In it a wrong index raises and division by zero gives infinity. Nothing here is assigned to a slice, and no integer
-    begins as a literal: Numba would compile its messages about shapes, and the shared functions twice, which takes most
-    of the time of a first fit.
+    begins as a literal. Numba would otherwise compile its messages about shapes, and the shared functions twice. That
+    takes most of the time of a first fit.
     """
     import numba
 
@@ -225,23 +226,22 @@ def _shared() -> tuple[Any, Any]:
 
     Notes
     -----
-    Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g), the integer vector q that is
-    added for a unit has a norm of at most C/g, however many rows it has and whatever the statistics function wrote. It
-    is a function of the statistics of the unit's rows, in their order.
+    Claim: let the clip C be in [1e-100, 1e100], let there be at most 2^31 statistics, and limit = floor(C/g). The
+    integer vector q that is added for a unit has a norm of at most C/g. That holds however many rows it has and
+    whatever the statistics function wrote. It is a function of the statistics of the unit's rows, in their order.
 
     Proof. The norm is computed, and clipped, in one fixed order of operations that no other row takes part in. (a) A
-    row whose statistics hold a number that is not finite adds nothing to its unit's vector, which is the sum of the
-    others as doubles, or the result itself for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a
-    unit has at most 2^31 rows, so the sum is finite. If its squares overflow it is brought to 1e120 in turn. The rest
-    holds for any finite vector, so for a sum that was rounded.
-    (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150 may lose its square to underflow;
-    2^31 such entries have a norm below 1e-145, less than 2^-100 C. All other roundings of the sum of squares and of its
-    root make up less than 2^-21, as a chain of additions is at most 2^31 long and errors of 2^-53 add up. So
-    s' <= (1 - 2^-20) C gives s <= C, and truncation toward zero of out/g, which is exact as g is a power of two,
-    shortens: ||q|| <= s/g. (c) In all other cases q is taken only when its squares, summed exactly, are at most
-    limit^2. Before that, factor x out has a norm of at most about limit < 2^31, so no square or sum leaves int64; and
-    as the factor shrinks, the loop ends. A norm whose square would overflow is first brought to at least 1e120, above
-    C, in its own direction. QED
+    row whose statistics hold a number that is not finite adds nothing to its unit's vector. The vector is the sum of
+    the others as doubles, or the result itself for a unit of one row. Each is at most 1e150 or was brought to 1e120,
+    and a unit has at most 2^31 rows, so the sum is finite. If its squares overflow it is brought to 1e120 in turn. The
+    rest holds for any finite vector, so for a sum that was rounded. (b) Let s be the vector's true norm and s' the
+    computed one. An entry below 1e-150 may lose its square to underflow; 2^31 such entries have a norm below 1e-145,
+    less than 2^-100 C. All other roundings of the sum of squares and of its root make up less than 2^-21. For a chain
+    of additions is at most 2^31 long and errors of 2^-53 add up. So s' <= (1 - 2^-20) C gives s <= C. Truncation toward
+    zero of out/g is exact, as g is a power of two, and shortens: ||q|| <= s/g. (c) In all other cases q is taken only
+    when its squares, summed exactly, are at most limit^2. Before that, factor x out has a norm of at most about limit <
+    2^31, so no square or sum leaves int64. As the factor shrinks, the loop ends. A norm whose square would overflow is
+    first brought to at least 1e120, above C, in its own direction. QED
     """
     import numba
     from numba.extending import register_jitable

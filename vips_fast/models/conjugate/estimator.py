@@ -1,9 +1,10 @@
 """Private variational Bayes for a model of your own.
 
 Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
-Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
-and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of a block of
-records, which Numba compiles, a bound of its L2 norm for one record, an M-step in Python, and its read-outs.
+Polya-Gamma augmentation. They need per record the expected sufficient statistics under the current parameters, their
+noised mean, and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds four
+things: a function of a block of records, which Numba compiles, a bound of its L2 norm for one record, an M-step in
+Python, and its read-outs.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ RECORDS_WARNING = (
     "row, since no guarantee holds otherwise"
 )
 
-#: Limits of a mixture's signal: no run below the first found clusters that are far apart, most from
-#: the second on found some that are there.
+#: Limits of a mixture's signal. No run below the first found clusters that are far apart. Most from the second on found
+#: some that are there.
 _LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
 #: Rows that are checked for finite numbers at a time.
 _CHUNK = 1 << 16
@@ -66,9 +67,9 @@ class ConjugateEstimator(PrivateEstimator):
     ``start(n_columns, rng)``
         Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
     ``mstep(mean, noise_sd, parameters)``
-        Parameters of the next step, finite arrays of the same shapes, from the noised mean of the statistics per
-        record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no random
-        numbers, so that the model can be rebuilt from its releases.
+        Parameters of the next step, finite arrays of the same shapes. They come from the noised mean of the statistics
+        per record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no
+        random numbers, so that the model can be rebuilt from its releases.
     ``nonnegative`` (class attribute, False)
         True says that statistics are >= 0. Negative ones are then set to 0, and replacing a record costs sqrt(2)
         instead of 2 times the bound.
@@ -79,15 +80,15 @@ class ConjugateEstimator(PrivateEstimator):
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
-    The functions are called on a private copy of the estimator: on ``self.n_records_``, the public number of records,
-    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; assignments to ``self`` are
-    forgotten. All that one step hands to the next is in the parameters.
+    The functions are called on a private copy of the estimator. ``start`` and ``mstep`` may rely on
+    ``self.n_records_``, the public number of records, and ``self.n_columns_``, the columns of a record. Assignments to
+    ``self`` are forgotten. All that one step hands to the next is in the parameters.
 
     Parameters
     ----------
     learning_decay : float
-        kappa of the step size (tau_0 + t)^-kappa, t = 0, 1, … 0 keeps only the last step's
-        statistics. tau_0 is the class attribute ``learning_offset``.
+        kappa of the step size (tau_0 + t)^-kappa, t = 0, 1, … Zero keeps only the last step's statistics. tau_0 is the
+        class attribute ``learning_offset``.
     clip_norm : float or None
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
@@ -96,16 +97,16 @@ class ConjugateEstimator(PrivateEstimator):
 
     Notes
     -----
-    The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result
-    is replaced by the zero vector if it raises or is not finite, scaled down to the bound C, truncated toward zero
+    The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result is
+    replaced by the zero vector if it raises or is not finite. It is scaled down to the bound C, truncated toward zero
     to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
-    most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+    most C, replacing one by 2 C. With entries >= 0 it moves it by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
     Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
     tried on public test records, with the first and with the last parameters. A RuntimeWarning with a constant text
-    says that it misbehaves there. A fit with ``private=False`` also warns about training records, and its
-    ``diagnostics_`` say for each step how many contributions were scaled down ("clipped"), and how many raised, were
-    not finite or longer than the bound ("broken").
+    says that it misbehaves there. A fit with ``private=False`` also warns about training records. Its ``diagnostics_``
+    say for each step how many contributions were scaled down ("clipped"), and how many raised, were not finite or
+    longer than the bound ("broken").
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.
@@ -204,9 +205,10 @@ class ConjugateEstimator(PrivateEstimator):
         further columns of the records, if the model has them. A record whose statistics are not finite contributes
         zero. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
-        Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
-        that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,
-        or the M-step returns no tuple. But for the M-step's errors, nothing has been spent then.
+        Raises ValueError if a parameter, X or y is unusable, or the run would overspend. It also does so if the M-step
+        returns numbers that are not finite or arrays of other shapes than the start. Raises TypeError if Numba cannot
+        compile ``statistics``, or the M-step returns no tuple. But for the M-step's errors, nothing has been spent
+        then.
         """
         return self._fit(X, y, **call)
 

@@ -100,16 +100,16 @@ class ConjugateModel(Model):
 
     ``functions`` is a private copy of the user's estimator that knows its public facts. Its functions are called, and
     nothing is read from the estimator itself. ``parameters`` belong to the next step, and ``average`` is the mean of
-    the released statistics per record and the noise in it; ``norm_bound`` is the user's proven bound, and ``clip``, the
+    the released statistics per record and the noise in it. ``norm_bound`` is the user's proven bound, and ``clip``, the
     L2 bound of a contribution, is at most this.
 
     Notes
     -----
     *Sensitivity.* A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to
-    do. Its norm is at most the clip C, whatever the user's function does and however many rows a unit has, whose
+    do. Its norm is at most the clip C, whatever the user's function does and however many rows a unit has. Their
     statistics are added before they are clipped (proof in `vips_fast.models.conjugate.block`). Adding or removing a
-    record moves the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation
-    toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+    record moves the exact sum by at most C. Replacing one moves it by ||q - q'|| <= 2 C, or, with entries >= 0, which
+    truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
     at_root = ("_average", "_loop")

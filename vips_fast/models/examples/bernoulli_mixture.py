@@ -27,8 +27,8 @@ class BernoulliMixture(ConjugateEstimator):
         Public c in [0, 1] that answers are measured from: 0.5, or 0 where ones are rare.
     radius : float or None
         Public R: x - c is scaled down to an L2 norm of at most R. None is the most that there can be, max(c, 1 - c)
-        sqrt(d). Where each record has at most m ones, as with one column for each choice of m questions, ``center=0``
-        and ``radius=m**0.5`` bring the least noise; a record with more of them weighs less.
+        sqrt(d). Suppose each record has at most m ones, as with one column for each choice of m questions. Then
+        ``center=0`` and ``radius=m**0.5`` bring the least noise. A record with more of them weighs less.
     pseudocount : float
         Parameters of the Dirichlet prior of the weights and of the Beta priors of the columns' probabilities.
     **options
@@ -36,15 +36,15 @@ class BernoulliMixture(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a record x in [0, 1]^d with responsibilities r: (w r_k, r_k (x_j - c) / R), with ||x - c|| <= R and
-    public w^2 = 1 / (2 sqrt(d)). Their squared norm is sum_k r_k^2 (w^2 + ||x - c||^2 / R^2) <= w^2 + 1, as
-    sum r^2 <= 1: the bound is sqrt(1 + w^2), reached by ||x - c|| = R, so at c = 1/2 by every binary record, and one
-    certain component. Replacing a record costs sqrt(2) times that with c = 0, where entries are >= 0, and else twice.
+    Statistics of a record x in [0, 1]^d with responsibilities r are (w r_k, r_k (x_j - c) / R). Here ||x - c|| <= R,
+    and public w^2 = 1 / (2 sqrt(d)). Their squared norm is sum_k r_k^2 (w^2 + ||x - c||^2 / R^2) <= w^2 + 1, as sum
+    r^2 <= 1. The bound is sqrt(1 + w^2). It is reached by ||x - c|| = R and one certain component, so at c = 1/2 by
+    every binary record. Replacing a record costs sqrt(2) times that with c = 0, where entries are >= 0, and else twice.
     Entries of x outside of [0, 1] are moved to its ends first.
 
-    From c = 1/2 ones and zeros lie equally far, at half the length of a record of ones seen from 0; and a count is one
-    number against d, so that it may have more of the noise. Together that is less than half of the noise of blocks
-    (r_k, r_k x_j / sqrt(d)).
+    From c = 1/2 ones and zeros lie equally far, at half the length of a record of ones seen from 0. A count is one
+    number against d, so it may have more of the noise. Together that is less than half of the noise of blocks (r_k, r_k
+    x_j / sqrt(d)).
 
     Examples
     --------

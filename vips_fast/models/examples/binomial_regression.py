@@ -39,11 +39,11 @@ class BinomialRegression(ConjugateEstimator):
     -----
     `fit` takes X (n, d) and y, either (n,) successes out of ``n_trials`` or (n, 2) successes and trials.
 
-    Statistics of a record: (y - n/2) x / (b R) and the upper triangle of E[xi] x x^T / (b R^2) with its off-diagonal
-    times sqrt(2). With 0 <= y <= n <= b, |y - n/2| <= b/2, so the first has a norm of at most 1/2; E[xi] <= n/4 <= b/4
-    and ||x x^T||_F = ||x||^2, so the second has one of at most 1/4. The bound is sqrt(1/4 + 1/16) = sqrt(5)/4,
-    approached by ||x|| = R, y in {0, n}, n = b as E[w w^T] -> 0. Entries have signs: replacing a record costs
-    sqrt(5)/2.
+    Statistics of a record are (y - n/2) x / (b R) and the upper triangle of E[xi] x x^T / (b R^2). The triangle has its
+    off-diagonal times sqrt(2). With 0 <= y <= n <= b, |y - n/2| <= b/2, so the first has a norm of at most 1/2.
+    E[xi] <= n/4 <= b/4 and ||x x^T||_F = ||x||^2, so the second has a norm of at most 1/4. The bound is sqrt(1/4 +
+    1/16) = sqrt(5)/4, approached by ||x|| = R, y in {0, n}, n = b as E[w w^T] -> 0. Entries have signs: replacing a
+    record costs sqrt(5)/2.
     """
 
     n_trials: int = field(default=1, kw_only=False)

@@ -18,8 +18,9 @@ from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax, wit
 class GaussianMixtureOptions:
     """Priors of a `GaussianMixture`.
 
-    Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of each component and column a
-    normal-gamma prior: gamma(``shape_prior``, ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
+    Mixture weights have a Dirichlet(``weight_prior``) prior. Mean and precision of each component and column have a
+    normal-gamma prior. That is gamma(``shape_prior``, ``rate_prior``) and a normal around 0 worth ``mean_prior``
+    records.
     """
 
     weight_prior: float = 1.0
@@ -50,7 +51,7 @@ class GaussianMixture(ConjugateEstimator):
     -----
     Statistics of a record x with responsibilities r: (r_k, r_k x_j / R, r_k x_j^2 / R^2). Their squared norm is sum_k
     r_k^2 (1 + ||x||^2 / R^2 + sum_j x_j^4 / R^4). With ||x|| <= R, sum x^4 <= (sum x^2)^2 <= R^4; with r a
-    distribution, sum r^2 <= 1. So it is at most 3, reached by x = R e_1 and one certain component: the bound is
+    distribution, sum r^2 <= 1. So it is at most 3, reached by x = R e_1 and one certain component. The bound is
     sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
 
     Examples

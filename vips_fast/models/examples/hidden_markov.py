@@ -43,11 +43,11 @@ class HiddenMarkovModel(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a sequence, by the forward-backward recursion under the expected logarithms of the parameters: the
-    distribution of the first state; the expected transitions, divided by T - 1; and the expected symbols by state,
-    divided by T. All are >= 0 and each block adds up to at most 1, which bounds its L2 norm. So the bound is sqrt(3),
-    reached by one state and T equal symbols, and replacing a sequence costs sqrt(2) times that. The bound holds for all
-    parameters, and so for both forms of the posterior.
+    Statistics of a sequence come by the forward-backward recursion under the expected logarithms of the parameters.
+    They are the distribution of the first state; the expected transitions, divided by T - 1; and the expected symbols
+    by state, divided by T. All are >= 0 and each block adds up to at most 1, which bounds its L2 norm. So the bound is
+    sqrt(3), reached by one state and T equal symbols, and replacing a sequence costs sqrt(2) times that. The bound
+    holds for all parameters, and so for both forms of the posterior.
 
     Examples
     --------

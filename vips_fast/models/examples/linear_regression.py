@@ -26,7 +26,7 @@ class LinearRegression(ConjugateEstimator):
     Parameters
     ----------
     radius : float
-        Public R. A row of X that is longer is scaled down to it, together with its 1 and its y: the line stays the
+        Public R. A row of X that is longer is scaled down to it, together with its 1 and its y. The line stays the
         same, and the record counts less.
     largest : float
         Public B: then y is clipped to [-B, B], which bends the line. State the range of y.
@@ -38,15 +38,15 @@ class LinearRegression(ConjugateEstimator):
 
     Notes
     -----
-    *Bound.* With f = min(1, R / |x|) a record is z = (f x / R, f, min(max(f y / B, -1), 1)), so |z|^2 <= 3, or 2
+    *Bound.* Let f = min(1, R / |x|). A record is z = (f x / R, f, min(max(f y / B, -1), 1)). So |z|^2 <= 3, or 2
     without an intercept. Its statistics are the upper triangle of z z^T with the off-diagonal times sqrt(2), of norm
     |z|^2. It is reached by |x| = R, |y| = B.
 
-    *Intervals.* (Bernstein & Sheldon 2019, who sample; this iterates.) The release is S = sum of u u^T and r = sum of t
-    u, z = (u, t), plus noise E and e of sd v on the diagonal of z z^T and v / sqrt(2) off it. For the true m r - S m =
-    sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T), since Var
-    (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S N^-1 S +
-    ``precision``, with m and s^2 iterated. Eigenvalues of S that the noise can hide are raised to it.
+    *Intervals.* (Bernstein & Sheldon 2019, who sample; this iterates.) The release has S = sum of u u^T and r = sum of
+    t u, with z = (u, t). Its noise is E and e, of sd v on the diagonal of z z^T, and v / sqrt(2) off it. For the true m
+    r - S m = sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T),
+    since Var (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S
+    N^-1 S + ``precision``, with m and s^2 iterated. Eigenvalues of S that the noise can hide are raised to it.
 
     Examples
     --------

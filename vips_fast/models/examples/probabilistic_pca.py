@@ -21,8 +21,8 @@ class ProbabilisticPCAOptions:
     Attributes
     ----------
     latent_radius : float or None
-        Public B: E[z] of a record is scaled down to an L2 norm of at most B; None is
-        sqrt(n_components) + 3, which a standard normal vector hardly ever passes.
+        Public B. E[z] of a record is scaled down to an L2 norm of at most B. None is sqrt(n_components) + 3. A standard
+        normal vector hardly ever passes that.
     min_variance : float
         Least s^2, as a share of R^2 / d.
     ridge : float
@@ -56,10 +56,10 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the upper triangle of m m^T / B^2 with
-    its off-diagonal times sqrt(2), and ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at
-    most 1 (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's Frobenius norm), so the bound
-    is sqrt(3), reached where both norms are. Entries have signs: replacing a record costs 2 sqrt(3). The posterior
+    A centered record x has the latent mean m = E[z]. Its statistics are x m^T / (R B), the upper triangle of m m^T /
+    B^2 with its off-diagonal times sqrt(2), and ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm
+    of at most 1. (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's Frobenius norm.) So the
+    bound is sqrt(3), reached if both norms are. Entries have signs: replacing a record costs 2 sqrt(3). The posterior
     covariance of z is a function of the released parameters and is added in the M-step.
     """
 

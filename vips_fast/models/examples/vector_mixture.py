@@ -29,16 +29,16 @@ class VectorMixture(ConjugateEstimator):
     It is a mixture of round Gaussians that share one variance.
 
     Vectors are scaled down to an L2 norm of at most 1, after the projection. Divide longer ones by a public number.
-    With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases that fit the
-    clusters tell how many documents of each cluster hold each word: `keywords`.
+    With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds. The same releases that fit the clusters
+    tell how many documents of each cluster hold each word (`keywords`).
 
     Parameters
     ----------
     n_components : int
     projection : int, (D, d) array or None
-        Public matrix that X of D columns is multiplied by: an array; or the number d of dimensions, for a random
-        orthonormal frame that depends only on D and d, times sqrt(D / d), so that lengths stay as they are on average;
-        or None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
+        Public matrix that X of D columns is multiplied by. It is an array; or the number d of dimensions, for a random
+        orthonormal frame. The frame depends only on D and d, times sqrt(D / d), so that lengths stay as they are on
+        average. Or it is None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
     vocabulary : sequence of str or None
         Public, or released (`PrivateVocabulary`), words of the columns of ``y``, which are arrays in memory: shards
         cannot store them.
@@ -49,19 +49,20 @@ class VectorMixture(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a projected vector x with ||x|| <= 1, responsibilities r and, of V words, those t in {0, 1}^V that the
-    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and (b r_k t_v /
-    sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1, the squared
-    norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component. So the
-    bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record. Entries have signs, so replacing one
-    costs twice that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
+    Take a projected vector x with ||x|| <= 1, responsibilities r and, of V words, those t in {0, 1}^V that the document
+    holds. These are scaled down to ||t|| <= sqrt(L). The statistics are the blocks (w r_k), (r_k x_j), (w ||x||^2) and
+    (b r_k t_v / sqrt(L)). Here public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or 0 without words. As sum_k r_k^2 <= 1, the
+    squared norm is at most w^2 + 1 + w^2 + b^2. It is reached by a vector of norm 1 and L words in one certain
+    component. So the bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record. Entries have
+    signs, so replacing one costs twice that. The w is where the noise of a count and of a center do equal harm to a
+    center half way to 1.
 
-    Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53:
-    so a document's projected vector is the same bits in any company, and multiplying matrices is no door around the
-    bound. Counts of words above 1 are taken as 1.
+    Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53.
+    So a document's projected vector is the same bits in any company. Multiplying matrices is no door around the bound.
+    Counts of words above 1 are taken as 1.
 
     The noise of a release is known, and taken out. The length that it adds to a center is subtracted (James & Stein
-    1961), each center moving towards the mean of all records by the share of its squared distance that is noise.
+    1961). Each center moves towards the mean of all records by the share of its squared distance that is noise.
 
     Examples
     --------

@@ -3,9 +3,9 @@
 Coherence is on public documents.
 
 Coherence asks how often a topic's first words occur together in documents. **The documents have to be public**, such as
-an encyclopaedia: a figure of the private records is a release that no ledger counts, and however it is rounded it is
-not covered by any statement. Whether documents are public cannot be seen; `PublicDataWarning` says it each time where
-the model is private. Diversity and intruders need no documents.
+an encyclopaedia. A figure of the private records is a release that no ledger counts. However it is rounded, it is not
+covered by any statement. Whether documents are public cannot be seen; `PublicDataWarning` says it each time where the
+model is private. Diversity and intruders need no documents.
 """
 
 import warnings
@@ -93,9 +93,9 @@ def npmi(together: np.ndarray, total: int) -> np.ndarray:
 
     It is (n, n) float64 in about [-1, 1].
 
-    log((p_ij + e) / (p_i p_j)) / -log(p_ij + e) with e = 1e-12 (Bouma 2009; Röder et al. 2015), so that words which
-    never occur together have log(p_i p_j) / log(e) - 1 and not -1; and 0 for a pair with a word that never occurs, of
-    which nothing is known.
+    log((p_ij + e) / (p_i p_j)) / -log(p_ij + e) with e = 1e-12 (Bouma 2009; Röder et al. 2015). So words which never
+    occur together have log(p_i p_j) / log(e) - 1 and not -1. It is 0 for a pair with a word that never occurs, since
+    nothing is known of it.
     """
     p = together / total
     single = p.diagonal()
@@ -110,9 +110,9 @@ def topic_coherence(similarity: np.ndarray, topics: np.ndarray, measure: str) ->
 
     ``topics``, (K, n), are places in it.
 
-    "npmi" is the mean over pairs of different words (Lau et al. 2014); "c_v" the mean cosine between each word's vector
-    of similarities to the topic's words, and the sum of these vectors (Röder et al. 2015: one-set segmentation,
-    indirect cosine), 0 for a word that never occurs.
+    "npmi" is the mean over pairs of different words (Lau et al. 2014). "c_v" is the mean cosine between each word's
+    vector of similarities to the topic's words, and the sum of these vectors (Röder et al. 2015: one-set segmentation,
+    indirect cosine). It is 0 for a word that never occurs.
 
     The values are gensim's if each word comes only once in a window, as in documents that are windows themselves. Else
     gensim 4 forgets a word as soon as one of its places leaves the window, though another is still in it.
@@ -172,8 +172,8 @@ def word_intrusion(
     """Shuffle each topic's first words with an intruder, and give its place.
 
     Shown to people, they measure topics: the more find the intruder, the better (Chang et al. 2009). The intruder is
-    drawn from the first words of the other topics that are in the less probable half of this one, the least probable
-    of them where none is. Columns of words; raises ValueError for fewer than two topics.
+    one of the first words of other topics. It is in the less probable half of this topic, or else the least probable of
+    them. Columns of words; raises ValueError for fewer than two topics.
     """
     if len(components) < 2:
         raise ValueError(f"components: {len(components)} topic; expected at least 2 for intruders")

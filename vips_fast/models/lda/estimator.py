@@ -102,11 +102,11 @@ class LatentDirichletAllocation(TopicQuality):
         0.48 N^−0.425, or without a doc_length 0.034. With ``groups`` it bounds the sum of a person's documents, and
         None is up to 1.4 times that.
     n_steps : int or None
-        Minibatches, each one release; None is 20, or 40 to 60 where `vips_fast.plan` expects the statistics to stand
-        clear of the noise, or 30 of half of the records; without privacy, two epochs, and at least 40.
+        Minibatches, each one release. None is 20, or 40 to 60 if `vips_fast.plan` expects the statistics to stand clear
+        of the noise, or 30 of half of the records. Without privacy it is two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, or half of them where a target asks for
-        more noise, at least 100,000, at most all; without privacy, in memory, 256, or a 256th of the records.
+        (Expected) documents of a minibatch. None is a quarter of the records, or half of them if a target asks for more
+        noise, at least 100,000, at most all. Without privacy it is in memory 256, or a 256th of the records.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
@@ -562,9 +562,9 @@ class LatentDirichletAllocation(TopicQuality):
     def score(self, X: Data, y: object = None) -> float:
         """Compute the variational lower bound of log p(X), in nats.
 
-        It is the numerator of Eq. 32, for public test documents X: the sum over documents of E[log p(n, theta, z |
-        lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of "arithmetic" the bound of log p(X | E[beta]). Nothing is
-        noised here.
+        It is the numerator of Eq. 32, for public test documents X. That is the sum over documents of E[log p(n, theta,
+        z | lambda)] - E[log q(theta, z)]. With a ``topic_mean`` of "arithmetic" it is the bound of log p(X | E[beta]).
+        Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]

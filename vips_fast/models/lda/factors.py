@@ -1,6 +1,6 @@
 """Predict a word's entry in one topic from the others.
 
-Topics that use a word more than the corpus does are not found at random: if a topic of ships uses a word, topics of
+Topics that use a word more than the corpus does are not found at random. If a topic of ships uses a word, topics of
 coasts and of war do so more often than others. So the ratios r_vk of a word (`vips_fast.models.lda.shrinkage`) have a
 covariance over topics. It is estimated from all words of a release, and an entry has a conditional mean given the
 word's other entries. All of it is post-processing of released numbers.
@@ -42,10 +42,10 @@ class TopicFactors:
 
     ``sums`` are the `moments` of all words. The first over the second is the covariance. L is to give its entries off
     the diagonal (principal factors: the diagonal comes from L in the round before). Every other round extrapolates the
-    diagonal: five rounds then come as near to its limit as ten plain ones. Eigenvalues count that lie clear of the edge
-    e of the spectrum that ratios without a covariance would have, 2 sqrt(K) standard deviations of an entry (the
-    semicircle law), and shrunk to (lambda^2 - e^2)^(1/2), which is best in squares for a matrix of low rank seen
-    through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
+    diagonal: five rounds then come as near to its limit as ten plain ones. Ratios without a covariance would have a
+    spectrum with the edge e, 2 sqrt(K) standard deviations of an entry (the semicircle law). Eigenvalues that lie clear
+    of it count, shrunk to (lambda^2 - e^2)^(1/2). That is best in squares for a matrix of low rank seen through such
+    noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
     """
 
     def __init__(self, sums: np.ndarray):

@@ -1,28 +1,28 @@
 """Expect the worth of a private topic model, from public numbers only.
 
-A document is clipped to an L2 norm of a N. One with m equally frequent words has a norm of N / sqrt(m) before, so
-the clip leaves min(1, a sqrt(m)) N of its N words (1.0 to 1.2 times that on five corpora, 0.8 on articles of 290
-distinct words). The average of the released sums has noise of sd s a N in each entry. Here s is the noise multiplier
-over the sampling rate times the noise of the running average. The *signal* of n documents over V words is their sum
-for one word over the noise of one entry:
+A document is clipped to an L2 norm of a N. One with m equally frequent words has a norm of N / sqrt(m) before, so the
+clip leaves min(1, a sqrt(m)) N of its N words. (It is 1.0 to 1.2 times that on five corpora, 0.8 on articles of 290
+distinct words.) The average of the released sums has noise of sd s a N in each entry. Here s is the noise multiplier
+over the sampling rate times the noise of the running average. The *signal* of n documents over V words is their sum for
+one word over the noise of one entry:
 
     x = n min(sqrt(m), 1/a) / (V s)
 
 It has no N: long documents help by their distinct words only. It has no K: a topic has a K-th of a word's mass, but a
 word has K topics that set it apart from noise.
 
-The gain is 1 - exp(-L). L is the nats that a held-out word is better predicted, from the other half of its document,
-than by the training documents' own word frequencies. It is the gain of the topics over the run's word frequencies,
-less the nats that the noise in these frequencies costs:
+The gain is 1 - exp(-L). L is a held-out word's gain in nats. It is predicted from the other half of its document, and
+the gain is over the training documents' own word frequencies. It is the gain of the topics over the run's word
+frequencies, less the nats that the noise in these frequencies costs:
 
     L = min(k ln(1 + x V^w / x1), C ln K) - c x^-b
 
-If a fit knows word neighbors (`vips_fast.models.lda.neighbors`), this is worth `NEIGHBORS` times the signal: in each of
-five corpora the gain followed x as it did without, from an x that was 1.05 to 1.45 times smaller.
+If a fit knows word neighbors (`vips_fast.models.lda.neighbors`), this is worth `NEIGHBORS` times the signal. In each of
+five corpora the gain followed x as it did without, but from an x that was 1.05 to 1.45 times smaller.
 
 No public number says how much the words of a corpus depend on one another. So the gain has an interval: L at `SPREAD`
-times less and more signal, and `MISS` nats further out. docs/forecast_measured.md shows how often it holds on corpora
-that the constants were not fitted on (`python -m bench.forecast coverage`).
+times less and more signal, and `MISS` nats further out. The page docs/forecast_measured.md shows how often it holds on
+corpora that the constants were not fitted on (`python -m bench.forecast coverage`).
 
 A word of a topic is readable if its released average is above four standard deviations of its noise. A topic has about
 min(r x / K, 1) V such words.
@@ -96,9 +96,9 @@ def forecast(
 ) -> Forecast:
     """Forecast a run.
 
-    ``n_records``, ``n_features`` and ``n_components`` are n, V and K, ``distinct_words`` m, ``clip`` is a, ``noise``
-    the standard deviation of an entry of the averaged sum in units of the clip, s. ``word_neighbors`` says whether the
-    fit knows word neighbors.
+    ``n_records``, ``n_features`` and ``n_components`` are n, V and K, ``distinct_words`` is m, and ``clip`` is a.
+    ``noise`` is the standard deviation of an entry of the averaged sum in units of the clip, s. ``word_neighbors`` says
+    whether the fit knows word neighbors.
     """
     kept = min(math.sqrt(min(distinct_words, n_features)), 1 / clip)
     signal = n_records * kept / (n_features * noise) if noise > 0 else math.inf
@@ -161,7 +161,7 @@ def describe(expected_gain: float, gain_low: float, gain_high: float, readable_w
 def advise(signal: float, expected_gain: float, n_features: int, n_components: int, word_neighbors: bool) -> str:
     """Advise in one line how to reach a larger gain.
 
-    It is a gain of 10 %, or 5 points more.
+    The larger gain is 10 %, or 5 points above the expected one.
     """
     gain = 0.1 if expected_gain < 0.08 else expected_gain + 0.05
     times = needed(effective(signal, word_neighbors), gain, n_features, n_components)

@@ -1,22 +1,22 @@
 """Noised histograms of words, and their read-out with public topics.
 
 A step that releases masses adds up one number for each word. A unit's word counts are taken to a power, because words
-come in bursts, and divided by public scales. Units above a public norm are scaled down to it, and it is the clip then.
-All functions of this module but `histogram` are post-processing.
+come in bursts, and divided by public scales. Units above a public norm are scaled down to it. This norm is then the
+clip. All functions of this module but `histogram` are post-processing.
 
 With a public prior the power is 1/2 and the scales are d_v = (f_v / max f)^(1/4). Nearly every unit contributes a
 direction. Without one the power is 3/4, the norm is that of a usual document, and the scales follow the histograms
 before (`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind predict words 0 to 3 % worse than
 exact frequencies do. Sums of documents that were brought to one length are 1 to 10 % worse, and 1/2 loses up to 6 %.
-With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % on those of six words. Where topics stand
-clear of the noise, the norm is four times that and the power is 1: persons who write much then have more of their due
+With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % on those of six words. If topics stand
+clear of the noise, the norm is four times that and the power is 1. Persons who write much then have more of their due
 weight.
 
 The read-out with public topics has three parts. Topic weights a >= 0 are found by least squares of the noised histogram
-on the public topics, weighted by the noise, with a ridge toward the weights that the prior has. Their mixture is the
-base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a log-normal
-distribution with mean one and is learned by EM; its mean follows the band's, as far as the noise shows it. Where noise
-hides a word, its mass is that of the base.
+on the public topics. They are weighted by the noise, with a ridge toward the weights that the prior has. Their mixture
+is the base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a
+log-normal distribution with mean one and is learned by EM. Its mean follows the band's, as far as the noise shows it.
+Where noise hides a word, its mass is that of the base.
 """
 
 import math
@@ -224,9 +224,9 @@ class HistogramReadOut:
 
     ``x`` and ``sd`` are the histogram and its noise, (V,); ``topics``, (K, V), and ``weights``, (K,), are public.
     ``masses``, (V,), are the words' shares of all text, with the standard deviations ``spread`` of their logarithms;
-    ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v in proportion to the public
-    topic's use, times the word's mass over the mixture of public topics. So the topics' mixture has the masses.
-    ``known`` is the histogram, for the read-out of other topics.
+    ``weights``, (K,), the topics' shares. Topic k of ``topics``, (K, V), uses word v as its public topic does, times
+    the word's mass over the mixture of public topics. So the topics' mixture has the masses. ``known`` is the
+    histogram, for the read-out of other topics.
     """
 
     def __init__(self, x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray):

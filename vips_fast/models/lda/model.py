@@ -51,28 +51,28 @@ class LdaModel(Model):
     Notes
     -----
     *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most a N. Adding or removing a
-    document moves the sum by at most a N, replacing one by at most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)².
-    (Appendix 2 of the paper drops one of the two terms and gets a N for replacing.) If a person has several
-    documents, the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0 and the norm,
-    so the same holds for adding, removing or replacing a person with all documents.
+    document moves the sum by at most a N. Replacing one moves it by at most √2 a N, as ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤
+    2 (a N)². (Appendix 2 of the paper drops one of the two terms and gets a N for replacing.) If a person has several
+    documents, the contribution is their sum, clipped once. The proof used nothing but entries ≥ 0 and the norm, so the
+    same holds for adding, removing or replacing a person with all documents.
 
     *Words.* Before they are clipped, a contribution's entries are divided by public scales d_v e_vk
-    (`vips_fast.models.lda.scaling`), and each word's are scaled down to a norm of at most ``word_clip`` of the clip, so
+    (`vips_fast.models.lda.scaling`). Each word's are scaled down to a norm of at most ``word_clip`` of the clip, so
     that no word takes the share of all others. The scales are made from earlier releases, which are the same whether a
-    record is there or not; given them, a contribution is a function of only its own unit, with entries ≥ 0 and an L2
-    norm of at most a N, and nothing else was used above. The release is multiplied by the scales afterwards, which is
-    post-processing.
+    record is there or not. Given them, a contribution is a function of only its own unit. It has entries ≥ 0 and an L2
+    norm of at most a N, and no other property was used above. The release is multiplied by the scales afterwards, which
+    is post-processing.
 
     *Start.* While only some topics take part, the others have probability 0, so that their entries of a contribution
-    are 0; their parts after the split are a function of earlier releases and of the public ``seed``. Nothing was
+    are 0. Their parts after the split are a function of earlier releases and of the public ``seed``. Nothing was
     assumed above about the topics but that they are public.
 
     *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
-    has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`), and is a function of
-    its own counts and of public scales, so that the proof and the event of these steps are the same. The scales, and
-    what the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of
-    earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts,
-    which are taken to the power ``count_power``.
+    has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`). It is a function of
+    its own counts and of public scales, so the proof and the event of these steps are the same. The scales, and what
+    the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of earlier
+    releases of the same run. ``long_histogram`` is about the norm of a usual document's counts, which are taken to the
+    power ``count_power``.
 
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
@@ -415,9 +415,9 @@ class LdaModel(Model):
         """Compute (K, V) standard deviations of noise in ``components``.
 
         They are in the units of these, and 0 without noise. Those of the posterior that `ProductShrinkage` reads the
-        means from, with its word masses, topic weights and priors as they are: for a statistic seen through N(0, sd²)
-        the posterior variance is sd² times the derivative of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq.
-        2.8), here a central difference. Where the statistics are read as they are, or stand far above the noise, it is
+        means from, with its word masses, topic weights and priors as they are. For a statistic seen through N(0, sd²)
+        the posterior variance is sd² times the derivative of the posterior mean, here a central difference (Brown 1971,
+        eq. 1.2.2; Efron 2011, eq. 2.8). Where the statistics are read as they are, or stand far above the noise, it is
         sd itself.
         """
         values = self._average.values

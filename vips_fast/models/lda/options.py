@@ -17,19 +17,19 @@ class LdaOptions:
         κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by
         `vips_fast.plan`, and is 0.5 without privacy; an offset of 1 forgets the initial topics at once.
     length_method : {"scale", "resample"}
-        How a document is brought to N words: "scale" multiplies its counts by N over
-        their sum; "resample" draws N words from its own bag with replacement, anew at
-        each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
+        How a document is brought to N words: "scale" multiplies its counts by N over their sum. "resample" draws N
+        words from its own bag with replacement, anew at each visit (section 4.2). Scaling adds no sampling noise and
+        gives smaller norms.
     word_clip : float or None
-        A bound, as a share in (0, 1] of the clip, of one word's part of a unit's contribution, so that no word takes
-        the share of all others. None is 0.3; 1 is no bound.
+        A bound, as a share in (0, 1] of the clip, for one word's part of a unit's contribution. So no word takes the
+        share of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
-        b in [0, 0.5]: contributions and noise are scaled by the b-th power of the words' shares, and by the root of
-        topics' shares of each word, which are estimated from earlier releases (`vips_fast.models.lda.scaling`). None
-        is 0.25; 0 gives all entries the same noise.
+        b in [0, 0.5]. Contributions and noise are scaled by the b-th power of the words' shares, and by the root of
+        topics' shares of each word. These are estimated from earlier releases (`vips_fast.models.lda.scaling`). None is
+        0.25; 0 gives all entries the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
-        What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
-        asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
+        What stands for a topic's word probabilities in the E-step and in the read-outs. It is exp(E[log β]), which the
+        bound asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
         Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
         "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as
         post-processing.
@@ -44,14 +44,13 @@ class LdaOptions:
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.
     doc_topic_prior : float or None
-        Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at
-        most 10), and 4/N for N words of a usual
-        document in the read-outs (`vips_fast.models.lda.planning.read_out_prior`), and at least 2/K with privacy. The
-        last step of a private fit measures whether four times that is better.
+        Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10),
+        and 4/N for N words of a usual document in the read-outs (`vips_fast.models.lda.planning.read_out_prior`). With
+        privacy that is at least 2/K. The last step of a private fit measures whether four times that is better.
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
     measure_gain : bool or None
-        Whether the last step of a private `fit` measures the finished topics in place of improving them, so that
+        Whether the last step of a private `fit` measures the finished topics in place of improving them. Then
         ``found_gain_`` says how much better they predict words than word frequencies do. It costs no epsilon, and 2.6 %
         more noise at 20 steps. None measures runs of at least 10 steps. A run with a `PublicPrior` has scores of its
         own, which this does not turn off.

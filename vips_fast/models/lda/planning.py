@@ -3,31 +3,31 @@
 Nothing here looks at a document, so following the plan costs no privacy. The rules
 were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 
-- *Batch.* With the accountant of Poisson sampling, the noise in the average of T
-  steps grows little while q = S/n >= 1/4 (for 1/4 in place of 1, by 2 % at epsilon = 0.3, by 15 % at 2), and the
-  work falls with q: S = n/4, but at least 100,000 documents (few records: all of them in each step). Where the
-  statistics do not stand clear of the noise, half of the documents in each of 30 steps are 1 % better, at three times
-  the work (400,000 documents at epsilon = 0.3, 1,617 and 1,599; with neighbors of words 1,560 and 1,541).
-- *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. Where the statistics
-  stand well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps
-  (400,000 documents at q = 1/4, perplexity with 20 and 60 steps: 1,493 and 1,469 at epsilon = 1, and 1,437 and 1,435
-  with 40 and 60 at 2.38; sections of articles at q = 1/4 and epsilon = 4 1,899 and 1,881, at q = 1 and epsilon = 8
-  1,785 and 1,770 with 20 and 40); else 20 are enough. How far they stand above it depends on a document's distinct
-  words, not on its length: 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2, gain 19 % with
-  the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
-- *Clip.* A document of m distinct words, all equally often and all of one topic, has a
-  contribution of norm N/sqrt(m). Clipping at 0.48 of that for an m of N^0.85 loses little signal, because no word may
-  take more than 0.3 of the clip, and takes half off the noise.
+- *Batch.* With the accountant of Poisson sampling, the noise in the average of T steps grows little while q = S/n >=
+  1/4. (For 1/4 in place of 1 it is 2 % at epsilon = 0.3, and 15 % at 2.) The work falls with q. So S = n/4, but at
+  least 100,000 documents (few records: all of them in each step). If the statistics do not stand clear of the noise,
+  half of the documents in each of 30 steps are 1 % better, at three times the work. (With 400,000 documents at
+  epsilon = 0.3, 1,617 and 1,599. With neighbors of words 1,560 and 1,541.)
+- *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. If the statistics stand
+  well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps; else 20 are
+  enough. (The perplexity of 400,000 documents at q = 1/4 is with 20 and 60 steps 1,493 and 1,469 at epsilon = 1, and
+  1,437 and 1,435 with 40 and 60 at 2.38. Sections of articles at q = 1/4 and epsilon = 4 have 1,899 and 1,881, at q = 1
+  and epsilon = 8 1,785 and 1,770 with 20 and 40.) How far they stand above it depends on a document's distinct words,
+  not on its length. Take 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2. They gain 19 %
+  with the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
+- *Clip.* A document of m distinct words, all equally often and all of one topic, has a contribution of norm N/sqrt(m).
+  Clipping at 0.48 of that for an m of N^0.85 takes half off the noise. It loses little signal, because no word may take
+  more than 0.3 of the clip.
 - *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
-- *Persons.* Documents of one person share topics and words, so their sum grows more slowly than their number: a joint
+- *Persons.* Documents of one person share topics and words, so their sum grows more slowly than their number. A joint
   clip of 1.4 times a document's, with no word above 0.3 of it, is best or near it for 2.3 posts and for 8 sections a
   person.
-- *Step size.* rho_t = (1 + t)^-kappa: where the statistics stand well above the noise,
-  kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
-- *Topics.* Where the noise is large fewer topics are better. With x the signal of `vips_fast.models.lda.forecast`,
-  sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
-  with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbors of words are known, of the x
-  that this is worth.
+- *Step size.* rho_t = (1 + t)^-kappa. If the statistics stand well above the noise, kappa = 0.5 forgets the first
+  topics faster. Else 0.7 averages more noise away.
+- *Topics.* Where the noise is large fewer topics are better. Let x be the signal of `vips_fast.models.lda.forecast`.
+  Sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
+  with 50 of all. That is about 2 x, and at most 50, as more were not tried. If neighbors of words are known, it is 2 x
+  of the x that they are worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
 - *Words.* A vocabulary that is purchased takes the number of words that is worth most to all tokens;
   `vips_fast.models.vocabulary.planning` has the split.
@@ -50,16 +50,16 @@ from .forecast import Forecast, advise, describe, effective, forecast, is_hopele
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
-#: Least (expected) minibatch, its share of the records beyond that, and the share and the steps where the statistics do
-#: not stand clear of the noise.
+#: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
+#: do not stand clear of the noise.
 _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
 #: Steps of a fit that does not say. If the statistics are clear of the noise at kappa = 0.7, the number that uses each
 #: record this often, within bounds.
 DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 #: Least minibatch without privacy.
 _PLAIN_BATCH = 256
-#: Words of a usual document, and the longest that the clip suits, if nobody says; the weight of a read-out's prior; the
-#: longest document that is fitted with it.
+#: Words of a usual document, and the longest that the clip suits, if nobody says. Then the weight of a read-out's
+#: prior; the longest document that is fitted with it.
 DOC_LENGTH, _LONG, _PRIOR_WORDS, _SHORT = 40, 500, 4.0, 10
 #: The least prior of a read-out of private topics, times K; how many times larger another one is.
 _NOISY_ALPHA, _LARGER = 2.0, 4.0
@@ -72,8 +72,8 @@ WORD_SCALE = 0.25
 _CLEAR = 2.4
 #: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, and noise in nats.
 _COUNTED, _LEAST_STEPS, _WORTH = 0.25, 10, 0.04
-#: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words from
-#: which on there are so many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
+#: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
+#: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
@@ -106,10 +106,10 @@ class Plan:
         What the calibration will give.
     signal_to_noise : float
         Mean mass of a word in a topic, after the clip, over the standard deviation of the noise in the final
-        statistics: the signal of `vips_fast.models.lda.forecast`, over K.
+        statistics. It is the signal of `vips_fast.models.lda.forecast`, over K.
     expected_gain, gain_low, gain_high : float
         Forecast of 1 minus the perplexity of held-out words over their perplexity under the training documents' own
-        word frequencies, and an interval; below 0 the topics are worse than word frequencies. If words are purchased,
+        word frequencies, and an interval. Below 0 the topics are worse than word frequencies. If words are purchased,
         it is about these words.
     readable_words : float
         Forecast of the words of a topic that stand clear of the noise.
@@ -236,9 +236,9 @@ def usual_length(n_features: int) -> float:
 def read_out_prior(doc_length: float) -> float:
     """Choose the Dirichlet prior α of a new document's topic proportions.
 
-    It is 4/N, from 0.01 to 2. On
-    posts and docstrings of 4, 7, 8, 14 and 26 words the best α of read-outs were 1, .5, .5, .2 and .2, with and without
-    noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were level.
+    It is 4/N for N words of a usual document, at least 0.01 and at most 2. On posts and docstrings of 4, 7, 8, 14 and
+    26 words the best α of read-outs were 1, .5, .5, .2 and .2. That held with and without noise, and with 6 to 30
+    topics. On news and encyclopedia articles all up to .1 were level.
     """
     return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
 
@@ -275,10 +275,10 @@ def usual_distinct_words(doc_length: float) -> float:
 def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     """Choose how many first steps release a histogram of words.
 
-    Short runs have none. A longer one has at least one, because topics' sums are of documents that were all brought to
-    one length, and so do not have the masses of words. The noise of a word's mass adds up over K topics: with the
-    signal x of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps
-    are histograms. So are they if the topics stand clear of the noise: word frequencies are then the larger loss.
+    Short runs have none. A longer one has at least one. Topics' sums are of documents that were all brought to one
+    length, so they do not have the masses of words. The noise of a word's mass adds up over K topics. With the signal x
+    of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps are
+    histograms. So are they if the topics stand clear of the noise: word frequencies are then the larger loss.
     """
     if n_steps < _LEAST_STEPS:
         return 0
@@ -342,7 +342,7 @@ class TopicCase:
         """Choose minibatches and steps, for a given size or the default.
 
         Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
-        noise where they just do meets the target: that takes one value of epsilon and no calibration.
+        noise where they just do meets the target. That takes one value of epsilon and no calibration.
         """
         sampler = make_sampler(self.sampling, None, self.n_records, size, n_bins=self.n_bins)
         share = sampler.expected_batch_size / self.n_records
@@ -520,8 +520,8 @@ def plan(
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
         usual text of doc_length words.
     word_neighbors : bool
-        Whether the fit will know neighbors of most words (`nearest_words`): more is then expected of the
-        same settings, and a few more topics are worth while.
+        Whether the fit will know neighbors of most words (`nearest_words`). More is then expected of the same settings,
+        and a few more topics are worth while.
 
     planner : Planner or None
         Of the job that this plan is for, whose calibrations are not repeated.

@@ -142,8 +142,8 @@ class PublicPrior:
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
         """Make the prior of a vocabulary, in its order.
 
-        A word that this prior does not know has the ratio 1 in all topics, and the median of the others' frequencies:
-        records that use it at all may use it often. Raises ValueError if fewer than half of the words are known.
+        A word that this prior does not know has the ratio 1 in all topics, and the median of the others' frequencies.
+        Records that use it at all may use it often. Raises ValueError if fewer than half of the words are known.
         """
         column = {word: v for v, word in enumerate(self.words)}
         at = np.array([column.get(str(word), -1) for word in vocabulary], dtype=np.int64)

@@ -25,7 +25,8 @@ from .estimator import LatentDirichletAllocation
 from .prior import PublicPrior
 
 #: The occurrences that the topics' weights count as, when a word's shares are estimated. From 1 to 10 of them, public
-#: articles that the topics were not made of are predicted equally well within 1 %; 100 cost 9 % if documents are few.
+#: articles that the topics were not made of are predicted equally well within 1 %. A weight of 100 costs 9 % if
+#: documents are few.
 _START = 10.0
 #: A word's share of a cluster grows with the cosine to its center as exp(_SHARPNESS * cosine). Public articles are
 #: predicted best with 11 for vectors of a language model. Vectors of articles are 4 % better with 8.
@@ -62,7 +63,7 @@ def prior_from_documents(
     n_topics : int
         Number of topics K.
     stop_words : collection of str
-        Words that topics are found without. A document's topics share its occurrences of them.
+        Words to leave out while topics are found. A document's topics share its occurrences of them.
     language : str
         Language of the word frequencies, which the package `wordfreq` (the extra "text") gives; "" is the documents'
         own frequencies.

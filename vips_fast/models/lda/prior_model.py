@@ -1,10 +1,10 @@
 """Topics from public knowledge and few releases, in steps of several kinds.
 
 The first step releases a histogram of words (`vips_fast.models.lda.masses`), the second a score of public topics with
-these masses (`vips_fast.models.lda.score`). The score decides about the rest: more histograms if public topics are
-worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
+these masses (`vips_fast.models.lda.score`). The score decides about the rest. It takes more histograms if public topics
+are worth more than topics of one's own can be expected to be, else steps of these, on trial or for good
 (`vips_fast.models.lda.prior_planning`). Public topics give them word neighbors, and the histogram the masses of words.
-The last step releases a score of the finished topics, which is the verdict on them, and decides between them, the
+The last step releases a score of the finished topics, which is the verdict on them. It also decides between them, the
 public ones and both together.
 """
 
@@ -44,15 +44,15 @@ class PriorLdaModel(Model):
     Notes
     -----
     *Sensitivity.* A release has V K entries. Every kind of step adds up contributions with entries >= 0 and an L2 norm
-    of at most the clip, so adding or removing a unit moves a sum by at most the clip, and replacing one by at most
-    sqrt(2) times the clip, as `LdaModel` proves. Each step's event is the same.
+    of at most the clip. So adding or removing a unit moves a sum by at most the clip, and replacing one moves it by at
+    most sqrt(2) times the clip, as `LdaModel` proves. Each step's event is the same.
 
     *Masses.* `vips_fast.models.lda.masses.histogram` gives the first V entries. A unit's values are functions of its
     own counts and of public scales, and are divided by their norm over the clip, or by more. The other entries are 0.
 
     *Score.* `HalfPrediction` gives the first entries, with a norm of at most the clip
     (`vips_fast.engine.gain.GainScore.clip_rows`). Candidates and masses are functions of earlier releases and of public
-    topics; the halves, and whether a unit contributes at all, depend on the unit's own random word.
+    topics. The halves, and whether a unit contributes at all, depend on the unit's own random word.
 
     *Topics.* They are steps of an `LdaModel` of J <= K topics, whose proof holds, in the first V J entries. The choice
     among kinds of steps and among finished topics is a function of released scores; it changes no event. The masses of

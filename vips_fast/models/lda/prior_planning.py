@@ -2,12 +2,12 @@
 
 - *Proportions.* The Dirichlet prior of a document's proportions is chosen by the score among `ALPHAS`.
 - *Topics of one's own.* They are fitted if they are worth more than public topics. What public topics are worth is
-  found by the first score. What topics of one's own will be worth is forecast, and may be missed by 15 points: so they
-  are left out or fitted without more ado only where the forecast is clear. Else they are tried for `TRIED` steps and
-  compared by a score. From there to the end own topics gained .06 (7 topics) to .15 nats a word in nine runs on three
-  corpora; the rule takes .05 for each e-fold of their number (`_OWN_GROWS`).
-- *Masses.* With more histograms public topics gain too, by the nats that masses then lose less: 2.5 times their
-  posterior's number (`_LOSS`; .7 to 4 in these runs).
+  found by the first score. What topics of one's own will be worth is forecast, and may be missed by 15 points. So they
+  are left out, or fitted at once, only if the forecast is clear. Else they are tried for `TRIED` steps and compared by
+  a score. From there to the end own topics gained .06 (7 topics) to .15 nats a word in nine runs on three corpora. The
+  rule takes .05 for each e-fold of their number (`_OWN_GROWS`).
+- *Masses.* With more histograms public topics gain too, by the nats that masses then lose less. These are 2.5 times
+  their posterior's number (`_LOSS`; .7 to 4 in these runs).
 - *Distinct words.* The forecast of topics of one's own depends on the distinct words of a document, which the score
   releases too. Their number is the plan's.
 
@@ -29,7 +29,7 @@ from .prior import PublicPrior
 ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
 #: Topics of one's own for each unit of the signal; the fewest and the most.
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
-#: Nats that a forecast may miss; nats that own topics gain after a trial, for each e-fold of their number; the weight
+#: Nats that a forecast may miss. Nats that own topics gain after a trial, for each e-fold of their number. The weight
 #: of a posterior's loss of masses.
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.05, 2.5
 #: Different words of a unit whose number nobody stated; least shares of clear words for records to add something, and

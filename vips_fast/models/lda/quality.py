@@ -128,8 +128,8 @@ class TopicQuality(Transformer):
         """Coherence of each topic on **public** documents, float64, shape (K,).
 
         X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
-        ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
-        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v").
+        ``vocabulary``, the words of the model's columns, it is an iterable of documents instead, which are sequences of
+        tokens. Windows of ``window`` tokens slide over them; None is 10 ("npmi") or 110 ("c_v").
         `vips_fast.models.lda.coherence` has the measures. They are about the first ``n_words`` words of each topic.
 
         A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
@@ -175,8 +175,8 @@ class TopicQuality(Transformer):
         """Make the keywords of ``pyLDAvis.prepare`` from **public** documents (D, V).
 
         The numbers about topics are released ones. ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from
-        only the released topics; the topics' shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) describe the
-        public documents; documents without words are left out. ``vocab`` are the words, None names them by their
+        only the released topics. The topics' shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) describe the
+        public documents. Documents without words are left out. ``vocab`` are the words, None names them by their
         columns, "#k". Raises ValueError if the documents or the words do not fit the model, or no document has words;
         warns as `coherence`.
         """

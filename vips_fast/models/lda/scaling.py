@@ -1,21 +1,21 @@
 """Scale entries by public numbers, so that noise follows words and topics.
 
 What is clipped, summed and noised is a contribution whose entry of word v and topic k was divided by a scale d_v e_vk >
-0; the release is multiplied by it again. An entry's noise is then in proportion to its scale, and so is its part of a
+0. The release is multiplied by it again. An entry's noise is then in proportion to its scale, and so is its part of a
 document's clip. The scales come from only earlier releases, so they are public when a step begins.
 
 With p_v the words' shares, d_v is p_v^b times the factor that makes sum_v p_v / d_v^2 = 1. A document of N words drawn
 from p, each met once, then has the norm that it has without scales. So a clip keeps its meaning. b = 1/4 was best on
-real sections and simulated articles; 1/2, which makes the sum of the relative variances least, loses, because the
-read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
+real sections and simulated articles. A b of 1/2, which makes the sum of the relative variances least, loses, because
+the read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
 
-Among the topics of a word e_vk is (s_vk + f)^(1/2) times the factor that makes sum_k q_vk / e_vk^2 = 1: s_vk is topic
-k's share of the word in the E-step's table, which makes the contributions, and q_vk the share of the word's tokens that
-the topic has. Most topics hardly use a word, and and the read-out cannot tell noise there from a use. Here the root,
-which makes the sum of the relative variances least, is best or level everywhere.
+Among the topics of a word e_vk is (s_vk + f)^(1/2) times the factor that makes sum_k q_vk / e_vk^2 = 1. Here s_vk is
+topic k's share of the word in the E-step's table, which makes the contributions. And q_vk is the share of the word's
+tokens that the topic has. Most topics hardly use a word, and the read-out cannot tell noise there from a use. Here
+the root, which makes the sum of the relative variances least, is best or level everywhere.
 
-The shares are known no better than the releases so far: of an average word, noise brings n = V mean(sd) / sum_v mass_v
-to a share. The floor f = 1/K + 2 n keeps topics from having small scales because noise says so, which would clip the
+The shares are known no better than the releases so far. Of an average word, noise brings n = V mean(sd) / sum_v mass_v
+to a share. The floor f = 1/K + 2 n keeps topics from having small scales because of noise. That would clip the
 documents that use the word in them. Without noise it is 1/K; if noise is as large as a topic's part of a word, 3/K. On
 short posts in 50 topics only 1/K costs 6 % of perplexity; on sections and articles they are level.
 """
@@ -83,8 +83,8 @@ class ScaledAverage:
     """A running average whose entries have different noise.
 
     It is like `vips_fast.engine.averaging.RunningAverage`, for (V, K) releases. ``values`` are in the units of the
-    statistics; ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the standard deviation of the noise in
-    them, and ``initial_weight`` the weight of the rest of the start.
+    statistics. ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the standard deviation of the noise in
+    them. ``initial_weight`` is the weight of the rest of the start.
     """
 
     def __init__(self, start: np.ndarray):

@@ -29,7 +29,7 @@ class HalfPrediction(GainScore):
     """Contributions to a score of topics.
 
     ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-    proportions, (K,); ``masses``, (V,), are the word frequencies that they are compared with. All are released. The
+    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released. The
     last entry of a contribution is the square of the nats if the topics are ``finished``, else the number of distinct
     words.
     """

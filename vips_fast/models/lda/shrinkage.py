@@ -3,29 +3,29 @@
 Everything here is post-processing of released numbers: it costs no privacy.
 
 The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd_vk^2) with noise levels that are public. All
-that follows is in units of them: entries are divided by sd_vk, so that sd is 1, and the means multiplied by it; a
+that follows is in units of them. Entries are divided by sd_vk, so that sd is 1, and the means multiplied by it. A
 word's sums are in units of the root of the mean of its sd_vk^2, over topics. Most m_vk are far below sd. Mapping
 negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here the m_vk are estimated by
 their posterior means under
 
     m_vk = p_v w_k r_vk
 
-- p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is only sqrt(K) sd, by a nonparametric
-  prior (the EM of Kiefer & Wolfowitz's maximum-likelihood mixture).
-  If the run has released histograms of words, they and sum_k a_vk are averaged first (`KnownMasses`).
+- p_v, the word's share over all topics. It is estimated from sum_k a_vk, whose noise is only sqrt(K) sd, with a
+  nonparametric prior (the EM of Kiefer & Wolfowitz's maximum-likelihood mixture). If the run has released histograms of
+  words, they and sum_k a_vk are averaged first (`KnownMasses`).
 - w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
-- r_vk, how much more the topic uses the word than the corpus does: a prior for each
-  band of p_v / (K sd), learned by the same EM over all entries of the band.
+- r_vk, how much more the topic uses the word than the corpus does. It has a prior for each band of p_v / (K sd),
+  learned by the same EM over all entries of the band.
 
 Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0. Where a statistic stands far above the
 noise, its mean is the statistic itself; a prior of points would round it to the grid.
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
-p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics predict
-(`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands belong to the entries. Where
-public neighbors of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare
-word falls back to its neighbors.
+p_v w_k h_vk takes the place of p_v w_k. Here h_vk is the ratio that the word's other topics predict
+(`vips_fast.models.lda.factors`), scaled so that the word keeps its share. The bands belong to the entries. Where public
+neighbors of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare word falls
+back to its neighbors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,12 +45,13 @@ from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 _RATIO_POINTS = 16
 #: Points of the prior of p.
 _MASS_POINTS = 60
-#: EM rounds of the priors of p and r: the first time, and of p at each later step (which starts from the prior of the
-#: step before). The prior of r takes one round a step, in the pass that reads the means; the next step has its result.
+#: EM rounds of the priors of p and r, the first time. Then those of p at each later step, which starts from the prior
+#: of the step before. The prior of r takes one round a step, in the pass that reads the means; the next step has its
+#: result.
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS = 8
-#: Bands of public frequency with priors of their own: the most, the fewest words of one, rounds, and the words that the
-#: prior of all words counts as.
+#: Bands of public frequency with priors of their own: the most, the fewest words of one, and rounds. Last come the
+#: words that the prior of all words counts as.
 _MOST_BANDS, _BAND_WORDS, _BAND_ROUNDS, _BAND_START = 8, 150, 6, 20.0
 #: The variance of the ratio of two kinds of masses that weights suppose, when it is estimated.
 _DIFFERS = 0.1

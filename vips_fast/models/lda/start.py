@@ -1,10 +1,10 @@
 """Fewer topics first: where a private run of many topics starts from.
 
-Topics that are drawn at random hardly differ from one another, and so do the first released statistics: their
-differences drown in the noise, which then chooses the topics. A quarter of the topics have four times the words each,
-at the same noise. So a run begins with only these, for a few steps, and all topics start from copies of them, each
-times random factors, as the codewords of a vector quantizer are split (Linde, Buzo & Gray 1980). What was released by
-then serves as a start and for nothing else. All of this is post-processing.
+Topics that are drawn at random hardly differ from one another. So do the first released statistics: their differences
+drown in the noise, which then chooses the topics. A quarter of the topics have four times the words each, at the same
+noise. So a run begins with only these, for a few steps. Then all topics start from copies of them, each times random
+factors. The codewords of a vector quantizer are split alike (Linde, Buzo & Gray 1980). What was released by then serves
+as a start and for nothing else. All of this is post-processing.
 """
 
 import math

@@ -34,10 +34,10 @@ _EXPECTED = 0.2
 class CountRegression(Regression):
     """Bayesian regression of counts, with rate ratios.
 
-    The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. With r = 1 / dispersion
-    and the logit x . m = x . w - log r, y is the number of successes of y + r trials. So a Polya-Gamma variable PG(y +
-    r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). Then s1 = ((y - r)/2 - <xi> x . m0) x and
-    s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`.
+    The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. Let r = 1 / dispersion,
+    and the logit x . m = x . w - log r. Then y is the number of successes of y + r trials. So a Polya-Gamma variable
+    PG(y + r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). Then s1 = ((y - r)/2 - <xi> x . m0)
+    x and s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class CountRegression(Regression):
 
     Notes
     -----
-    *Sensitivity.* It is the proof of `SandwichModel` for b = M + r: a record has y + r <= b trials. With t = tanh(c/2)
-    (x . m0)/c, |t| <= 1, the factor of x in s1 is y (1 - t)/2 - r (1 + t)/2, between -r and M. So no single record is
+    *Sensitivity.* It is the proof of `SandwichModel` for b = M + r: a record has y + r <= b trials. Let t = tanh(c/2)
+    (x . m0)/c, |t| <= 1. The factor of x in s1 is y (1 - t)/2 - r (1 + t)/2, between -r and M. So no single record is
     scaled down beyond its row: C1 is made for max(M, r) R. The rows of a person are scaled down together, by a factor
     that depends on their counts too.
 

@@ -138,9 +138,9 @@ def names(model: Any) -> Sequence[str]:
 def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     """Tell the changes that the releases say enough about, as a mask (K, changes).
 
-    The rule is public. The interval is at most a third as wide as the narrowest prior has it, under which a logit has a
-    standard deviation of 2, or it is four standard deviations from 0. And the noise in the column's second moment is at
-    most a fifth of that moment: intervals divide by a curvature that is in proportion to it. Models that release no
+    The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a third
+    as wide as under that, or it is four standard deviations from 0. And the noise in the column's second moment is at
+    most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. Models that release no
     matrix have intervals of the noise only, and all their changes count as known.
     """
     result, one, mean = model._fitted(), model._as_fitted(), np.atleast_2d(model._fitted().arrays["weights"])
@@ -223,8 +223,8 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
 
     The effect of "+1" of a number is the average slope of the probability. The effect of another change is the average
     difference between rows that are set to one side of it and to the other. Draws of the coefficients from their
-    posterior, from a fixed seed, give the interval, which is the whole line if the change is not known
-    (`known_changes`). Returns outcome, column, change and effect.
+    posterior, from a fixed seed, give the interval. It is the whole line if the change is not known (`known_changes`).
+    Returns outcome, column, change and effect.
     """
     check_number("level", level, 0, 1, low_open=True, high_open=True)
     if len(model.classes_) > 2:

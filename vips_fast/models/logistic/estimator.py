@@ -69,10 +69,10 @@ class BayesianLogisticRegression(Regression, Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
-    (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
-    (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
-    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release. Everything
-    after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
+    (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate. In each step the expected statistics are
+    s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T. (Eqs. 47-50, around a released estimate m0, which is the same
+    model in m - m0.) The records' statistics are clipped, summed exactly and released with Gaussian noise, both in one
+    release. Everything after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class BayesianLogisticRegression(Regression, Classifier):
         `fit`. 1 is classification, more is regression of counts.
     covariance : {"full", "spherical"}
         The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
-        such as words: N(mean, v I), two classes, and d numbers a step, whose work grows with the stored entries of
-        sparse rows (`vips_fast.models.logistic.spherical.SphericalModel`); v is the variance that the noise brings, so
-        that intervals show its effect, and probabilities are taken at the mean. Take 50 steps or more.
+        such as words: N(mean, v I), two classes, and d numbers a step. Its work grows with the stored entries of sparse
+        rows (`vips_fast.models.logistic.spherical.SphericalModel`). The variance v is what the noise brings, so
+        intervals show its effect. Probabilities are taken at the mean. Take 50 steps or more.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common
@@ -164,9 +164,9 @@ class BayesianLogisticRegression(Regression, Classifier):
     ) -> Self:
         """Fit to rows and their labels or counts.
 
-        X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers; ``y``, shape (n,),
-        two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials], and None stands
-        for the labels of the shards; ``trials``, shape (n,), numbers of trials, at most ``n_trials``, None for
+        X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers. ``y``, shape (n,),
+        has two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials]. None stands
+        for the labels of the shards. ``trials``, shape (n,), has numbers of trials, at most ``n_trials``, None for
         ``n_trials`` of all. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or

@@ -1,8 +1,8 @@
 """Findings about the records of a logistic regression, from its releases.
 
-The average S of the released s2 = sum of w <xi> x x^T says more than the coefficients. Over its entry of the constant,
-its trace is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike;
-its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. All of it is
+The average S of the released s2 = sum of w <xi> x x^T says more than the coefficients. Its trace over its entry of the
+constant is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike. Its
+last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. All of it is
 post-processing of releases: it costs no privacy.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..family import SCHEMA
 from .effects import changes, known_changes, names
 
-#: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
+#: How much longer than the bound rows have to be for a finding. Then the logit of a rare class; the spread of logits of
 #: separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: Standard deviations of the noise that a finding stands clear of.

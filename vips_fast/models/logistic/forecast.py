@@ -3,12 +3,12 @@
 A release has noise of sd z C1 in each entry of the gradient, and averages over the steps have variance v. A column of
 second moment q adds n b f q to the curvature, f being the mean of p (1 - p). So a coefficient has about the variance
 (v + n b f q) / (n b f q)^2: noise and sampling. `forecast` states the 90 % interval of a column's effect for one
-standard deviation of the column, w, and by it the least odds ratio that an interval tells from 1.
+standard deviation of the column, w. By it, it gives the least odds ratio that an interval tells from 1.
 
 Rows are taken to be as long as their bound R, and their columns alike: q = R^2 / d. In simulations intervals were 1.0
-to 1.4 times as wide from epsilon = 0.5 up, and twice at 0.1, where the noise hides the curvature too. A run is hopeless
-if even a column that has all of a row's length to itself, q = R^2, has an interval of more than 1 on either side of 0:
-an effect of that size ranks three pairs of records out of four correctly, and would not be seen.
+to 1.4 times as wide from epsilon = 0.5 up. They were twice as wide at 0.1, where the noise hides the curvature too. A
+run is hopeless if even a column that has all of a row's length to itself, q = R^2, has an interval of more than 1 on
+either side of 0. An effect of that size ranks three pairs of records out of four correctly, and would not be seen.
 
 An effect is known only if its column's second moment stands clear of the noise in it
 (`vips_fast.models.logistic.effects.known_changes`). So the forecast also compares the expected moment, n b f q, with

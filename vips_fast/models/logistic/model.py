@@ -21,10 +21,10 @@ class LogisticModel(LogisticStatistics):
 
     The source is Park et al. (2020).
 
-    The gradients s1 and the points that they were taken at are averaged at the schedule's rate, the
-    matrices s2 with the precision that each has. At read-out the known law of the noise says which
-    eigenvalues of S, the average of s2, it can hide; q(m) is the posterior given the averages,
-    which say gradient + S (at - m) with noise, and the prior. The next center is one Newton step.
+    The gradients s1 and the points that they were taken at are averaged at the schedule's rate. The matrices s2 are
+    averaged with the precision that each has. At read-out the known law of the noise says which eigenvalues of S, the
+    average of s2, it can hide. Then q(m) is the posterior given the averages, as gradient + S (at - m) with noise, and
+    the prior. The next center is one Newton step.
     """
 
     kept: ClassVar[dict[str, str]] = {
@@ -224,8 +224,8 @@ class LogisticModel(LogisticStatistics):
             trust = np.divide(curvature, curvature + noise, out=np.ones_like(curvature), where=curvature + noise > 0)
             return trust * curvature + alpha, trust, trust * curvature
 
-        # Where the noise hides the curvature, the mean moves as if it were the
-        # largest there could be: too large a step is worse than too small a one.
+        # If the noise hides the curvature, the mean moves as if it were the largest there could be. Too large a step is
+        # worse than too small a one.
         top, bulk = parts(spectrum.upper), parts(spectrum.bulk_upper)
         mean = spectrum.apply(top[1] / top[0], float(bulk[1] / bulk[0]), self._gradient)
         mean += spectrum.apply(top[2] / top[0], float(bulk[2] / bulk[0]), self._at)
@@ -243,8 +243,8 @@ class LogisticModel(LogisticStatistics):
         assert self._matrix is not None
         L = self._known().likely_matrix(self._matrix, self._precision**-0.5 * self._ratio)
         L *= ratio
-        # With c an eigenvalue of L and noise of variance v + k c in the gradient, the
-        # precision is alpha + c^2 / (v + (1 + k) c).
+        # Let c be an eigenvalue of L and noise of variance v + k c in the gradient. The precision is alpha + c^2 / (v +
+        # (1 + k) c).
         seen = L * (1 + self._sampling)
         seen.flat[:: self.n_features + 1] += self._variance
         root = linalg.cholesky(seen, lower=True, overwrite_a=True)

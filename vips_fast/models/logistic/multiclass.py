@@ -74,8 +74,8 @@ class ClassModel(LogisticModel):
         return np.asarray(mean @ self._mean + along + spread * draws[:, -1])
 
     def _residual_bound(self) -> float:
-        # With its worst label the residuals of a record have a norm of at least sqrt(1 - 1/K), where all classes are as
-        # likely: at a residual_clip of 0.5, as with two classes, that is where the weights begin.
+        # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
+        # 1/K). At a residual_clip of 0.5, as with two classes, that is where the weights begin.
         return 2 * self.options.residual_clip * math.sqrt(1 - 1 / self._n_classes)
 
     def _unit_scales(self, share: float) -> tuple[float, float]:
@@ -89,31 +89,31 @@ class OneVsRestModel(PerClassModel):
     K gradients and one curvature are clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released center m_k. A record's
-    contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2) with s1_k = (y_k - 1/2 - <xi_k> x . m_k) x and **one**
-    s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is, and the classes share
-    it: it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe), its noise is
-    1/sqrt(K) of the noise of K matrices under one clip, and intervals are as narrow as for the sharpest class.
+    contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2). Here s1_k = (y_k - 1/2 - <xi_k> x . m_k) x, and there is
+    **one** s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is. The classes
+    share it, and it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe). Its
+    noise is 1/sqrt(K) of the noise of K matrices under one clip, and intervals are as narrow as for the sharpest class.
 
     Notes
     -----
-    *Clip.* With r_k the residual of class k if the record is not of it, r_k + 1 if it is, the stack of the linear
-    parts has the norm |x| (sum r_k^2 + 1 + 2 r_y)^(1/2), at most |x| w with w^2 = sum r_k^2 + 1 + 2 max r_k. A record
-    is weighted by t = min(1, L (1 - 2^-20) / (w^2 |x|^2 / C1^2 + max <xi>^2 |x|^4 / C2^2)^(1/2)), all its K + 1 parts
-    alike: a weight that no label enters, so that the weighted likelihood is not biased, and **one** clip, since K
+    *Clip.* Let r_k be the residual of class k if the record is not of it, and r_k + 1 if it is. The stack of the linear
+    parts has the norm |x| (sum r_k^2 + 1 + 2 r_y)^(1/2). That is at most |x| w with w^2 = sum r_k^2 + 1 + 2 max r_k. A
+    record is weighted by t = min(1, L (1 - 2^-20) / (w^2 |x|^2 / C1^2 + max <xi>^2 |x|^4 / C2^2)^(1/2)), all its K + 1
+    parts alike. No label enters the weight, so the weighted likelihood is not biased. There is **one** clip, since K
     clips at L would let a record move the sum by sqrt(K) L.
 
     *Sensitivity.* The stack is one vector: the record's K + 1 parts lie in different coordinates, the last in the
     orthonormal basis of symmetric matrices. In real numbers its norm is at most L (1 - 2^-20). Squares, products and
     roots are computed in float64 with a relative error of at most (d + 2 K + 16) 2^-53 < 2^-36 for d <= 2^15 and K <=
-    2^10, the products w_k x_j and f x_j with 2^-53, and truncation toward zero makes no entry larger: so the integers
-    have a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by
-    at most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as
-    in `LogisticStatistics`, whose proof continues from here: L = clip - sqrt(D) g, and only the D entries of the one
+    2^10. The products w_k x_j and f x_j have 2^-53. Truncation toward zero makes no entry larger. So the integers have
+    a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by at
+    most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as in
+    `LogisticStatistics`, whose proof continues from here. L = clip - sqrt(D) g, and only the D entries of the one
     triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their
-    bounds): by the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. (The norm of
-    the sum itself is smaller if rows point in different directions, so a person with many rows has less influence than
+    bounds). By the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. (The norm of
+    the sum itself is smaller if rows point in different directions. So a person with many rows has less influence than
     the bound allows.)
 
     *Post-processing.* Probabilities of the classes are divided by their sum.

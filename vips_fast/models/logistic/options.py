@@ -18,8 +18,8 @@ class LogisticSettings:
     options: "LogisticOptions"
 
 
-#: Share of the squared contribution bound that goes to the linear statistic, in
-#: the first step and in the others, where both are released around a center.
+#: Share of the squared contribution bound that goes to the linear statistic. The first is of step one, the second of
+#: the others, where both are released around a center.
 LINEAR_SHARE = (0.3, 0.95)
 
 
@@ -36,23 +36,23 @@ class LogisticOptions:
     prior_shape, prior_rate : float
         a0 and b0 of alpha's Gamma prior. A spherical q(m) takes their ratio for alpha.
     linear_share : float, pair of float, or None
-        How the noise is split: the share of the squared bound of a contribution that s1 may use, in the first step and
-        in the others (or in all). s1's noise has a standard deviation in proportion to share^-1/2, s2's to (1 -
-        share)^-1/2. None is (0.3, 0.95). A spherical q(m) has no s2.
+        How the noise is split. It is the share of the squared bound of a contribution that s1 may use, in the first
+        step and in the others (or in all). The noise of s1 has a standard deviation in proportion to share^-1/2, the
+        noise of s2 to (1 - share)^-1/2. None is (0.3, 0.95). A spherical q(m) has no s2.
     residual_clip : float
-        A record's s1 is bounded by residual_clip * b * row norm (the largest there can be is 1) by a weight that does
-        not depend on its y. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released model's
-        probability for the record.
+        A record's s1 is bounded by residual_clip * b * row norm. (The largest that can be is 1.) A weight that does not
+        depend on its y does that. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released
+        model's probability for the record.
     noise_aware : bool
         True makes the posterior of m given the noised statistics, with the likelihood's own curvature in place of its
-        bound's; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise can
+        bound's. False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise can
         hide. Not used with covariance="spherical".
     learning_decay, learning_offset : float or None, float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
-        noise-aware posterior of two classes leaves out the first quarter of the steps, two at least, and None for kappa
-        is 1 there: the other steps count alike. Elsewhere it is 0.5.
+        noise-aware posterior of two classes leaves out the first quarter of the steps, two at least. There None for
+        kappa is 1: the other steps count alike. Elsewhere it is 0.5.
     measure_gain : bool or None
-        Whether the last step of a private `fit` measures the finished regression in place of improving it, so that
+        Whether the last step of a private `fit` measures the finished regression in place of improving it. Then
         ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None
         measures runs of at least 10 steps. Not used without an intercept, or with covariance="spherical", whose rows
         predict mostly themselves.

@@ -42,8 +42,9 @@ class PaperOptions(LogisticOptions):
         Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that, which the Frobenius sensitivity
         needs.
     sensitivity : {"paper", "proven"}
-        "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and b R^2 / 2 for s2, as if they were one
-        block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
+        "paper" (with ``update="paper"``) takes Eqs. 57 and 59: 2 b R for s1 and b R^2 / 2 for s2. It takes them as if
+        they were one block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers
+        the fit.
     linear_share : float, pair of float, or None
         None is 0.5 without a center.
     """
@@ -115,17 +116,17 @@ class _Uncentered(_PaperForm):
 
     Notes
     -----
-    *Replacing a record.* |s1|/C1 <= a and |s2|/C2 <= c for every record; for a share of the squared bound
-    a^2 + c^2 = 1, for the paper's scales (2 b R and b R^2 / 2) a = 1/4 and c = 1/2. Let two records be
-    (p u, q u u^T) and (p' u', q' u' u'^T), |u| = |u'| = 1, u . u' = t, |p|, |p'| <= a, 0 <= q, q' <= c. Then
-    |difference|^2 = p^2 + p'^2 - 2 p p' t + q^2 + q'^2 - 2 q q' t^2 <= 2 a^2 (1 + |t|) + q^2 + q'^2 - 2 q q' t^2, which
-    is convex in q and in q': the largest is at (c, c) or (c, 0). The largest over t is
-    B^2 = max{2 a^2 + 2 c^2 + a^4/(2 c^2) if a^2 <= 2 c^2 else 4 a^2, 4 a^2 + c^2}.
+    *Replacing a record.* |s1|/C1 <= a and |s2|/C2 <= c for every record. For a share of the squared bound a^2 + c^2 =
+    1. For the paper's scales (2 b R and b R^2 / 2) a = 1/4 and c = 1/2. Let two records be (p u, q u u^T) and (p' u',
+    q' u' u'^T). Here |u| = |u'| = 1, u . u' = t, |p|, |p'| <= a, 0 <= q, q' <= c. Then |difference|^2 = p^2 + p'^2 - 2
+    p p' t + q^2 + q'^2 - 2 q q' t^2 <= 2 a^2 (1 + |t|) + q^2 + q'^2 - 2 q q' t^2. That is convex in q and in q', so the
+    largest is at (c, c) or (c, 0). The largest over t is B^2. It is max{2 a^2 + 2 c^2 + a^4/(2 c^2) if a^2 <= 2 c^2
+    else 4 a^2, 4 a^2 + c^2}.
 
-    *Truncation.* B is about directions that both parts have in common, which truncation changes a little:
-    by less than g in an entry of s1/C1 and h in one of f, |f|^2 <= clip, so a contribution by less than
-    sqrt(d) (g + 2 h sqrt(clip)). Twice that (and a hundredth of it for rounding in double precision,
-    below 2^-38 of the clip) is part of the slack e of `LogisticStatistics`, and is absorbed as there.
+    *Truncation.* B is about directions that both parts have in common, which truncation changes a little. It does so by
+    less than g in an entry of s1/C1 and h in one of f, |f|^2 <= clip. So it changes a contribution by less than sqrt(d)
+    (g + 2 h sqrt(clip)). Twice that (and a hundredth of it for rounding in double precision, below 2^-38 of the clip)
+    is part of the slack e of `LogisticStatistics`. It is absorbed as there.
     """
 
     label_free = False

@@ -2,8 +2,8 @@
 
 It is the read-out of the last step.
 
-Everything here is post-processing of released numbers: it costs no privacy. In step t, around the center a_t, a record
-x with the label y contributes (y - b/2 - <xi> x . a_t) x and <xi> x x^T, both times the weight w of its clip, which
+Everything here is post-processing of released numbers: it costs no privacy. In step t the center is a_t. A record x
+with the label y contributes (y - b/2 - <xi> x . a_t) x and <xi> x x^T. Both are times the weight w of its clip, which
 depends on x . a_t and |x|. Averages over the steps were released, with noise of known law:
 
     gradient = sum over steps and records of w (y - b/2 - <xi> x . a_t) x + noise,    matrix = S + noise.
@@ -14,7 +14,7 @@ with records of a normal law whose second moments give S (`Records`). `second_mo
 
 `posterior_given` linearizes statistically (Garcia-Fernandez et al. 2015): the expected gradient and the curvature are
 averages over the posterior itself, whose width smooths them. It integrates over the error of S, as Bernstein & Sheldon
-(2019) do by sampling for linear regression, and over alpha, the precision of the prior.
+(2019) do by sampling for linear regression. It also integrates over alpha, the precision of the prior.
 """
 
 import math
@@ -49,12 +49,12 @@ def second_moment(
     """Estimate S and how uncertain its entries are.
 
     S is (d, d) and positive definite; the uncertainty is variances of its entries in their own units, (d, d).
-    ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
-    column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal; S_ij is
-    sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all: shrinkage toward a common correlation, with a noise
-    that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~ N(r + r_ic
-    r_jc, t): where columns are never negative, independent ones have that; without a constant it says nothing. The
-    second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
+    ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it. The last
+    column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal. S_ij is
+    sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all. That is shrinkage toward a common correlation, with
+    a noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~
+    N(r + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says
+    nothing. The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
@@ -103,8 +103,9 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
 def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
     """Estimate positive values seen with noise: means and variances, (d,).
 
-    Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
-    (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
+    Their prior is fitted to all of them. It has the weights of points from a fiftieth of the noise to above the largest
+    value (Kiefer & Wolfowitz's maximum likelihood, by EM). So many small values among few large ones are known as
+    small.
     """
     mean, variance = seen.copy(), np.full(len(seen), noise_sd**2)
     # Values far above the noise are as they are seen.
@@ -175,9 +176,9 @@ class Records:
 
     Notes
     -----
-    A sum of f(x . a, x . m) x, or of f x x^T, needs the means of f times powers of two standard normals: u, which is x
-    . a standardized, and v, the part of x . m that does not depend on u. Given both, x is mean + u k + v l and a rest
-    that does not depend on them, of the covariance C - k k^T - l l^T.
+    A sum of f(x . a, x . m) x, or of f x x^T, needs the means of f times powers of two standard normals. These are u,
+    which is x . a standardized, and v, the part of x . m that does not depend on u. Given both, x is mean + u k + v l
+    and a rest that does not depend on them. The rest has the covariance C - k k^T - l l^T.
     """
 
     n: float
@@ -247,9 +248,9 @@ class Records:
 
         The curvature is in m, and J is the variance that the labels bring to the gradient.
 
-        They are averages over coefficients around ``m`` under which a logit has the variance ``spread``: of the
-        logistic function of a normal variable, by MacKay's (1992) approximation. J is the sum of w^2 p (1 - p) x x^T,
-        the middle of the "sandwich" of Huber (1967).
+        Take coefficients around ``m`` under which a logit has the variance ``spread``. These are averages over them of
+        the logistic function of a normal variable, by MacKay's (1992) approximation. J is the sum of w^2 p (1 - p) x
+        x^T, the middle of the "sandwich" of Huber (1967).
         """
         path = path.of_gradient()
         logits, k = self._along(path.points)
@@ -297,13 +298,13 @@ class Observed:
 
     Notes
     -----
-    With g the expected gradient at m, H its curvature and D the error of H, the gradient is g + D (m - a) + N(0, v I +
-    J + k H), a being the average center. The entries of D are independent, with the variances h_ij = H_ii H_jj
-    ``hidden``_ij. So D (m - a) is further noise: its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
-    elsewhere, E being the posterior mean of (m - a) (m - a)^T. The longer the way from a, the less the gradient
-    says. The mean is s + f K (K + alpha)^-1 (m' - s): s is ``start``, m' the posterior mean without D, K + alpha the
-    precision with it, and f = tr(K (K + alpha)^-1) / d the share of the directions that are known. So the prior shrinks
-    toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
+    Let g be the expected gradient at m, H its curvature and D the error of H. Let a be the average center. The gradient
+    is g + D (m - a) + N(0, v I + J + k H). The entries of D are independent, with the variances h_ij = H_ii H_jj
+    ``hidden``_ij. So D (m - a) is further noise. Its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
+    elsewhere. Here E is the posterior mean of (m - a) (m - a)^T. The longer the way from a, the less the gradient says.
+    The mean is s + f K (K + alpha)^-1 (m' - s). Here s is ``start``, m' is the posterior mean without D, and K + alpha
+    the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
+    shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
 
     records: Records
@@ -371,14 +372,14 @@ def posterior_given(observed: Observed, prior: tuple[float, float], start: Vecto
 def calibrating_factor(records: Records, path: Path, along: Vector, sampling: float) -> Vector:
     """Compute mean and variance of the factor that calibrates logits, (2,).
 
-    ``along`` has averages over the steps: of m . g, g being a step's noised gradient and m the mean read from all
-    earlier steps; its noise's variance; and of m. ``sampling`` is as in `Observed`.
+    ``along`` has averages over the steps of m . g, of its noise's variance, and of m. Here g is a step's noised
+    gradient and m the mean read from all earlier steps. ``sampling`` is as in `Observed`.
 
     Notes
     -----
     A cautious mean is too short if noise hides the curvature. Its noise is in the gradients that it was read from, so
-    these agree with it too well. Noise of later steps is independent of it: m . g then has the expectation that it has
-    at the true coefficients, and c m is calibrated if its expected gradient agrees along m. The factor c is the
+    these agree with it too well. Noise of later steps is independent of it. So m . g then has the expectation that it
+    has at the true coefficients. And c m is calibrated if its expected gradient agrees along m. The factor c is the
     posterior mean, log c being N(0, log(2)^2). A difference that records of another law could explain says nothing.
     """
     seen, variance, mean = float(along[0]), float(along[1]), along[2:]

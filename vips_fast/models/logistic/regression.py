@@ -283,8 +283,8 @@ def n_models(classes: np.ndarray | None) -> int:
 def _check_memory(n_features: int, n_threads: int, models: int) -> None:
     """Refuse statistics that the machine cannot hold, from public numbers."""
     triangle = 8 * triangle_size(n_features)
-    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its values;
-    # squares: the model's own with their temporaries, and the copies in the result.
+    # Triangles are one for each thread (as far as the backend gives one), the rounded sum, the release and its values.
+    # Squares are the model's own with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
     need = (threads + 3) * triangle + 9 * 8 * n_features**2 * models
     check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

@@ -30,8 +30,8 @@ class SandwichModel(LogisticModel):
     The model knows the variance J of the sum of the rows' gradients if rows are independent and their outcomes have the
     stated law. Rows of one person are often alike, and counts more spread than stated. So each release has d more
     numbers: s3_j, the sum of squares of the units' gradients in column j. At read-out sqrt(s3_j / J_jj) scales row and
-    column j of J: the "sandwich" of Huber (1967), by units (Liang & Zeger 1986), with the model's correlations. Ratios
-    that the noise hides are shrunk toward a common one, and this toward 1.
+    column j of J. It is the "sandwich" of Huber (1967), by units (Liang & Zeger 1986). It has the model's correlations.
+    Ratios that the noise hides are shrunk toward a common one, and this toward 1.
 
     Notes
     -----
@@ -41,7 +41,7 @@ class SandwichModel(LogisticModel):
     entries t_j = trunc(c g q_j^2 / L (1 - 2^-40)) in units of g, which are >= 0. Products have relative errors below
     2^-48, so g t_j <= c (g q_j)^2 / L. The norm of a vector is at most the sum of its absolute entries: g |t| <= c g^2
     |q|^2 / L <= c L. The parts lie in different coordinates, and L'^2 + (c L)^2 = L^2. So a contribution has a norm of
-    at most L, and the rest of the proof holds: only s2 is rounded, and s3 is on the noise's lattice already. A release
+    at most L, and the rest of the proof holds. Only s2 is rounded, and s3 is on the noise's lattice already. A release
     has the same event.
 
     *Capacity.* t_j is at most L / g, as other entries of s1.

@@ -50,12 +50,12 @@ class OutcomePrediction(GainScore):
     *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
     cut at ``nats`` on both sides, and `GainScore.clip_rows` proves the norm.
 
-    *Optimism.* The coefficients were fitted to the same units. By Efron (2004) a fit's own records are predicted better
-    than others by sum_i cov(y_i, x_i . m) nats in all, m being the posterior mean; calibrated by a factor, by that
-    times the factor. With g the noised gradient, H the curvature and T the trust in g that the noise leaves, m = C T g
-    for the covariance C = (T H + alpha I)^-1. Labels give g the covariance H. So the sum is tr(C T H) = d - alpha tr C,
-    with the d of Akaike's criterion for a weak prior. Each unit's nats are lowered by it over n. Simulated fits with n
-    from 600 to 20,000 keep a bias below a fifth of the interval's width.
+    *Optimism.* The coefficients were fitted to the same units. Let m be the posterior mean. By Efron (2004) a fit's own
+    records are predicted better than others by sum_i cov(y_i, x_i . m) nats in all. If m is calibrated by a factor, it
+    is that times the factor. Let g be the noised gradient, H the curvature and T the trust in g that the noise leaves.
+    Then m = C T g for the covariance C = (T H + alpha I)^-1. Labels give g the covariance H. So the sum is tr(C T H) =
+    d - alpha tr C, with the d of Akaike's criterion for a weak prior. Each unit's nats are lowered by it over n.
+    Simulated fits with n from 600 to 20,000 keep a bias below a fifth of the interval's width.
 
     *Purity.* Norms of rows are added entry by entry, products are of integers below 2^53 in all, and the rest is
     elementwise. So a unit's row has the same bits in any block.

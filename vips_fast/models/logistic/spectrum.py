@@ -21,7 +21,7 @@ LARGE = 512
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-#: The likelihood's curvature over its Polya-Gamma bound's is never taken to be less than this: a Newton step is then at
+#: The likelihood's curvature over its Polya-Gamma bound's is never taken to be less than this. A Newton step is then at
 #: most 1/0.55 < 2 of a step that is safe in every direction.
 LEAST_CURVATURE = 0.55
 
@@ -32,19 +32,19 @@ class Spectrum:
     The known law of its noise gives them.
 
     The noise is symmetric with independent normal entries of standard deviation s off the diagonal: its eigenvalues
-    fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). S is of low rank, or that plus c I. An eigenvalue c + L with L > s
-    sqrt(d) shows as v = c + L + s^2 d / L > c + 2 s sqrt(d), and its eigenvector as one with squared overlap 1 - s^2 d
-    / L^2 with the true one; a smaller L does not show (Benaych-Georges & Nadakuditi 2011). So the eigenvalues above the
-    edge are de-biased, L = (v - c + sqrt((v - c)^2 - 4 s^2 d))/2, and all others could be up to s sqrt(d) or c, with
-    the mean that the trace leaves.
+    fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). S is of low rank, or that plus c I. Take an eigenvalue c + L with L > s
+    sqrt(d). It shows as v = c + L + s^2 d / L > c + 2 s sqrt(d), and its eigenvector as one with squared overlap 1 -
+    s^2 d / L^2 with the true one. A smaller L does not show (Benaych-Georges & Nadakuditi 2011). So the eigenvalues
+    above the edge are de-biased: L = (v - c + sqrt((v - c)^2 - 4 s^2 d))/2. All others could be up to s sqrt(d) or c,
+    with the mean that the trace leaves.
 
     A c below s sqrt(d) is hidden, and one above 6 s sqrt(d) shows as it is: both are taken for 0. Between them noise
-    lowers eigenvalues c to near or under the edge, and with c = 0 steps along them would be up to three times as long
-    as they should be, where twice is unstable. c is the median eigenvalue; above LARGE it is the median of those that
-    show if most do, or else the mean of the others.
+    lowers eigenvalues c to near or under the edge. With c = 0 steps along them would be up to three times as long as
+    they should be, and twice is unstable already. The number c is the median eigenvalue. Above LARGE it is the median
+    of those that show if most do, or else the mean of the others.
 
-    ``vectors``, (d, k), are the eigenvectors that show; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
-    there could be, along them and elsewhere, which a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
+    ``vectors``, (d, k), are the eigenvectors that show. ``upper``, (k,), and ``bulk_upper`` are the largest eigenvalue
+    there could be, along them and elsewhere, which a step may not ignore. ``likely``, (k,), and ``bulk_likely`` are the
     estimate of v^T S v along them and elsewhere.
     """
 
@@ -149,8 +149,8 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
 
     The inverse is C-ordered and exactly symmetric.
 
-    Where rounding has made the matrix indefinite, eigenvalues below its precision are raised to that: a release is
-    spent by then, and the model has to be read out of it whatever the noise was.
+    If rounding has made the matrix indefinite, eigenvalues below its precision are raised to that. A release is spent
+    by then, and the model has to be read out of it whatever the noise was.
     """
     diagonal = np.diag(matrix).copy()
     # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
@@ -198,8 +198,8 @@ def curvature_ratio(moment: float, n_trials: float) -> float:
     """Compute the likelihood's curvature over its bound's, for a logit's size.
 
     The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for every logit a but 0. The ratio of
-    their means is taken over a ~ N(0, c^2), c being the solution of b c tanh(c/2)/2 = moment, where moment = sum_n
-    <xi_n> a_n^2 / n is known from released numbers: tr(<m m^T> S) / n.
+    their means is taken over a ~ N(0, c^2). Here c is the solution of b c tanh(c/2)/2 = moment. The moment is sum_n
+    <xi_n> a_n^2 / n, known from released numbers: tr(<m m^T> S) / n.
 
     Returns a number in [0.55, 1].
     """

@@ -39,40 +39,41 @@ class SphericalModel(Model):
 
     The noised sums have one entry for each entry of m.
 
-    With the Polya-Gamma variable of a record, E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
-    (Eq. 50 of Park et al. 2020), the gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
-    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): the statistic of `LogisticStatistics`, without its d x d
-    companion. Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the
-    noise has brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
+    The Polya-Gamma variable of a record has E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
+    (Eq. 50 of Park et al. 2020). The gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
+    <alpha> m0, with s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49). That is the statistic of `LogisticStatistics`, without
+    its d x d companion. Only sum_n s_n is released. The mean moves along the noised gradient. The variance v of q(m) is
+    that which the noise has brought to each coefficient, and <alpha> = prior_shape / prior_rate stays at its prior's
+    mean.
 
     Notes
     -----
-    *Clip.* A row x beyond the bound R is scaled down to it, x'. Whatever its label is, its residual r = y - t/2 - E[xi]
-    x' . m0, of t <= b trials, has |r| <= e = t/2 + E[xi] |x' . m0|, and the record is weighted with w = min(1, C b/e),
-    C = ``residual_clip``: a weight that no label enters, so that the weighted likelihood is not biased. The
+    *Clip.* A row x beyond the bound R is scaled down to it, x'. Let its residual of t <= b trials be r = y - t/2 -
+    E[xi] x' . m0. Whatever its label is, it has |r| <= e = t/2 + E[xi] |x' . m0|. The record is weighted with w =
+    min(1, C b/e), C = ``residual_clip``. No label enters the weight, so the weighted likelihood is not biased. The
     contribution is w r x' / (C b R), of a norm of at most 1 = ``clip``.
 
     *Sensitivity.* In real numbers |w r| |x'| <= C b R. Each stored entry of the contribution is computed in float64,
     multiplied with 1 - 2^-20, divided by the lattice's spacing g (a power of two) and truncated toward zero, which
-    makes no entry larger. |x|^2 is a sum of k <= 2^24 terms >= 0, with a relative error of at most (k + 1) 2^-53 <=
-    2^-28; the other operations, fewer than 16, add 2^-49. (E[xi] |x . m0| is the same number in e and in r up to its
-    sign, so that no error in it matters; where r is not finite the contribution is zero.) So the integers have a norm
+    makes no entry larger. The square |x|^2 is a sum of k <= 2^24 terms >= 0, with a relative error of at most (k + 1)
+    2^-53 <= 2^-28. The other operations, fewer than 16, add 2^-49. (E[xi] |x . m0| is the same number in e and in r up
+    to its sign, so no error in it matters. If r is not finite, the contribution is zero.) So the integers have a norm
     of at most (1 - 2^-20) (1 + 2^-27) / g < 1 / g. Adding or removing a record moves the exact sum by at most 1,
-    replacing one by at most 2, and opposite rows of one label reach it but for the margin.
+    replacing one by at most 2. Opposite rows of one label reach it but for the margin.
 
-    *Units of several rows.* The integers of a unit's rows are added, exactly, and the sum Q is multiplied with u =
-    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of only the unit, with a norm of at most 1 / g by the
-    same count of roundings. So every claim about a record holds for a unit, whatever the number of its rows. (u depends
-    on the labels of a unit: a person with many rows that agree has less influence per row.)
+    *Units of several rows.* The integers of a unit's rows are added exactly. The sum Q is multiplied with u = min(1,
+    (1 - 2^-21) / (g |Q|)) and truncated again. The result is a function of only the unit, with a norm of at most 1 / g
+    by the same count of roundings. So every claim about a record holds for a unit, whatever the number of its rows. (u
+    depends on the labels of a unit: a person with many rows that agree has less influence per row.)
 
     *Purity.* Sums over the entries of a row are taken one after the other in their order (`numpy.bincount`), and all
-    else is elementwise: a contribution has the same bits in any block.
+    else is elementwise. So a contribution has the same bits in any block.
 
     *Step.* After the first release, which gives the weight of the constant (the base rate), m moves by eta times the
-    gradient. The noise brings a variance of about T eta^2 sd^2 to each coefficient in T steps, and eta is such that its
-    root, times R, is `LOGIT_NOISE`, but at most `LONGEST` / (b n R^2 / 4). It is halved where a release's inner product
-    with the one before is negative by three standard deviations of its noise, so that steps which are too long for the
-    rows' curvature end. The published mean is the average of the path with weights in proportion to t^3. All this is
+    gradient. The noise brings a variance of about T eta^2 sd^2 to each coefficient in T steps. And eta is such that its
+    root, times R, is `LOGIT_NOISE`, but at most `LONGEST` / (b n R^2 / 4). It is halved if a release's inner product
+    with the one before is negative by three standard deviations of its noise. So steps that are too long for the rows'
+    curvature end. The published mean is the average of the path with weights in proportion to t^3. All this is
     post-processing.
     """
 

@@ -30,29 +30,29 @@ class LogisticStatistics(Model):
 
     Notes
     -----
-    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g, s2/C2 = f f^T through its
-    factor f, truncated toward zero to integers a in units of h (`factor_spacing`): a contribution is a a^T,
+    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g. s2/C2 = f f^T is truncated
+    through its factor f, toward zero to integers a in units of h (`factor_spacing`). So a contribution is a a^T,
     exactly. Truncation makes no norm larger, and the kernel checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An
-    entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is
-    rounded before they are finished, so that they are additive.
+    entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`). Nothing is
+    rounded before they are finished, so they are additive.
 
     *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
     sqrt(u). So the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
     `logistic_units` takes u from the inner products of the unit's rows, with the worst labels if ``label_free``. It
-    then checks the truncated integers themselves: with q and A the unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4
-    |A|^2 <= L^2. Here |A|^2 is the sum of (a_r . a_s)^2 over pairs of rows. Each term is an exact integer, and the sum
-    is rounded up. A unit's contribution has all properties of a record's, but A has a rank above 1. Entries of A are
-    at most |A|, so the capacity is the same number of units.
+    then checks the truncated integers themselves. Let q and A be the unit's sums of q_r and a_r a_r^T. Then g^2 |q|^2 +
+    h^4 |A|^2 <= L^2. Here |A|^2 is the sum of (a_r . a_s)^2 over pairs of rows. Each term is an exact integer, and the
+    sum is rounded up. A unit's contribution has all properties of a record's, but A has a rank above 1. Entries of A
+    are at most |A|, so the capacity is the same number of units.
 
     *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the noise's lattice,
-    those off the diagonal times sqrt(2) (rounded down): coordinates in the orthonormal basis {E_ii, (E_ij +
+    those off the diagonal times sqrt(2) (rounded down). These are coordinates in the orthonormal basis {E_ii, (E_ij +
     E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It is exact, so two sums that differ by x differ by at
-    most |x| + 1 in each coordinate afterwards, in units of g, and their distance grows by at most e = sqrt(D) g.
+    most |x| + 1 in each coordinate afterwards, in units of g. Their distance grows by at most e = sqrt(D) g.
 
-    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
-    every contribution is t times its size without that, the short ones too. Adding or removing a record moves the sum
-    by at most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t
-    B + e = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short
+    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip.
+    Every contribution is t times its size without that, the short ones too. Adding or removing a record moves the sum
+    by at most t clip + e = clip. Suppose that without rounding replacing one moved it by at most B. It now moves it by
+    at most t B + e = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short
     contributions as they are, and a pair of them would move by up to B + e.)
     """
 
@@ -261,8 +261,8 @@ def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: f
     """Find the first center, (d,), from the share of successes.
 
     Only the constant has a weight. ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which
-    is ``unit`` / 2 where all trials succeed, and ``noise_sd`` its noise. A start from there keeps the part that all
-    records have in common out of the directions that the noise hides, where later steps are too short to correct it.
+    is ``unit`` / 2 if all trials succeed. ``noise_sd`` is its noise. The noise hides directions where later steps are
+    too short to correct an error. A start from there keeps the part that all records have in common out of them.
     """
     least = min(0.5, max(3 * noise_sd / unit, 1e-3))
     share = min(max(0.5 + gradient / unit, least), 1 - least)

@@ -29,23 +29,23 @@ class ClassConditionalModel(PerClassModel):
     """C classes, each with a `QuadraticModel`, and their numbers of records.
 
     The statistic is the sizes of the classes, (C,), and then the networks' statistics, one after the other. A record
-    (y, c) contributes e_c times `COUNT_SHARE` to the first, its own contribution in network c times sqrt(1 -
-    `COUNT_SHARE`^2) to block c, and zeros to the blocks of all other classes.
+    (y, c) contributes e_c times `COUNT_SHARE` to the first. Its own contribution in network c, times sqrt(1 -
+    `COUNT_SHARE`^2), goes to block c, and zeros go to the blocks of all other classes.
 
     Notes
     -----
     *Parallel composition, as one release.* The blocks of different classes lie in different coordinates, and a record
-    is in only one of them. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`, since
-    that is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of
-    the network). In the count it has retained eta. Its norm is therefore at most retained, whatever the number of
-    classes, and so is the distance of the sums with and without it: C networks cost no more than one. The label is as
-    private as the record, and so are the sizes of the classes: both are read from the release, and public afterwards.
+    is in only one of them. In network c it has a norm of at most retained sqrt(1 - eta^2), eta = `COUNT_SHARE`. That is
+    the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of the
+    network). In the count it has retained eta. Its norm is therefore at most retained, whatever the number of classes.
+    So is the distance of the sums with and without it. C networks cost no more than one. The label is as private as the
+    record, and so are the sizes of the classes: both are read from the release, and public afterwards.
 
-    *Replacing a record.* By one of the same class: the counts are the same, and the two contributions to that class's
-    block are at most retained sqrt(1 - eta^2) long, so at most 2 retained sqrt(1 - eta^2) apart. By one of another
-    class: the two contributions share no coordinate, so they are at most sqrt(2) retained apart. So 2 sqrt(1 - eta^2)
-    is enough. That is why this is one mechanism and not C of them by turns: a network for each class, run by itself
-    and called parallel, covers no replacement that changes the label, since it changes two of the parts.
+    *Replacing a record.* By one of the same class. The counts are the same, and the two contributions to that class's
+    block are at most retained sqrt(1 - eta^2) long. So they are at most 2 retained sqrt(1 - eta^2) apart. By one of
+    another class: the two contributions share no coordinate, so they are at most sqrt(2) retained apart. So 2 sqrt(1 -
+    eta^2) is enough. That is why this is one mechanism and not C of them by turns. A network for each class, run by
+    itself and called parallel covers no replacement that changes the label, since it changes two of the parts.
 
     *Rounding* is as in `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
 
@@ -53,8 +53,8 @@ class ClassConditionalModel(PerClassModel):
     its rows' contributions as records, a point of the convex hull of these. No norm and no distance of two points is
     larger there than among them. The sizes of the classes are then sums of these weights.
 
-    *Post-processing.* With p_c the released share of a class, kept above a tenth of 1/C and then divided by their sum,
-    network c reads its block as means over p_c n records.
+    *Post-processing.* Let p_c be the released share of a class, raised to a tenth of 1/C and then divided by their sum.
+    Network c reads its block as means over p_c n records.
     """
 
     capacity = QuadraticModel.capacity

@@ -106,8 +106,8 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y``,
         (n,), has their labels, numbers or strings. None stands for the labels of the shards.
         `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError, TypeError or MemoryError if a
-        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
-        memory. Nothing is spent then.
+        parameter or the data are out of range, or the run would pass ``epsilon``. It also does so if the statistics
+        would not fit the memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 

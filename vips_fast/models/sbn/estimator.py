@@ -127,7 +127,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         Prior of the weights: three-parameter beta normal shrinkage (appendix 5), or
         independent normals of variance ``options.weight_variance``.
     bound : {"jaakkola", "bohning"}
-        Lower bound of the logistic likelihood, with one curvature for each visible unit, common to all records, so that
+        Lower bound of the logistic likelihood. It has one curvature for each visible unit, common to all records, so
         the K x K matrices of all visible units are one. "jaakkola" is the bound of Jaakkola & Jordan (2000), which is
         also the paper's Polya-Gamma bound, at the curvature that is best given the releases. "bohning" expands log(1 +
         e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
@@ -145,7 +145,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, and the part that rounding
     adds in `vips_fast.models.sbn.network`.
 
-    With S the released covariance of z, a_j the covariance of y_j and z, and m_j the mean of y_j, Jaakkola's bound is
+    Let S be the released covariance of z, a_j the covariance of y_j and z, and m_j the mean of y_j. Jaakkola's bound is
     largest at w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j /
     2) / (2 t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root.
     The noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that
@@ -199,8 +199,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row. ``y`` is
         ignored. `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError or MemoryError if a
-        parameter or the data are out of range, the run would pass ``epsilon``, or the statistics would not fit the
-        memory. Nothing is spent then.
+        parameter or the data are out of range, or the run would pass ``epsilon``. It also does so if the statistics
+        would not fit the memory. Nothing is spent then.
         """
         return self._fit(Y, y, **call)
 
@@ -288,7 +288,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         It is a sum over public records, without noise.
 
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
-        E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.
+        E[psi_j^2], less the divergence of q(z) from its prior. Parameters are at their posterior mean and variance.
         """
         return float(self._record_bounds(Y, [self._fitted().arrays])[0].sum())
 

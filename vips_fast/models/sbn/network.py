@@ -42,17 +42,17 @@ class NetworkOptions:
     n_sweeps : int
         Sweeps of the mean-field update of q(z), each from the same public start.
     learning_decay, learning_offset : float
-        kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at most 1. t = 0 is the first step
-        after the mean image and an offset of None is 0, so that the first update, made with random weights, is
-        forgotten; with the Polya-Gamma bound t = 0 is the first step and None is 1.
+        kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at most 1. Step t = 0 is the first
+        step after the mean image and an offset of None is 0. So the first update, made with random weights, is
+        forgotten. With the Polya-Gamma bound t = 0 is the first step and None is 1.
     latent_clip, visible_clip : float
-        Bounds of the norms of z - E[z], in units of sqrt(K) / 2 (reached by z in {0, 1} around 1/2), and of y - E[y],
-        in units of the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A record's
-        contribution is scaled to them. The Polya-Gamma bound does not use them.
+        Bounds of two norms. That of z - E[z] is in units of sqrt(K) / 2 (reached by z in {0, 1} around 1/2). The one of
+        y - E[y] is in units of the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A
+        record's contribution is scaled to them. The Polya-Gamma bound does not use them.
     dtype : {"float32", "float64"}
         Precision of the Polya-Gamma E-step, which `score` uses under every bound.
     measure_gain : bool or None
-        Whether the last step of a private `fit` measures the finished network in place of improving it, so that
+        Whether the last step of a private `fit` measures the finished network in place of improving it. Then
         ``found_gain_`` says how well half of a record's columns predict the other half. It costs no epsilon. None
         measures runs of at least 10 steps. The Polya-Gamma bound measures nothing.
     """
@@ -100,14 +100,14 @@ class NetworkModel(Model):
     Notes
     -----
     *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
-    factor retained = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
-    spacing g. Let D be the distance that neighbors could reach without that factor: `sensitivity`, at least ``clip``.
-    Sums of neighbors are then at most retained D apart, whatever the records, since the factor shrinks every
-    contribution and not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate
-    the distance grows by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack
-    + sqrt(d) g <= D apart. Slack passes sqrt(d) g by a thousandth, which (g is at least 2^-31 of the clip) is far more
-    than the error of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k,
-    the statistics read back are divided by those fractions themselves.
+    factor retained = 1 - slack / clip. The slack is a little more than sqrt(d) g for d entries on a lattice of spacing
+    g. Let D be the distance that neighbors could reach without that factor: `sensitivity`, at least ``clip``. Sums of
+    neighbors are then at most retained D apart, whatever the records, since the factor shrinks every contribution and
+    not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate the distance grows
+    by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack + sqrt(d) g <= D
+    apart. Slack passes sqrt(d) g by a thousandth, and g is at least 2^-31 of the clip. That is far more than the error
+    of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k, the statistics
+    read back are divided by those fractions themselves.
 
     *Units of several rows.* Sums are read as means per unit, and nothing in them tells how many rows they hold. So,
     unless a model says otherwise, each of a unit's m rows weighs 1/m. The unit contributes the mean of its rows'

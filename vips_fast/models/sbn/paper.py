@@ -36,10 +36,10 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
     Notes
     -----
     The curvature <xi_nj> of a record's likelihood makes a K x K matrix for each visible unit. With privacy this bound
-    stays near the mean image: almost all of the J K (K + 3) / 2 numbers released are second moments, each at most 1/4,
-    and at ordinary budgets the noise's spectrum in a K x K block ends above the block's own largest eigenvalue, so that
-    the repair leaves a multiple of the identity and the weights shrink. MNIST, K = 50, epsilon = 3.34, every image in
-    each of 10 steps: pixel accuracy .87 (mean image .844, "jaakkola" .961).
+    stays near the mean image. Almost all of the J K (K + 3) / 2 numbers released are second moments, each at most 1/4.
+    At ordinary budgets the noise's spectrum in a K x K block ends above the block's own largest eigenvalue. So the
+    repair leaves a multiple of the identity and the weights shrink. MNIST, K = 50, epsilon = 3.34, every image in each
+    of 10 steps: pixel accuracy .87 (mean image .844, "jaakkola" .961).
     """
 
     sensitivity: str = "proven"

@@ -35,16 +35,17 @@ class PolyaGammaModel(NetworkModel):
 
     Notes
     -----
-    *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their largest norms: sqrt(K), sqrt(J),
-    sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is
-    s_5. All entries lie between 0 and their largest value, and all blocks are largest at once, so adding, removing or
-    replacing a record moves the sum by at most sqrt(6), which is reached. With ``clip`` a replacing one moves it by at
-    most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
-    parameters and gets no noise, but for the paper's construction: there it is a block without contributions.
+    *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their largest norms. These are sqrt(K),
+    sqrt(J), sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and sqrt(JK(K-1)/2)/4. The last is for the upper off-diagonal of s_7, whose
+    diagonal is s_5. All entries lie between 0 and their largest value, and all blocks are largest at once. So adding,
+    removing or replacing a record moves the sum by at most sqrt(6), which is reached. With ``clip`` a, replacing one
+    moves it by at most min(sqrt(2) a, 1) sqrt(6), as ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. Block s_2 is a
+    function of released parameters and gets no noise, but for the paper's construction. There it is a block without
+    contributions.
 
-    *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and
-    2^-23, their products with y, and xi times pair products of z truncated to multiples
-    of 2^-22. Every product is one of truncated factors >= 0, so no norm grows.
+    *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and 2^-23, and their products with y.
+    It also contributes xi times pair products of z truncated to multiples of 2^-22. Every product is one of truncated
+    factors >= 0, so no norm grows.
 
     *Capacity.* A second moment is at most 2^21 2^22 = 2^43 a record, all others less: 2^19 records stay within 2^62.
     """
@@ -243,8 +244,8 @@ class PolyaGammaModel(NetworkModel):
             run_blocks(len(blocks), self.settings.n_threads, work)
         variances /= n
         first, second = lines[:, :, 0], lines[:, :, 1]
-        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the last term, which does
-        # not follow from the bound). ``own`` is the rest of xi when z is known, >= 0 but for noise and close to 0 where
+        # Eqs. 87 and 88 at their joint fixed point. (The print of 88 has a factor 1/2 before the last term, which does
+        # not follow from the bound.) ``own`` is the rest of xi when z is known, >= 0 but for noise and close to 0 where
         # some z hardly varies.
         own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
         c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self.options.bias_variance + n * own)

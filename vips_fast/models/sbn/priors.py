@@ -27,7 +27,7 @@ class WeightPrior:
     """The weights' prior precisions, (J, K), and hyper-posteriors.
 
     The latter are for shrinkage (appendix 5). Two of the printed updates do not follow from the model and are corrected
-    (as in Gan et al. 2015): q(xi_jk) is Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without E[phi_k].
+    (as in Gan et al. 2015). q(xi_jk) is Gam(1, E[zeta_jk] + E[phi_k]), and the print leaves out E[phi_k].
 
     ``kind`` is "tpbn" or "gaussian", whose weights have the given ``variance``; ``phi`` is the scale of the shrinkage,
     None learns it.
@@ -74,7 +74,7 @@ def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarr
     """Compute q(b) of Eqs. 85 and 86, at their fixed point.
 
     There q(xi^(1)) is at its own optimum. ``mean``, (K,) in (0, 1), belongs to the hidden units, and ``variance`` to
-    the prior of b. The iteration is the one of the Jaakkola-Jordan bound, which rises each time; from the log odds, the
+    the prior of b. The iteration is the one of the Jaakkola-Jordan bound, which rises each time. From the log odds, the
     limit for a broad prior, it needs few rounds.
     """
     b = logit(mean)

@@ -27,8 +27,8 @@ IMAGE_BITS = 30
 #: Fine integers of z - E[z] are below 2^20, as `sbn_gram` needs.
 _LATENT_BITS = 20
 
-#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and its covariance have K and K (K
-#: - 1) / 2 entries against J K, and are averaged over all of them, so they get little of the norm.
+#: Shares of the noise of the blocks, relative to the block y x z (1). The mean of z and its covariance have K and K
+#: (K - 1) / 2 entries against J K, and are averaged over all of them. So they get little of the norm.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
 #: One of this many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
@@ -59,19 +59,19 @@ class QuadraticModel(NetworkModel):
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
     *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`. Afterwards
-    it is t times the sum of its m rows' blocks, 0 < t <= 1: of trunc(t v_r), y_r x trunc(t v_r) and w_r w_r', w_r =
-    trunc(sqrt(t) v_r); and in the first entries of the block of the first steps, which is idle by then, t m - 1 if that
-    is positive, so that the M-step can divide by how many rows the sums hold. t is the largest that keeps the joint
-    norm at ``keep``; without several rows it is 1, and nothing is there. The norm comes from inner products: with G_rs
-    = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r
-    v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of
-    2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are
-    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H; 2^-30 of
-    it is added, and for the squares the factor 1 + 2^-20 is more than enough.
+    it is t times the sum of its m rows' blocks, 0 < t <= 1. They are trunc(t v_r), y_r x trunc(t v_r) and w_r w_r',
+    w_r = trunc(sqrt(t) v_r). In the first entries of the block of the first steps, which is idle by then, stands t m -
+    1 if that is positive. So the M-step can divide by how many rows the sums hold. The factor t is the largest that
+    keeps the joint norm at ``keep``. Without several rows it is 1, and nothing is there. The norm comes from inner
+    products: with G_rs = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum
+    G^2 - sum_k (sum_r v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53
+    (m is a multiple of 2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks. For fewer than 2^20
+    rows the errors are below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times
+    that for G H. 2^-30 of it is added, and for the squares the factor 1 + 2^-20 is more than enough.
 
     *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in the `parts`
-    of y_n x v_n: 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, 1 / 0.15
-    times the part of a record there: 2^19 of them.
+    of y_n x v_n. So 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, which is
+    1 / 0.15 times the part of a record there. So the capacity is 2^19 of them.
 
     *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards ||v_n|| <= C_z min(1, C_y /
     ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2 sqrt((1 - 1/K) / 2), the last because the strict upper
@@ -331,8 +331,8 @@ class QuadraticModel(NetworkModel):
         self._average.add_values(fresh, Release(release.step, release.units, release.scale, noise_sd), rate)
         mean, cross, covariance = np.split(self._average.values, [K, K + J * K])
         cross, variance = cross.reshape(J, K), self._average.noise_sd**2
-        # The noise's own spectrum ends at 2 sqrt(K) sd (the semicircle law): below that an
-        # eigenvalue says nothing, and too small a one would blow W up.
+        # The noise's own spectrum ends at 2 sqrt(K) sd (the semicircle law). Below that an eigenvalue says nothing, and
+        # too small a one would blow W up.
         repaired = floor_spectrum(covariance.reshape(K, K), max(_LEAST_VARIANCE, 2 * math.sqrt(K * variance)))
         shorten = None
         if self.bound == "jaakkola":

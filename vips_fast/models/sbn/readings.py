@@ -77,8 +77,8 @@ def joint_excess(first: np.ndarray, second: np.ndarray, angle: np.ndarray) -> np
     """Compute the excess probability that both of two normals are small.
 
     It is P(u < a, v < b) - P(u < a) P(v < b), elementwise. u and v are standard normals with correlation sin(angle).
-    The derivative of a bivariate normal distribution with respect to its correlation is its density (Plackett 1954), so
-    that this is the integral over t from 0 to the angle of exp(-(a^2 + b^2 - 2 a b sin t) / (2 cos^2 t)) / (2 pi).
+    The derivative of a bivariate normal distribution with respect to its correlation is its density (Plackett 1954). So
+    this is the integral over t from 0 to the angle of exp(-(a^2 + b^2 - 2 a b sin t) / (2 cos^2 t)) / (2 pi).
     """
     t = 0.5 * angle[:, None] * (_NODES + 1.0)
     a, b, sine = first[:, None], second[:, None], np.sin(t)

@@ -28,7 +28,7 @@ class TableModel(Model):
     -----
     *Contribution.* In table m of M, a unit has n_mg documents of group g, whose proportions p have the sum A_mg. It
     contributes all A_mg / (M^(1/2) max(1, s)) together, with s^2 = sum_mg n_mg^2 / M. A document whose group is not
-    public is not among these, so the contribution is a function of the unit's own documents and of public lists.
+    public is not among these. So the contribution is a function of the unit's own documents and of public lists.
 
     *Sensitivity.* Proportions are at least 0 and their sum is at most 1, so that |p| <= 1 and |A_mg| <= n_mg. The
     squared norm of a contribution is at most sum_mg n_mg^2 / (M max(1, s^2)) = s^2 / max(1, s^2) <= 1: the clip C.

@@ -105,12 +105,12 @@ class NightlyTables(TopicTables):
     Notes
     -----
     The noise of a night partly cancels the noise of earlier nights. Compare the noise of the sum with independent noise
-    each night, at the same epsilon: it is 2.55 times less over 30 nights, and 6.5 times less over 365.
+    each night, at the same epsilon. It is 2.55 times less over 30 nights, and 6.5 times less over 365.
     `vips_fast.accounting.running_sum` has the mechanism and the proof.
 
     Each night needs the exact sums of the nights before. They are in the folder ``state`` of `add_night`, which is
     **private**: a reader of it knows each night's sums without noise. `vips_fast.engine.nights` describes the folder,
-    and crashes.
+    and how it survives crashes.
 
     Examples
     --------
@@ -175,8 +175,9 @@ class NightlyTables(TopicTables):
             `vips_fast.models.parameters.Night`.
 
         If a process was killed after the night was recorded, add it again: you get the same release, and no record is
-        read. Raises ValueError if the night is counted already, all declared nights are, a parameter or the data are
-        unusable, or ``state`` is not the newest folder of this model. Nothing has been spent then.
+        read. Raises ValueError if the night is counted already, or all declared nights are. It also does so if a
+        parameter or the data are unusable, or ``state`` is not the newest folder of this model. Nothing has been spent
+        then.
         """
         first, on_forecast = self._result is None, call.pop("on_forecast", None)
         with self._alone(), open_nights(state) as folder:

@@ -166,8 +166,8 @@ def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tu
 
     The noise has the same variance in a row.
 
-    An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2), for a sum c_k of noise variance v and
-    its total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
+    An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2). Here a sum c_k has noise variance v and
+    the total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
     """
     n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
     spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]

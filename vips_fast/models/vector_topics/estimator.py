@@ -197,7 +197,7 @@ class VectorTopics(LatentDirichletAllocation):
         Returns Dirichlet parameters and probabilities, (n, K) each.
 
         A topic's probability before the vector is the expected proportion. The variance of a vector about its center is
-        the same in all directions: together they make up for the rest of a length of 1.
+        the same in all directions. Together they make up for the rest of a length of 1.
         """
         known = check_public(self._as_fitted().public)
         vectors = read_vectors(y, "y", known, "raise")[0]

@@ -5,10 +5,9 @@ has a topic drawn from theta_d, and so has the vector: c_d. Given its topic, x_d
 The words' part is a topic model as it is (`vips_fast.models.lda`). The vectors' part of a step releases how many
 vectors are nearest to each topic's center, and their sum.
 
-A center starts where the topic's words are. It is one step from the mean of all vectors, in the direction of the mean
-vector of the topic's words, less the mean of all topics' words. Word vectors are public, and topics are public or
-released. So a start costs nothing, and releases of vectors move it
-(`vips_fast.models.clusters.model.move_centers`).
+A center starts where the topic's words are. It is one step from the mean of all vectors, toward the mean vector of the
+topic's words, less the mean of all topics' words. Word vectors are public, and topics are public or released. So a
+start costs nothing, and releases of vectors move it (`vips_fast.models.clusters.model.move_centers`).
 """
 
 from __future__ import annotations
@@ -46,13 +45,12 @@ class VectorTopicModel(Model):
     -----
     *Sensitivity.* A contribution has two blocks. The words' block has an L2 norm of at most sqrt(1 - share) C, which
     ``words`` proves for its own clip. The vectors' has a norm of at most sqrt(share) C. They are different entries, so
-    both together have a norm of at most C: a unit that is added or removed moves the sum by at most C. It is one
-    release, with one noise. Replacing a unit moves the words' block by at most the sensitivity R that ``words``
-    proves. It moves the vectors' by at most twice its bound, since coordinates have signs: sqrt(R^2 + 4 share C^2) in
-    all.
+    both together have a norm of at most C. So a unit that is added or removed moves the sum by at most C. It is one
+    release, with one noise. Replacing a unit moves the words' block by at most the sensitivity R that ``words`` proves.
+    It moves the vectors' by at most twice its bound, since coordinates have signs: sqrt(R^2 + 4 share C^2) in all.
 
-    *Vectors.* For each topic a unit's block has the number of its documents with the nearest center, times a public
-    weight, and the sum of their projected vectors. All of it is divided by its norm if that is above 1
+    *Vectors.* For each topic a unit's block has the number of its documents nearest to its center, times a public
+    weight. It also has the sum of their projected vectors. All of it is divided by its norm if that is above 1
     (`vips_fast.models.clusters.model.vector_sums`), and multiplied by sqrt(share) C. It is a function of the unit's own
     documents and of the centers. Those are functions of public word vectors, of released topics and of earlier releases
     of this block. A person's documents are added before the norm is taken.

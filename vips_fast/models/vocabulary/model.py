@@ -26,21 +26,20 @@ class VocabularyModel(Model):
     """Weighted set union, in R rounds that favor missing weight.
 
     They put weight on tokens that lack it. A person keeps a set of at most D0 tokens, chosen once by the person's own
-    random word. In each round every person adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and each
-    kept token's sum gets N(0, sigma^2). What rounds find stays inside; after the last one the tokens whose sums over
-    all rounds pass the threshold are released, with these sums. In round 1 the k tokens of a person, and one more that
+    random word. In each round every person adds weights w >= 0, of L2 norm at most 1, to tokens of this set. Each kept
+    token's sum gets N(0, sigma^2). What rounds find stays inside; after the last one the tokens whose sums over all
+    rounds pass the threshold are released, with these sums. In round 1 the k tokens of a person, and one more that
     everybody holds and that is no word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a
-    function of three things: that token's own noised sums, the sum of the token that everybody holds, and public
-    numbers. It is the weight that the token lacks, over the rounds left and the persons who seem to hold it. A person
-    serves the tokens by wanted weight, least first, with at most 1/4 each, as far as the norm reaches, doubles all (to
-    at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing. So common words, which need little
-    from each, leave norm for rare ones, and hopeless ones take nothing from those.
+    function of three things. These are that token's own noised sums, the sum of the token that everybody holds, and
+    public numbers. It is the weight that the token lacks, over the rounds left and the persons who seem to hold it. A
+    person serves the tokens by wanted weight, least first, with at most 1/4 each, as far as the norm reaches. Then it
+    doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing. So common words,
+    which need little from each, leave norm for rare ones, and hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
-    mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with
-    delta_rho = max over 1 <= t <= D0 of 1 - Phi((rho - 1/sqrt(t) - (R-1)/4) / (sigma sqrt(R)))^t: at every epsilon,
-    delta(epsilon) <= delta_rho + (1 - delta_rho) delta_Gauss(epsilon). One privacy-loss distribution composes it so
-    with whatever else is released.
+    mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event. That delta_rho is the maximum over 1 <=
+    t <= D0 of 1 - Phi((rho - 1/sqrt(t) - (R-1)/4) / (sigma sqrt(R)))^t. At every epsilon, delta(epsilon) <= delta_rho +
+    (1 - delta_rho) delta_Gauss(epsilon). One privacy-loss distribution composes it so with whatever else is released.
 
     *Proof.* Let D' be D and one person u. Fix all random words. D' is then a mixture over u's word, which D does not
     know, and the hockey-stick divergence is convex in each argument. S are the tokens that somebody in D keeps (with
@@ -48,40 +47,40 @@ class VocabularyModel(Model):
     keeping them, which is for good; so they never give them weight.
 
     1. *What S shows.* Fix the noise of T in all rounds. In round r, given the noised sums of S so far, the others weigh
-       as in D: the wanted weights of tokens of S depend only on these sums. So the sums of S differ by u's own weights,
-       of norm at most 1, whatever they depend on (u's may depend on T's sums, which are fixed numbers now). With noise
-       that is one Gaussian mechanism of sensitivity 1 a round, adaptively composed. The tokens that pass the threshold
-       are a function of the noised sums: M(D), and for D' we call it M'.
-    2. *What T adds.* On T the sum of a token over the rounds is at most 1/sqrt(t) + (R-1)/4 plus its own noise
-       N(0, R sigma^2): in round 1 u weighs at most 1/sqrt(t + 1), later at most 1/4, whatever was seen. These noises
-       are independent over T, so with probability at least Phi(...)^t >= 1 - delta_rho none passes.
+       as in D. The wanted weights of tokens of S depend only on these sums. So the sums of S differ by u's own weights,
+       of norm at most 1, whatever they depend on. (They may depend on T's sums, which are fixed numbers now.) With
+       noise that is one Gaussian mechanism of sensitivity 1 a round, adaptively composed. The tokens that pass the
+       threshold are a function of the noised sums: M(D), and for D' we call it M'.
+    2. *What T adds.* On T the sum of a token over the rounds is at most 1/sqrt(t) + (R-1)/4 plus its own noise N(0, R
+       sigma^2). In round 1 u weighs at most 1/sqrt(t + 1), later at most 1/4, whatever was seen. These noises are
+       independent over T, so with probability at least Phi(...)^t >= 1 - delta_rho none passes.
     3. *Together.* So M(D') = (1 - p) M' + p X with p <= delta_rho, where M' is a mixture over the noise of T. Write H
        for the hockey-stick divergence at e^epsilon. H(M(D') | M(D)) <= p + (1 - p) H(M' | M(D)), and H(M(D) | M(D')) <=
        sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and at p = delta_rho are
        the profile of the Gaussian's pair times the profile of a (0, delta_rho) event.
 
     *Released sums.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
-    their sums of every round, and the sums of the token that everybody holds: `VocabularyModel` makes all else again
+    their sums of every round, and the sums of the token that everybody holds. `VocabularyModel` makes all else again
     from these (`vips_fast.models.vocabulary.published`). The other tokens' sums have no part in it.
 
-    *Fewer rounds.* If a run ends after Q < R rounds, the threshold of R rounds stays, and every round that was begun is
-    charged its share of delta_rho, 1 - (1 - delta_rho)^(1/R). The bound of step 2 is then 1 - Phi(x)^t with
-    x >= a sqrt(R/Q), for a >= 0 of R rounds: own weights are fewer, and the noise's deviation is sigma sqrt(Q). That is
-    at most 1 - (1 - delta_rho)^(Q/R), as s -log Phi(a sqrt(s)) falls in s >= 1: its slope is -log Phi(u) -
-    (u/2) phi(u)/Phi(u) at u = a sqrt(s), and -log Phi(u) <= phi(u)/(u Phi(u)) is less if u >= sqrt(2). So a >= sqrt(2),
-    which holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums are lost release nothing.
+    *Fewer rounds.* If a run ends after Q < R rounds, the threshold of R rounds stays. Every round that was begun is
+    charged its share of delta_rho, which is 1 - (1 - delta_rho)^(1/R). The bound of step 2 is then 1 - Phi(x)^t with
+    x >= a sqrt(R/Q), for a >= 0 of R rounds. Own weights are fewer, and the noise's deviation is sigma sqrt(Q). That is
+    at most 1 - (1 - delta_rho)^(Q/R), as s -log Phi(a sqrt(s)) falls in s >= 1: its slope is -log Phi(u) - (u/2)
+    phi(u)/Phi(u) at u = a sqrt(s), and -log Phi(u) <= phi(u)/(u Phi(u)) is less if u >= sqrt(2). So a >= sqrt(2), which
+    holds as delta_rho is at most `LARGEST_DELTA` < 1 - Phi(sqrt(2)). Rounds whose sums are lost release nothing.
 
     *State.* Before the last round the state has the noised sums of all tokens, in the order of the first sight, and the
-    key of the persons' random words: these never leave, and stay in the private folder of an unfinished run. So a
+    key of the persons' random words. These never leave, and stay in the private folder of an unfinished run. So a
     resumed run has the same tokens under the same numbers, chosen once. The state has no names and no key of noise.
     After the last round it has only the released sums.
 
     R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
     (Chen et al. 2025). Theirs moves it in one round, and by global numbers, which would fail in step 1.
 
-    *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
-    k + 1 squares add up to at most C^2. Later ones are integers whose squares are added and held against C^2. Sums are
-    exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
+    *In integers.* Let C be the lattice units of norm 1. The first weights are floor(sqrt(floor(C^2 / (k + 1)))), so
+    that k + 1 squares add up to at most C^2. Later ones are integers whose squares are added and held against C^2. Sums
+    are exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
     """
 
     clip = 1.0

@@ -3,11 +3,11 @@
 The plan has a forecast.
 
 Topics say about half a nat of each token that they know, beyond how common it is. A token outside the vocabulary loses
-that. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise add up, a
-vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by 1/sqrt(1 - x^2) only: 5
-% at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token of the best; the
-largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are those that cover
-most tokens, fewer where more gain nothing that counts.
+that. One that is in it loses 0.15 nats for each factor e of noise in the topics. A vocabulary that takes a share x of
+epsilon takes about that share of 1/noise. As the squares of 1/noise add up, it raises the topics' noise by 1/sqrt(1 -
+x^2) only. That is 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token of
+the best. It is the largest of all if even that finds next to nothing. Then rounds and the most tokens of a person are
+those that cover most tokens, fewer where more gain nothing that counts.
 """
 
 from __future__ import annotations

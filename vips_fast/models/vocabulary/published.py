@@ -2,10 +2,10 @@
 
 The model is over its words.
 
-The text is the purchase's transcript: settings, public facts, ledger, and the noised sums of every round, of released
-tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data: weights,
-shares and the choice of words are functions of these sums (`vips_fast.models.vocabulary.model` proves that they may be
-released). The text is an input of the model, so the model's ledger and signature seal it.
+The text is the purchase's transcript: settings, public facts and ledger. It also has the noised sums of every round, of
+released tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data.
+Weights, shares and the choice of words are functions of these sums (`vips_fast.models.vocabulary.model` proves that
+they may be released). The text is an input of the model, so the model's ledger and signature seal it.
 """
 
 import json

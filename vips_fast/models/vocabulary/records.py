@@ -39,7 +39,7 @@ class _Numbers:
         return _Numbers, (self._read(0, self._size),)
 
     def add(self, numbers: np.ndarray) -> None:
-        """Add numbers; OSError if the disk is full, with nothing added."""
+        """Add numbers. Raises OSError if the disk is full; nothing is added then."""
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
             if self._file is None and self._size + len(data) > _IN_MEMORY:
@@ -187,8 +187,8 @@ class TokenRows:
         """Take texts that are counted in an array X, (n_texts, n_tokens).
 
         A text holds the tokens whose entries, repeated ones added up, are not zero. ``names`` are the different tokens
-        of the columns, in an order that owes nothing to the texts, such as the alphabet's; ValueError if there is not
-        one for each column.
+        of the columns, in an order that owes nothing to the texts, such as the alphabet's. Raises ValueError if there
+        is not one for each column.
         """
         # A person whose entries repeat would weigh more than the proof allows.
         X = sparse.csr_array(X, copy=True)

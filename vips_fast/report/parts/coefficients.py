@@ -17,7 +17,7 @@ _MOST_NAMES = 10
 
 
 class Coefficients(Part):
-    """The part of a logistic regression."""
+    """The report's part about a logistic regression."""
 
     #: What effects multiply.
     measure: ClassVar[str] = "odds"
