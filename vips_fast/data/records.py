@@ -289,6 +289,11 @@ def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Ite
 
     The count is in ``read[0]``. With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
     """
+    return chain.from_iterable(io.StringIO(lines, newline="\n") for lines in _whole_lines(file, encoding, read, drop))
+
+
+def _whole_lines(file: Any, encoding: str, read: list[int], drop: bool) -> Iterator[str]:
+    """Yield the lines of `_lines`, many at a time."""
     decoder, rest, done = None, "", 0
     while True:
         raw = file.read(max(_CHUNK, len(rest)))
@@ -308,7 +313,7 @@ def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Ite
         done += text.count("\n")
         rest += text
         end = rest.rfind("\n") + 1 if raw else len(rest)
-        yield from io.StringIO(rest[:end], newline="\n")
+        yield rest[:end]
         if not raw:
             return
         rest = rest[end:]
@@ -444,7 +449,8 @@ def _batch_rows(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterato
     for number, row in rows:
         numbers.append(number)
         cells.append(row)
-        size += sum(len(cell) for cell in row if isinstance(cell, str))
+        for cell in row:
+            size += len(cell) if isinstance(cell, str) else 0
         if len(cells) >= batch_rows or size >= _BATCH_SIZE:
             yield batch()
             numbers, cells, size = [], [], 0

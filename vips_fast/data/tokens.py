@@ -280,7 +280,7 @@ class _Pieces:
 
         The counts, int64, are of pieces before the end of each text.
         """
-        most = text.count(_APART) + n_texts + 1
+        most = len(text) // 2 + 1  # a byte between two of them
         numbers, ends = np.empty(most, np.int32), np.zeros(n_texts, np.int64)
         if self.n + most > len(self._ends):
             known, n = self._known[: self.size].tobytes(), self.n
@@ -391,8 +391,8 @@ class TokenIndex:
                 several = np.repeat(ids < -1, times)
                 ids = np.repeat(ids, times)
                 ids[several] = np.concatenate(parts)
-        good = ids >= 0
-        return ids[good], np.diff(np.concatenate(([0], np.cumsum(good)))[ends], prepend=0)
+        good = np.flatnonzero(ids >= 0)
+        return ids[good], np.diff(np.searchsorted(good, ends), prepend=0)
 
 
 def token_columns(vocabulary: Iterable[str], analyzer: Any = None) -> dict[str, int]:
