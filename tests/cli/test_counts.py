@@ -46,7 +46,7 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     With the largest count of the schema.
     """
     code, text, _ = run(*fit("--epsilon", 4))
-    assert code == 0 and text.startswith("Rate of events: rate ratio and 90 % interval") and "age +1" in text
+    assert code == 0 and text.startswith("Rate of events (visits): rate ratio and 90 % interval") and "age +1" in text
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:
         found = {row["feature"]: row for row in csv.DictReader(file)}
     assert CountRegression.load(tmp_path / "m").largest == 15

