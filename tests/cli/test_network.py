@@ -88,5 +88,5 @@ def test_a_hopeless_network_or_mixture_is_refused_and_spends_nothing(run, refuse
         assert said.startswith("forecast: mostly noise") and said.endswith("expected other settings, or --anyway")
         assert Budget(tmp_path / "b").spent == 0 and not (tmp_path / kind[0]).exists()
         code, out, error = run(*argv, "--anyway")
-        # The noise decides which verdict: 1 of 20 such fits passes for weak.
+        # The noise decides which verdict: 1 of 200 such fits passes for weak.
         assert code == 0 and out.startswith("Verdict: ") and "warning: forecast: mostly noise" in error

@@ -5,10 +5,11 @@ Which numbers lead to which word, and every output shows it first.
 
 from html import unescape
 
+import numpy as np
 import pytest
 from priors import documents
 
-from vips_fast import LatentDirichletAllocation
+from vips_fast import BernoulliMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.engine.gain import FoundGain
 from vips_fast.jobs import beside
 from vips_fast.models.verdict import Verdict
@@ -26,9 +27,16 @@ MUCH, UNSURE, NONE = FoundGain(0.2, 0.1, 0.3), FoundGain(0.05, -0.1, 0.2), Found
         (MUCH, 3, "weak", "good for prediction, not for reading"),
         (MUCH, None, "useful", "than chance does."),
         (UNSURE, 40, "weak", "good for reading and for tables, not for prediction"),
-        (UNSURE, 3, "noise", "perhaps better (-10% to 20%)"),
-        (FoundGain(0.05, -0.01, 0.2), None, "weak", "perhaps better (-1% to 20%)"),
-        (UNSURE, None, "noise", "perhaps better (-10% to 20%)"),
+        (UNSURE, 3, "noise", "not surely better (-10% to 20%)"),
+        (FoundGain(0.05, 0.03, 0.07), None, "weak", "it predicts 5% better (90 % interval 3% to 7%)"),
+        (FoundGain(0.03, 0.015, 0.045), None, "weak", "3% better (90 % interval 2% to 4%)"),
+        (FoundGain(0.05, 0.005, 0.1), None, "noise", "not surely better (0% to 10%)"),
+        (UNSURE, None, "noise", "not surely better (-10% to 20%)"),
+        # As wide as a fit of little data: the lower end says less than it seems to.
+        (FoundGain(0.998, 0.6, 1.0), None, "noise", "not surely better (60% to 100%)"),
+        (FoundGain(0.998, 0.6, 1.0), 40, "weak", "Verdict: weak. Found in a release: it predicts not surely better"),
+        (FoundGain(0.03, 0.015, 0.045), 40, "weak", "not for prediction. Found in a release: it predicts 3% better"),
+        (FoundGain(0.03, 0.015, 0.045), 3, "noise", "3% better (90 % interval 2% to 4%)"),
         (NONE, 40, "weak", "good for reading and for tables, not for prediction"),
         (NONE, 3, "noise", "Verdict: mostly noise. Found in a release: it predicts no better"),
         (NONE, None, "noise", "mostly noise"),
@@ -57,3 +65,27 @@ def test_every_door_says_it_first(noise, worth):
     assert short_report(make_dossier(model), 10**6).split("\n")[0] == verdict.text
     page = unescape(html_report(model))
     assert page.index(verdict.text) < page.index("What is guaranteed")
+
+
+@pytest.mark.parametrize("kind", [BernoulliMixture, SigmoidBeliefNetwork])
+def test_noise_seldom_passes_for_a_gain(kind):
+    """Fit 100 sets of pure noise, of little and of more data; 1 in 200 passes, so that more than two are unlikely.
+
+    The noise is known, so the count is always the same. With less than a sure gain one in ten passed.
+    """
+    found = []
+    for n, epsilon in ((200, 0.2), (1000, 1.0)):
+        for seed in range(50):
+            X = (np.random.default_rng(seed).random((n, 64)) < 0.5).astype(np.uint8)
+            model = kind(3, epsilon=epsilon, delta=1e-5, random_state=0, n_jobs=1)
+            found.append(model.set_unsafe(test_key=seed.to_bytes(32)).fit(X).verdict_.worth)
+    assert found.count("useful") == 0 and found.count("weak") <= 2
+
+
+def test_a_weak_gain_is_found():
+    """A gain of 1 % is surely above 0, with enough records, and not above 2 %."""
+    rng = np.random.default_rng(0)
+    z, shares = rng.integers(0, 3, 20_000), 0.5 + 0.6 * (np.random.default_rng(5).uniform(0.05, 0.95, (3, 20)) - 0.5)
+    X = (rng.random((20_000, 20)) < shares[z]).astype(np.uint8)
+    model = BernoulliMixture(3, epsilon=2.0, delta=1e-5, random_state=0).set_unsafe(test_key=bytes(32)).fit(X)
+    assert 0.0 < model.found_gain_.gain < 0.02 and model.verdict_.worth == "weak"

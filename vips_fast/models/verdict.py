@@ -7,18 +7,15 @@ model stands above the noise: words of topics, for example. A model with clear f
 reading and for tables, and not for prediction.
 """
 
+import math
 from dataclasses import dataclass
 
 from ..engine.gain import FoundGain
 
 #: A gain that matters.
 _LEAST = 0.02
-#: A gain up to this is a little.
-_LITTLE = 0.1
-#: A gain has to be above `_LEAST` by this many half widths of its interval: noise passes for a gain in 1 fit of 200.
+#: A sure gain is above another by this many half widths of its interval, in nats: noise passes for it in 1 fit of 200.
 _SURE = 1.6
-#: With a lower end below it, the noise hides whether there is a gain.
-_UNSURE = -0.1
 
 
 @dataclass(frozen=True)
@@ -62,25 +59,35 @@ class Verdict:
             if readable:
                 return cls("", found, clear, "")
             return cls("noise", found, clear, f"Verdict: mostly noise. {_count(clear, feature)}")
-        if found.low > _LEAST:
-            sure = found.gain - _SURE * (found.gain - found.low) > _LEAST
-            worth = "useful" if readable and sure else "weak"
+        advice = ""
+        if _is_above(found, _LEAST):
+            worth = "useful" if readable else "weak"
             advice = "" if readable else "good for prediction, not for reading"
+        elif clear is None:
+            worth = "weak" if _is_above(found, 0.0) else "noise"
+        else:
+            worth = "weak" if readable else "noise"
+            if readable and found.low <= _LEAST:
+                advice = "good for reading and for tables, not for prediction"
+        if _is_above(found, 0.0):
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
-            reads = clear is not None and readable
-            advice = "good for reading and for tables, not for prediction" if reads else ""
-            likely = clear is None and found.gain > _LEAST and found.low > _UNSURE
-            worth = "weak" if reads or likely else "noise"
-            degree = "at most a little" if found.high <= _LITTLE else "perhaps"
-            uncertain = f"{degree} better ({found.low:.0%} to {found.high:.0%})"
-            gain = uncertain if found.high > _LEAST else "no better"
+            gain = f"not surely better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
         head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."
         return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
 
     def __str__(self) -> str:
         return self.text
+
+
+def _is_above(found: FoundGain, least: float) -> bool:
+    """Tell whether a gain is surely above another.
+
+    Noise is about the nats: a gain near 1 has a short way up and a long one down.
+    """
+    nats, low = (-math.log(max(1.0 - gain, 1e-12)) for gain in (found.gain, found.low))
+    return nats - _SURE * (nats - low) > -math.log1p(-least)
 
 
 def words_of_worth(worth: str) -> str:
