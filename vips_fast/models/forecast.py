@@ -31,8 +31,8 @@ def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: 
 def by_signal(signal: float, least: float, enough: float, sought: str, fewer: str = "components") -> RunForecast:
     """Forecast a run by its largest signal over the noise.
 
-    ``fewer`` names the other remedy. Below ``least`` no run found ``sought``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
-    data that the limits were fitted on, and others.
+    ``fewer`` names the other remedy. Below ``least`` no run found ``sought``, and from ``enough`` on most runs did.
+    tests/models/test_signals.py has the data that the limits were fitted on, and others.
     """
     if signal < HOPELESS * least:
         helps = f"{least / signal:.2g} times the records or the epsilon{f', or fewer {fewer}' if fewer else ''}"
