@@ -17,8 +17,8 @@ smaller ones say that estimates are inflated. Effects that are not known
 (`vips_fast.models.logistic.effects.known_changes`) count in ``all`` only.
 
 The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A sweep skips
-the cells of its output file that have as many runs. Others it repeats with the seeds that they have, and more. So you can
-stop and resume it, or add runs to cells.
+the cells of its output file that have as many runs. It repeats others with the same seeds and more, so you can stop it
+and resume it, or add runs to cells.
 """
 
 import argparse

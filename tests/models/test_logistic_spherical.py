@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
+from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.logistic import LogisticOptions
 
 KEY = bytes(range(32))
@@ -162,3 +163,18 @@ def test_a_damaged_state_is_refused(law):
     run = prepare(np.eye(2), [0, 1])
     with pytest.raises(ValueError, match="'law' is out of its range"):
         run.model.restore({**run.model.state(), "law": np.array(law)})
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "worth", "low", "high"),
+    [(150, 0.05, "noise", 0.4, 0.65), (500, 0.1, "weak", 0.55, 0.9), (4000, 1.0, "useful", 0.95, 1.01)],
+)
+def test_a_forecast_says_whether_columns_can_rank(n, epsilon, worth, low, high):
+    """Its limits were fitted on other data: articles of Reuters."""
+    (X, y), told = texts(8000), []
+    fitted = model(noise_multiplier=None, epsilon=epsilon, delta=1e-5, n_steps=50).set_unsafe(test_key=bytes(32))
+    logits = fitted.fit(X[:n], y[:n], on_forecast=told.append).decision_function(X[4000:])
+    ranked = (logits[y[4000:] == 1][:, None] > logits[y[4000:] == 0]).mean()
+    assert told[0].worth == worth and (told[0].warning is HopelessWarning) == (worth == "noise")
+    assert "columns that tell the classes" in told[0].text and "components" not in told[0].text
+    assert low < ranked < high

@@ -40,6 +40,18 @@ def clusters(d=30, seed=1):
     return (rng.random((8000, d)) < shares[rng.integers(0, 5, 8000)]).astype(np.uint8)
 
 
+def balls(d=20, apart=0.8, seed=2):
+    """Records around four centers of the norm ``apart``, with deviations of the norm 1 - ``apart``."""
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(4, d))
+    centers *= apart / np.linalg.norm(centers, axis=1)[:, None]
+    return centers[rng.integers(0, 4, 9000)] + rng.normal(size=(9000, d)) * ((1 - apart) / d**0.5)
+
+
+def near_balls():
+    return balls(8, 0.5)
+
+
 def fitted(kind, X, n, K, epsilon):
     """Return a fit, with its forecast."""
     told = []
@@ -92,6 +104,23 @@ def test_mixtures(make, n, K, epsilon, worth, low, high):
     model, told = fitted(BernoulliMixture, X, n, K, epsilon)
     assert told.worth == worth and (told.warning is HopelessWarning) == (worth == "noise"), str(told)
     assert low <= gain(model, X[-3000:] if make is clusters else X[-397:]) <= high
+
+
+@pytest.mark.parametrize(
+    "make, n, epsilon, worth, low, high",
+    [
+        # Limits were fitted on other centers and numbers of records.
+        (balls, 500, 0.25, "noise", -np.inf, 0.02),
+        (balls, 1500, 1.0, "weak", 0.0, 0.6),
+        (balls, 6000, 1.0, "useful", 0.1, 0.6),  # 0 before the M-step knew the noise: one component took all
+        (near_balls, 6000, 2.0, "useful", 0.02, 0.2),
+    ],
+)
+def test_gaussian_mixtures(make, n, epsilon, worth, low, high):
+    X = make()
+    model, told = fitted(GaussianMixture, X, n, 4, epsilon)
+    assert told.worth == worth and "as far apart as radius=1" in told.text
+    assert low <= gain(model, X[-3000:]) <= high
 
 
 @pytest.mark.parametrize("kind", [SigmoidBeliefNetwork, ClassConditionalNetwork, BernoulliMixture, VectorMixture])

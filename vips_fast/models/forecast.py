@@ -28,14 +28,14 @@ def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: 
     return float(schedule.noise_multiplier * size * averaged_variance(rate, n_steps) ** 0.5)
 
 
-def by_signal(signal: float, least: float, enough: float, sought: str) -> RunForecast:
+def by_signal(signal: float, least: float, enough: float, sought: str, fewer: str = "components") -> RunForecast:
     """Forecast a run by its largest signal over the noise.
 
-    Below ``least`` no run found ``sought``, and from ``enough`` on most runs did. tests/models/test_signals.py has the
-    data that the limits were fitted on, and others.
+    ``fewer`` names the other remedy. Below ``least`` no run found ``sought``, and from ``enough`` on most runs did.
+    tests/models/test_signals.py has the data that the limits were fitted on, and others.
     """
     if signal < HOPELESS * least:
-        helps = f"{least / signal:.2g} times the records or the epsilon, or fewer components"
+        helps = f"{least / signal:.2g} times the records or the epsilon{f', or fewer {fewer}' if fewer else ''}"
         text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
         return RunForecast(signal, text, HopelessWarning, "noise")
     if signal < enough:

@@ -38,9 +38,6 @@ RECORDS_WARNING = (
     "row, since no guarantee holds otherwise"
 )
 
-#: Limits of a mixture's signal. No run below the first found clusters that are far apart. Most from the second on found
-#: some that are there.
-_LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
 #: Rows that are checked for finite numbers at a time.
 _CHUNK = 1 << 16
 
@@ -156,6 +153,9 @@ class ConjugateEstimator(PrivateEstimator):
     #: None measures runs of at least 10 steps; False measures none.
     measure_gain: ClassVar[bool | None] = None
 
+    #: Limits of a mixture's signal: no run below the first found clusters that are far apart, most from the second on
+    #: found some that are there.
+    _signals: ClassVar[tuple[float, float]] = (1.5, 6.0)
     _diagnostics_without_privacy = True
     #: Set on the private copies whose functions are called.
     _public: Public | None = field(default=None, init=False)
@@ -367,7 +367,12 @@ class ConjugateEstimator(PrivateEstimator):
         noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
         # A component has one record of K, and the noise of all columns stands against its center.
         columns = getattr(self, "projection", None) or public.n_features
-        return by_signal(1.0 / (noise * K * columns**0.5), _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
+        return by_signal(1.0 / (noise * K * columns**0.5), *self._signals, self._sought)
+
+    @property
+    def _sought(self) -> str:
+        """Name what a mixture looks for, in its forecast."""
+        return "clusters"
 
     def _restored(self) -> ConjugateModel:
         """Restore the model as the last step left it."""

@@ -63,7 +63,7 @@ def forecast(
     clear = n_records * _SLOPE * row_norm**2 / max(d, 1) / (SEEN * hidden)
     helps = f". What helps: {_MOST / clear:.2g} times the records or the epsilon, or fewer columns"
     if clear < _SOME:
-        text = "forecast: predictions at best; hardly any effect will be known, because the noise hides how columns vary"
+        text = "forecast: predictions at best; hardly any effect will be known, for the noise hides how columns vary"
         return RunForecast(1 / usual, text + helps, None, "weak")
     seen = "some effects will not be known, and others are" if clear < _MOST else "effects are"
     seen = f"{'mostly noise is expected; ' if usual > _NOISY else ''}{seen}"

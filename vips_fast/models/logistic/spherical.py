@@ -94,6 +94,14 @@ class SphericalModel(Model):
         self._variance = self._mean_variance = self._shared = 0.0
         self._step, self._halvings = 0, 0
 
+    def signal(self, noise: float) -> float:
+        """Compute the largest logit of a row in the mean gradient, over the noise there.
+
+        All rows agree then. ``noise`` is the sd in an entry of the mean of the steps' sums of contributions.
+        """
+        length = math.sqrt(max(self._bound**2 - self._constant**2, 0.0))
+        return self._n * length / (4 * self._residual * self._bound * noise)
+
     def sensitivity(self, relation: str) -> float:
         """Return the clip to add or remove, twice that to replace."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
