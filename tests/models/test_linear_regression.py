@@ -88,7 +88,10 @@ def test_a_linear_regression_with_too_small_a_bound_is_seen():
 
 
 def test_a_forecast_of_a_linear_regression_is_near_its_intervals_and_public():
-    """Within a factor of 2, on rows as long as their bound and a y as spread as the forecast has it."""
+    """The forecast is within a factor of 2.
+
+    Rows are as long as their bound, and y is as spread as the forecast has it.
+    """
     for n, d, epsilon, worth in ((4000, 4, 1.0, "useful"), (2000, 10, 0.5, "weak"), (20_000, 10, 0.2, "useful")):
         said = set()
         for seed in range(2):

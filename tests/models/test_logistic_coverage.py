@@ -64,7 +64,10 @@ def test_coverage_of_every_cell_of_few_records():
 
 
 def test_a_forecast_says_which_effects_will_be_known():
-    """Forecast every cell of the stored sweeps, and compare with the share of effects that were known."""
+    """Forecast every cell of the stored sweeps.
+
+    The forecast is compared with the share of effects that were known.
+    """
     known = {"hardly any effect": [], "some effects": [], "effects are visible": []}
     for name in ("intervals", "intervals_mixed"):
         for cell in json.loads(PATH.with_name(f"{name}.json").read_text())["cells"]:

@@ -41,7 +41,10 @@ def clusters(d=30, seed=1):
 
 
 def balls(d=20, apart=0.8, seed=2):
-    """Records around four centers of the norm ``apart``, with deviations of the norm 1 - ``apart``."""
+    """Draw records around four centers of the norm ``apart``.
+
+    Deviations have the norm 1 - ``apart``.
+    """
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(4, d))
     centers *= apart / np.linalg.norm(centers, axis=1)[:, None]

@@ -69,7 +69,9 @@ def test_every_door_says_it_first(noise, worth):
 
 @pytest.mark.parametrize("kind", [BernoulliMixture, SigmoidBeliefNetwork])
 def test_noise_seldom_passes_for_a_gain(kind):
-    """Fit 100 sets of pure noise, of little and of more data; 1 in 200 passes, so that more than two are unlikely.
+    """Fit 100 sets of pure noise, of little and of more data.
+
+    One in 200 passes, so more than two are unlikely.
 
     The noise is known, so the count is always the same. With less than a sure gain one in ten passed.
     """
@@ -83,7 +85,10 @@ def test_noise_seldom_passes_for_a_gain(kind):
 
 
 def test_a_weak_gain_is_found():
-    """A gain of 1 % is surely above 0, with enough records, and not above 2 %."""
+    """With enough records a gain of 1 % is surely above 0.
+
+    It is not above 2 %.
+    """
     rng = np.random.default_rng(0)
     z, shares = rng.integers(0, 3, 20_000), 0.5 + 0.6 * (np.random.default_rng(5).uniform(0.05, 0.95, (3, 20)) - 0.5)
     X = (rng.random((20_000, 20)) < shares[z]).astype(np.uint8)

@@ -172,7 +172,10 @@ def test_a_persons_texts_are_one_set():
 
 @pytest.mark.parametrize("analyzer", ["unicode", "paper", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
 def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
-    """With words that no text has, that the analyzer changes, and that it cannot find; texts of many blocks or one."""
+    """Some words are in no text, changed or not found.
+
+    The analyzer changes them, or cannot find them. Texts make many blocks or one.
+    """
     documents = [["a b a", None, "B c's b", ""], ["x-ray x", "a c\u0327 \u00e7 d"], ["b a"] * 30]
     words = ["a", "A", "b", "a b", "c's", "\u00e7", "x", "ray", "nowhere", "-", "x-ray"]
     expected = count_matrix(documents, words, analyzer)

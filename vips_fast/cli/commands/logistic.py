@@ -153,7 +153,10 @@ def _of_shards(args: Namespace, estimator: Any) -> Material:
 
 
 def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
-    """List the ten largest effects whose intervals leave out 0, and name the others."""
+    """List the ten largest effects, and name the others.
+
+    The effects have intervals that leave out 0.
+    """
     named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
     told, ratio, several = [one for one in named if one.change], model._ratio, len(outcomes(model)) > 1
 

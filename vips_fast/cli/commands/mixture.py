@@ -66,7 +66,10 @@ def _material(args: Namespace) -> Material:
 
 
 def _names(args: Namespace, n: int) -> list[str] | None:
-    """Return the names of a matrix's columns; None for vectors, which have none."""
+    """Return the names of a matrix's columns.
+
+    None is for vectors, whose columns have no names.
+    """
     if args.kind == "vector":
         return None
     names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)

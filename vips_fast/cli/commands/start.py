@@ -99,7 +99,9 @@ def start(args: Namespace) -> int:
 
 
 def _look_for_packages(language: str | None) -> bool:
-    """Look for packages before the first question; tell whether a report can be made.
+    """Look for packages before the first question.
+
+    Tells whether a report can be made.
 
     Raises ImportError, with the remedy, without those that every run needs.
     """
