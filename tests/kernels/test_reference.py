@@ -414,6 +414,44 @@ def integers(text, colons, *, isa):
     return values[: summary[0]], lines[: summary[0]], joined[: summary[0]], summary
 
 
+def cell_arguments(rng, size):
+    """Plain rows, and then rows of every other kind, or the text's end within a row."""
+    pieces = [b"a", b"bc ", b'"', b'""', b",", b";", b"\n", b"\r\n", b"\r", b"\0", "\u00e9".encode()]
+    cells = [b"", b"a", b"b;c", b'"a,b"', b'"a\r\nb"', b'"a ""b"""', b'""', b'a"b', "\u00e9".encode()]
+    for n_columns in (1, 2, 5):
+        for n_rows in (0, 1, size):
+            rows = [b",".join(cells[i] for i in rng.integers(0, len(cells), n_columns)) for _ in range(n_rows)]
+            text = b"".join(row + (b"\n", b"\r\n", b"\n\n")[rng.integers(0, 3)] for row in rows)
+            for length in range(12):
+                yield (text + b"".join(pieces[i] for i in rng.integers(0, len(pieces), length)), ",", n_columns), {}
+
+
+def csv_cells(text, delimiter, n_columns, *, isa):
+    """With room for all rows, and row by row."""
+    found = []
+    for at_once in (len(text) + 1, 1):
+        rows, at, lines = [], 0, 0
+        begins, ends, summary = (np.empty(n, np.int64) for n in (at_once * n_columns, at_once * n_columns, 4))
+        while True:
+            part = text[at:] or b"\0"
+            native.csv_cells(part, ord(delimiter), n_columns, begins, ends, summary, isa)
+            n, used, more, odd = summary.tolist()
+            places = zip(begins.tolist(), ends.tolist())
+            cells = [part[a : b if b >= 0 else -1 - b] for a, b in list(places)[: n * n_columns]]
+            assert all((b'"' in part[a : -1 - b]) for a, b in zip(begins, ends[: n * n_columns].tolist()) if b < 0)
+            rows += [cells[k : k + n_columns] for k in range(0, len(cells), n_columns)]
+            at, lines = at + used, lines + more
+            if not used:
+                break
+        found.append((rows, [at, lines, odd if text[at:] else 0]))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def cell_compare(ours, twin, precision):
+    assert ours == twin
+
+
 def token_arguments(rng, size):
     """Few and many words, short and long, in every neighborhood of separators.
 
@@ -899,6 +937,7 @@ REGISTRY = {
     "lda_gather": Case(gather_arguments, token_compare),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
+    "csv_cells": Case(cell_arguments, cell_compare),
     "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
@@ -947,6 +986,7 @@ OURS = {
     "gaussian_flagged": gaussian_flagged,
     "int64_check": verdict(native.int64_check),
     "symmetric_check": verdict(native.symmetric_check),
+    "csv_cells": csv_cells,
     "integers": integers,
     "token_numbers": token_numbers,
     "logistic_classes": logistic_classes,

@@ -84,6 +84,9 @@ static void text(const vf_api *api) {
     status = api->integers(bytes, BYTES, 1, area, lines, joined, BYTES, summary);
     show("integers, values", status, (size_t)summary[0] * 8, area);
     show("integers, lines", status, (size_t)summary[0] * 8, lines);
+    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t) "ab,c\"\"\n"[i % 8];
+    status = api->csv_cells(bytes, BYTES, ',', 2, ends, lines, BYTES, summary);
+    show("csv_cells", status, (size_t)summary[0] * 16, ends);
 }
 
 static void integers(const vf_api *api) {
