@@ -353,6 +353,23 @@ def units_of_noise_compare(ours, twin, precision):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-38)
 
 
+def parameter_arguments(rng, size):
+    yield (rng.gamma(0.3, 9.0, (9, size)).astype(np.float32), rng.gamma(1.0, 1.0, (9, size)), 1e4, 0.02), {}
+
+
+def table_parameters(units, sd, factor, eta, dtype, isa=None):
+    table, sums = np.full((len(units), units.shape[1] + 3), 7.0, dtype), np.zeros(units.shape[1])
+    native.table_parameters(factor, eta, units, sd, table, sums, isa)
+    assert (table[:, -3:] == 7.0).all()
+    return table[:, :-3], sums
+
+
+def parameters_compare(ours, twin, precision):
+    # float64, then rounded to the table's precision.
+    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-7 if precision == SINGLE else 1e-14)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-13)
+
+
 def rows_arguments(rng, size):
     """Yield rows as long as the topics, longer, or zeros.
 
@@ -944,6 +961,7 @@ REGISTRY = {
     "blend_release": Case(blend_arguments, blend_compare, BOTH),
     "noise_sums": Case(noise_arguments, noise_compare),
     "noise_units": Case(noise_units_arguments, units_of_noise_compare, (SINGLE,)),
+    "table_parameters": Case(parameter_arguments, parameters_compare, BOTH),
     "table_shares": Case(rows_arguments, shares_compare, BOTH),
     "table_spread": Case(spread_arguments, spread_compare, BOTH),
     "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
@@ -996,6 +1014,7 @@ OURS = {
     "noise_sums": noise_sums,
     "noise_units": noise_units,
     "shrink_means": shrink_means,
+    "table_parameters": table_parameters,
     "table_shares": table_shares,
     "table_spread": table_spread,
     "topic_moments": topic_moments,
