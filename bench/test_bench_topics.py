@@ -119,6 +119,16 @@ def test_noise_units(paired):
     )
 
 
+def test_table_parameters(paired):
+    x, _, sd = noised()
+    table, sums = np.empty((N_WORDS, 64), np.float32), np.zeros(N_TOPICS)
+    paired(
+        lambda: native.table_parameters(1e4, 0.02, x, sd, table, sums),
+        {"numpy": lambda: reference.table_parameters(x, sd, 1e4, 0.02)},
+        f"parameters of {N_WORDS} words, {N_TOPICS} topics, and their sums",
+    )
+
+
 @pytest.mark.parametrize("kernel", ["table_shares", "table_spread"])
 def test_tables(paired, kernel):
     _, base, _ = noised()

@@ -128,12 +128,12 @@ def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, m
 def test_the_errors_name_extras_that_hold_their_packages():
     """Each error names an extra by the one function for it.
 
-    Nobody else names a line of pip.
+    Only that and the place of the sentence model, which no extra has, name a line of pip.
     """
     found = set()
     for path in (ROOT / "vips_fast").rglob("*.py"):
         text = path.read_text("utf-8")
-        assert "pip install" not in text or path.name == "checks.py", path
+        assert "pip install" not in text or path.name in ("checks.py", "wordpieces.py"), path
         for node in ast.walk(ast.parse(text)) if "missing_package(" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("missing_package"):
                 found.add(ast.literal_eval(node.args[2]))

@@ -6,11 +6,8 @@ table and fits a graphical model to them. From the model's two-way marginals fol
 that the quadratic approximation of the logistic loss needs. Or a regression is fitted to records that the model draws.
 Both see the labels and the columns as we do, but for numbers, which are rounded to 21 levels of their public ranges.
 
-dpmm pins its numpy, so it runs in an environment of its own, whose interpreter VIPS_FAST_DPMM names:
-
-    python -m venv dpmm && dpmm/bin/pip install dpmm && export VIPS_FAST_DPMM=$PWD/dpmm/bin/python
-
-That interpreter runs aim_marginals.py.
+dpmm pins its numpy, so it runs in an environment of its own, which `make paper` makes with Python 3.10 or 3.11. Its
+interpreter, named by VIPS_FAST_DPMM, runs aim_marginals.py.
 """
 
 import os
@@ -20,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from blr_table import DELTA, EPSILONS, load, one, split, table_of
-from common import crossed
+from common import crossed, spread
 
 TITLE = "Logistic regression from private marginals (AIM) beside ours"
 NEEDS = ("adult", "abalone", "sklearn", "VIPS_FAST_DPMM")
@@ -189,16 +186,16 @@ METHODS = {
 def report(rows: list[dict]) -> str:
     def shown(line, epsilon):
         data, name = line
-        own = np.array([row[name] for row in rows if (row["data"], row["epsilon"]) == (data, epsilon)])
-        mean, sd = (own.mean(axis=0), own.std(axis=0)) if len(own) else (None, None)
-        return None if mean is None else f"{mean[0]:.4f} ± {sd[0]:.4f}; {mean[1]:.3f}"
+        own = [row[name] for row in rows if (row["data"], row["epsilon"]) == (data, epsilon)]
+        return f"{spread(auc for auc, _ in own)}; {np.mean([mean for _, mean in own]):.3f}" if own else None
 
     lines = {(data, name): f"{data}, {method}" for data in ("adult", "abalone") for name, method in METHODS.items()}
     splits = max(row["run"] for row in rows) + 1
-    return f"""AUC ± standard deviation, and the mean log-likelihood, of the test part; splits: {splits}. Adding or
-removing a record, δ = 10⁻³. AIM's largest model has {SIZE:g} MiB. Neither article has this.
+    columns = {e: f"ε = {e:g}" for e in EPSILONS if any(row["epsilon"] == e for row in rows)}
+    return f"""AUC and mean log-likelihood of the test part; splits: {splits}. Adding or removing a record, δ = 10⁻³.
+AIM is the package dpmm's, with a model of at most {SIZE:g} MiB. Neither article has this.
 
-{crossed("data, method", lines, {e: f"ε = {e:g}" for e in EPSILONS}, shown)}"""
+{crossed("data, method", lines, columns, shown)}"""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

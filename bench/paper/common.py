@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import os
+import re
 import statistics
 import sys
 import textwrap
@@ -57,7 +58,7 @@ def spread(values, digits=4) -> str:
     shown = f"{statistics.mean(values):.{digits}f}"
     if len(values) > 1:
         shown += f" ± {statistics.stdev(values):.{digits}f}"
-    return shown.replace("0.", ".")
+    return re.sub(r"\b0\.", ".", shown)
 
 
 #: How a step of strong composition states its guarantee; see `strong_composition_noise`.

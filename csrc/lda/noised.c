@@ -124,6 +124,31 @@ int32_t VF_FN(vf_noise_units)(int64_t n_words, int64_t n_topics, const double *a
     return noise ? VF_ERR_PARAMETER : outside ? VF_ERR_RANGE : VF_OK;
 }
 
+#define TABLE_PARAMETERS(REAL, SUFFIX)                                                                             \
+    int32_t VF_FN(vf_table_parameters##SUFFIX)(int64_t n_words, int64_t n_topics, int64_t n_padded, double factor, \
+                                               double eta, const float *units, const double *sd, REAL *table,      \
+                                               double *sums) {                                                     \
+        if (!sizes_are_good(n_words, n_topics) || n_padded < n_topics || n_padded > INT32_MAX) return VF_ERR_SIZE; \
+        if (!(factor >= 0.0 && factor <= MOST && eta >= 0.0 && eta <= MOST)) return VF_ERR_PARAMETER;              \
+        if (n_words == 0) return VF_OK;                                                                            \
+        if (!units || !sd || !table || !sums) return VF_ERR_NULL;                                                  \
+        if (VF_OFF(units) | VF_OFF(sd) | VF_OFF(table) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;                    \
+        double *VF_RESTRICT sum = sums;                                                                            \
+        for (int64_t v = 0; v < n_words; ++v) {                                                                    \
+            const float *VF_RESTRICT unit = units + v * n_topics;                                                  \
+            const double *VF_RESTRICT noise = sd + v * n_topics;                                                   \
+            REAL *VF_RESTRICT row = table + v * n_padded;                                                          \
+            for (int64_t k = 0; k < n_topics; ++k) {                                                               \
+                const double parameter = (double)unit[k] * noise[k] * factor + eta;                                \
+                row[k] = (REAL)parameter;                                                                          \
+                sum[k] += parameter;                                                                               \
+            }                                                                                                      \
+        }                                                                                                          \
+        return VF_OK;                                                                                              \
+    }
+TABLE_PARAMETERS(float, _f32)
+TABLE_PARAMETERS(double, _f64)
+
 static int32_t check_rows(const vf_table_params *p, const void *table, const double *weight) {
     if (!p) return VF_ERR_NULL;
     if ((uintptr_t)p & 7u) return VF_ERR_ALIGNMENT;

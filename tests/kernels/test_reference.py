@@ -353,6 +353,23 @@ def units_of_noise_compare(ours, twin, precision):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-38)
 
 
+def parameter_arguments(rng, size):
+    yield (rng.gamma(0.3, 9.0, (9, size)).astype(np.float32), rng.gamma(1.0, 1.0, (9, size)), 1e4, 0.02), {}
+
+
+def table_parameters(units, sd, factor, eta, dtype, isa=None):
+    table, sums = np.full((len(units), units.shape[1] + 3), 7.0, dtype), np.zeros(units.shape[1])
+    native.table_parameters(factor, eta, units, sd, table, sums, isa)
+    assert (table[:, -3:] == 7.0).all()
+    return table[:, :-3], sums
+
+
+def parameters_compare(ours, twin, precision):
+    # float64, then rounded to the table's precision.
+    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-7 if precision == SINGLE else 1e-14)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-13)
+
+
 def rows_arguments(rng, size):
     """Yield rows as long as the topics, longer, or zeros.
 
@@ -412,6 +429,44 @@ def integers(text, colons, *, isa):
     values, lines, joined, summary = (np.empty(size, dtype) for size, dtype in ((n, "q"), (n, "q"), (n, "B"), (4, "q")))
     native.integers(text, colons, values, lines, joined, summary, isa)
     return values[: summary[0]], lines[: summary[0]], joined[: summary[0]], summary
+
+
+def cell_arguments(rng, size):
+    """Plain rows, and then rows of every other kind, or the text's end within a row."""
+    pieces = [b"a", b"bc ", b'"', b'""', b",", b";", b"\n", b"\r\n", b"\r", b"\0", "\u00e9".encode()]
+    cells = [b"", b"a", b"b;c", b'"a,b"', b'"a\r\nb"', b'"a ""b"""', b'""', b'a"b', "\u00e9".encode()]
+    for n_columns in (1, 2, 5):
+        for n_rows in (0, 1, size):
+            rows = [b",".join(cells[i] for i in rng.integers(0, len(cells), n_columns)) for _ in range(n_rows)]
+            text = b"".join(row + (b"\n", b"\r\n", b"\n\n")[rng.integers(0, 3)] for row in rows)
+            for length in range(12):
+                yield (text + b"".join(pieces[i] for i in rng.integers(0, len(pieces), length)), ",", n_columns), {}
+
+
+def csv_cells(text, delimiter, n_columns, *, isa):
+    """With room for all rows, and row by row."""
+    found = []
+    for at_once in (len(text) + 1, 1):
+        rows, at, lines = [], 0, 0
+        begins, ends, summary = (np.empty(n, np.int64) for n in (at_once * n_columns, at_once * n_columns, 4))
+        while True:
+            part = text[at:] or b"\0"
+            native.csv_cells(part, ord(delimiter), n_columns, begins, ends, summary, isa)
+            n, used, more, odd = summary.tolist()
+            places = zip(begins.tolist(), ends.tolist())
+            cells = [part[a : b if b >= 0 else -1 - b] for a, b in list(places)[: n * n_columns]]
+            assert all((b'"' in part[a : -1 - b]) for a, b in zip(begins, ends[: n * n_columns].tolist()) if b < 0)
+            rows += [cells[k : k + n_columns] for k in range(0, len(cells), n_columns)]
+            at, lines = at + used, lines + more
+            if not used:
+                break
+        found.append((rows, [at, lines, odd if text[at:] else 0]))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def cell_compare(ours, twin, precision):
+    assert ours == twin
 
 
 def token_arguments(rng, size):
@@ -899,12 +954,14 @@ REGISTRY = {
     "lda_gather": Case(gather_arguments, token_compare),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
+    "csv_cells": Case(cell_arguments, cell_compare),
     "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blend_release": Case(blend_arguments, blend_compare, BOTH),
     "noise_sums": Case(noise_arguments, noise_compare),
     "noise_units": Case(noise_units_arguments, units_of_noise_compare, (SINGLE,)),
+    "table_parameters": Case(parameter_arguments, parameters_compare, BOTH),
     "table_shares": Case(rows_arguments, shares_compare, BOTH),
     "table_spread": Case(spread_arguments, spread_compare, BOTH),
     "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
@@ -947,6 +1004,7 @@ OURS = {
     "gaussian_flagged": gaussian_flagged,
     "int64_check": verdict(native.int64_check),
     "symmetric_check": verdict(native.symmetric_check),
+    "csv_cells": csv_cells,
     "integers": integers,
     "token_numbers": token_numbers,
     "logistic_classes": logistic_classes,
@@ -956,6 +1014,7 @@ OURS = {
     "noise_sums": noise_sums,
     "noise_units": noise_units,
     "shrink_means": shrink_means,
+    "table_parameters": table_parameters,
     "table_shares": table_shares,
     "table_spread": table_spread,
     "topic_moments": topic_moments,

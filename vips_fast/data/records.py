@@ -8,19 +8,15 @@ larger than their block. Parquet needs pyarrow (the extra "tables"). Messages na
 column, never a cell.
 """
 
-import codecs
 import contextlib
-import csv
 import gzip
 import io
 import json
 import os
 import sys
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,41 +26,19 @@ from ..checks import check_choice, missing_package
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
+from .delimited import BAD, WINDOWS, Rows, batches_of, csv_batches, read_header, split_lines, whole_lines
 from .excel import is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
-from .header import DELIMITERS, find_delimiter, places_of
+from .header import places_of
 from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 
 RECORD_FORMATS = ("csv", "jsonl", "parquet", "xlsx", "folder")
-#: Rows and, about, characters of a batch.
-BATCH_ROWS, _BATCH_SIZE = 4096, 1 << 20
-#: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
-_MAX_CELL = 1 << 28
-_CHUNK = 1 << 20
-#: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
-_BAD = "\udc80"
-#: Advice about the encoding that is most often another one.
-_WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
+#: Rows of a batch.
+BATCH_ROWS = 4096
 #: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
 _FOLDER_COLUMNS = ("text", "path", "folder")
-
-
-class _BadRow(BadLine):
-    """A row that is no CSV with some delimiter."""
-
-
-_Rows = Iterator[tuple[int, Sequence[Any]]]
-
-
-def _mark_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Put the mark of bad bytes in their place."""
-    assert isinstance(error, UnicodeDecodeError)  # the handler is named for decoding only
-    return _BAD, error.end
-
-
-codecs.register_error("vips_fast.bad", _mark_bytes)
 
 
 def read_batches(
@@ -123,7 +97,7 @@ def read_batches(
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
-            batches = _batch_rows(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
+            batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
             raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
             if source != "-":
@@ -141,13 +115,15 @@ def read_batches(
             if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
                 raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
             if format == "xlsx":
-                batches = _batch_rows(_sheet(raw, columns), columns, batch_rows)
+                batches = batches_of(_sheet(raw, columns), columns, batch_rows)
             elif format == "parquet":
                 batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
-                lines = _lines(file, encoding, read, drop)
-                rows = (_csv if format == "csv" else _jsonl)(lines, columns, drop)
-                batches = _batch_rows(rows, columns, batch_rows)
+                blocks = whole_lines(file, encoding, read, drop)
+                if format == "csv":
+                    batches = csv_batches(blocks, columns, batch_rows, drop)
+                else:
+                    batches = batches_of(_jsonl(split_lines(blocks), columns, drop), columns, batch_rows)
         for batch in _checked(batches, texts, drop):
             yield batch
             if progress is not None:
@@ -172,9 +148,9 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            names = _header(_lines(file, encoding, [0], drop=True))[1]
-            if any(_BAD in name for name in names):
-                raise BadLine(1, f"not {encoding} text; {_WINDOWS}")
+            names = read_header(split_lines(whole_lines(file, encoding, [0], drop=True)))[1]
+            if any(BAD in name for name in names):
+                raise BadLine(1, f"not {encoding} text; {WINDOWS}")
             return names
 
 
@@ -187,7 +163,7 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
         if is_excel(path) or file.peek(4).startswith(b"PAR1"):
             return True
         try:
-            for _ in _lines(file, "utf-8", [0]):
+            for _ in whole_lines(file, "utf-8", [0]):
                 pass
         except BadLine as error:
             return "not utf-8 text" not in str(error)
@@ -284,128 +260,19 @@ def _broken() -> Iterator[None]:
         raise ValueError("the gzip data are broken or cut off") from None
 
 
-def _lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
-    """Yield a text file's lines with their breaks; count bytes.
-
-    The count is in ``read[0]``. With ``drop`` a line that holds other bytes, or too many, holds `_BAD`.
-    """
-    return chain.from_iterable(io.StringIO(lines, newline="\n") for lines in _whole_lines(file, encoding, read, drop))
-
-
-def _whole_lines(file: Any, encoding: str, read: list[int], drop: bool) -> Iterator[str]:
-    """Yield the lines of `_lines`, many at a time."""
-    decoder, rest, done = None, "", 0
-    while True:
-        raw = file.read(max(_CHUNK, len(rest)))
-        read[0] += len(raw)
-        if decoder is None:
-            marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
-            try:
-                decoder = codecs.getincrementaldecoder(encoding)("vips_fast.bad" if drop else "strict")
-            except LookupError:
-                raise ValueError(f"encoding {encoding!r} is not known") from None
-        try:
-            text = decoder.decode(raw, not raw)
-        except UnicodeDecodeError as error:
-            good = error.object[: error.start].decode(encoding, "ignore")
-            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; {_WINDOWS}") from None
-        done += text.count("\n")
-        rest += text
-        end = rest.rfind("\n") + 1 if raw else len(rest)
-        yield rest[:end]
-        if not raw:
-            return
-        rest = rest[end:]
-        if len(rest) > _MAX_CELL:
-            if not drop:
-                raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
-            rest = _BAD
-
-
-def _csv_rows(lines: Iterator[str], delimiter: str, drop: bool = False) -> Iterator[tuple[int, list[str] | None]]:
-    """Yield each row's last line number and cells, without blank lines.
-
-    With ``drop`` the cells are None for the first line of a row that is not valid; the next row begins behind it.
-    """
-    # The limit is the whole process's: it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
-    done, again, taken = 0, deque[str](), list[str]()
-
-    def fed() -> Iterator[str]:
-        while (line := again.popleft() if again else next(lines, None)) is not None:
-            taken.append(line)
-            yield line
-
-    what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
-    while True:
-        reader = csv.reader(fed() if drop else lines, delimiter=delimiter, strict=True)
-        try:
-            for row in reader:
-                done = done + len(taken) if drop else reader.line_num
-                taken.clear()
-                if row:
-                    yield done, row
-            return
-        except csv.Error:
-            if not drop:
-                raise _BadRow(reader.line_num, what) from None
-        again.extendleft(reversed(taken[1:]))
-        taken.clear()
-        done += 1
-        yield done, None
-
-
-def _header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str], list[str]]:
-    """Find the delimiter by the columns; return header and read lines too."""
-    # A header may be quoted over several lines: each attempt leaves its lines for the next.
-    read: list[str] = []
-
-    def kept() -> Iterator[str]:
-        for line in lines:
-            read.append(line)
-            yield line
-
-    found: dict[str, list[str]] = {}
-    for delimiter in DELIMITERS:
-        with contextlib.suppress(_BadRow):
-            rows = _csv_rows(chain(list(read), kept()), delimiter)
-            found[delimiter] = next((row for _, row in rows if row), [])
-            if columns and set(columns) <= set(found[delimiter]):
-                return delimiter, found[delimiter], read
-    if not found:
-        next(_csv_rows(iter(read), ","))  # says why not
-    delimiter = find_delimiter(found)
-    return delimiter, found[delimiter], read
-
-
-def _csv(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
-    delimiter, header, read = _header(lines, columns)
-    places = places_of(columns, header)
-    rows = _csv_rows(chain(read, lines), delimiter, drop)
-    next(rows)
-    for number, row in rows:
-        if row is not None and len(row) == len(header) and not (drop and any(_BAD in cell for cell in row)):
-            yield number, [row[place] for place in places]
-        elif drop:
-            yield number, [BROKEN] * len(columns)
-        else:
-            raise BadLine(number, f"{len(row or ())} cells; expected {len(header)}, as in the header")
-
-
-def _sheet(file: Any, columns: Sequence[str]) -> _Rows:
+def _sheet(file: Any, columns: Sequence[str]) -> Rows:
     rows = sheet_rows(file)
     places = places_of(columns, next(rows, (0, ()))[1])
     for number, row in rows:
         yield number, [row[place] for place in places]
 
 
-def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
+def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            record = json.loads("" if drop and _BAD in line else line)
+            record = json.loads("" if drop and BAD in line else line)
             cells = [record[name] for name in columns]
         except (ValueError, LookupError, TypeError, RecursionError):
             if not drop:
@@ -428,34 +295,13 @@ def _texts_in(root: Path) -> list[str]:
 
 def _folder(
     root: Path, paths: Sequence[str], columns: Sequence[str], encoding: str, drop: bool, read: list[int]
-) -> _Rows:
+) -> Rows:
     places = places_of(columns, _FOLDER_COLUMNS)
     for number, path in enumerate(paths, 1):
         with naming(path), open(root / path, "rb") as file:
-            text = "".join(_lines(file, encoding, read, drop))
-        cells = None if drop and _BAD in text else text, path, path.partition(os.sep)[0]
+            text = "".join(whole_lines(file, encoding, read, drop))
+        cells = None if drop and BAD in text else text, path, path.partition(os.sep)[0]
         yield number, [cells[place] for place in places]
-
-
-def _batch_rows(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
-    """Batch rows, each batch with the lines that it is on."""
-    numbers: list[int] = []
-    cells: list[Sequence[Any]] = []
-    size = 0
-
-    def batch() -> tuple[list[int], dict[str, list[Any]]]:
-        return numbers, {name: list(column) for name, column in zip(columns, zip(*cells, strict=True), strict=True)}
-
-    for number, row in rows:
-        numbers.append(number)
-        cells.append(row)
-        for cell in row:
-            size += len(cell) if isinstance(cell, str) else 0
-        if len(cells) >= batch_rows or size >= _BATCH_SIZE:
-            yield batch()
-            numbers, cells, size = [], [], 0
-    if cells:
-        yield batch()
 
 
 def _checked(batches: Iterable[tuple[Any, dict[str, list[Any]]]], texts: Sequence[str], drop: bool) -> Iterator[Any]:
@@ -538,7 +384,7 @@ def _in_memory(
     if table_columns(source) is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
-        yield from _batch_rows(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
+        yield from batches_of(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
         places_of(columns, _names(source))

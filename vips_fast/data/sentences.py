@@ -20,7 +20,7 @@ from ..kernels.threads import resolve_n_threads, run_blocks
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary
-from .wordpieces import EMBEDDINGS, PACKAGE, packaged_model, pieces_of, read_tensors, without_accents
+from .wordpieces import EMBEDDINGS, INSTALL, PACKAGE, packaged_model, pieces_of, read_tensors, without_accents
 
 #: Longest word that is cut into pieces.
 _MOST_LETTERS = 100
@@ -61,7 +61,7 @@ class SentenceEncoder:
     def __init__(self, model: str | os.PathLike[str] | None = None, max_tokens: int = 128, n_jobs: int | None = None):
         folder = packaged_model() if model is None else Path(model)
         if folder is None:
-            raise ImportError(f"sentence vectors need a model: install {PACKAGE}, or give the folder of one")
+            raise ImportError(f"sentence vectors need a model: {INSTALL}, or give the folder of one")
         self.folder, self.max_tokens = folder, check_number("max_tokens", max_tokens, 3, 512, integer=True)
         self._n_threads = resolve_n_threads(n_jobs)
 

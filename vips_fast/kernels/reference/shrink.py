@@ -7,6 +7,7 @@ __all__ = [
     "noise_sums",
     "noise_units",
     "shrink_means",
+    "table_parameters",
     "table_shares",
     "table_spread",
     "topic_moments",
@@ -136,6 +137,12 @@ def topic_moments(x: np.ndarray, base: np.ndarray, spread: float) -> np.ndarray:
     sums = np.stack([part.T @ part for part in (deviation, share, deviation**2)])
     sums[0] -= np.diag((weight**2).sum(axis=0))
     return sums
+
+
+def table_parameters(units: np.ndarray, sd: np.ndarray, factor: float, eta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Compute topics' Dirichlet parameters, (V, K), and their sums over words, (K,)."""
+    table = factor * units.astype(np.float64) * sd + eta
+    return table, table.sum(axis=0)
 
 
 def table_shares(table: np.ndarray, weight: np.ndarray, least: float) -> np.ndarray:

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-__all__ = ["integers", "token_numbers"]
+__all__ = ["csv_cells", "integers", "token_numbers"]
 
 
 def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
@@ -40,3 +40,31 @@ def integers(text: bytes, colons: bool = False) -> tuple[np.ndarray, np.ndarray,
         np.array([text[end : number.start()] == b":" for end, number in zip(ends, numbers, strict=False)], np.uint8),
         [len(numbers), text.count(b"\n", 0, stop), text.count(b":", 0, stop), stop],
     )
+
+
+def csv_cells(text: bytes, delimiter: str, n_columns: int) -> tuple[list[list[bytes]], list[int]]:
+    """Split the plain rows of a table into cells.
+
+    Returns the cells of each row; doubled quotes stay. Also returns the end of the last row or of an empty line behind
+    it, the line feeds before that, and 1 if a row that is not plain follows.
+    """
+    mark = re.escape(delimiter.encode())
+    cell = rb'(?:"((?:[^"]|"")*)"|([^"' + mark + rb"\r\n\0][^" + mark + rb"\r\n\0]*|))"
+    row, rows, at = re.compile(mark.join([cell] * n_columns) + rb"\r?\n"), list[list[bytes]](), 0
+    empty = re.compile(rb"\r?\n")
+    while True:
+        if found := empty.match(text, at):
+            at = found.end()
+        elif found := row.match(text, at):
+            parts = found.groups()
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            rows.append([bare if quoted is None else quoted for quoted, bare in pairs])
+            at = found.end()
+        else:
+            break
+    # What can become a plain row by more text behind it: some cells, and the begin of one or of the line's end.
+    begin = rb"(?:" + cell + mark + rb"){,%d}" % (n_columns - 1) + rb'(?:"(?:[^"]|"")*"?|[^"' + mark
+    begin += rb"\r\n\0][^" + mark + rb"\r\n\0]*|)"
+    last = rb"(?:" + cell + mark + rb"){,%d}" % (n_columns - 1) + cell + rb"\r"
+    open_ = re.fullmatch(begin, text[at:]) or re.fullmatch(last, text[at:])
+    return rows, [at, text.count(b"\n", 0, at), int(not open_)]

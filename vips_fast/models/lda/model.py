@@ -474,6 +474,9 @@ class LdaModel(Model):
         table = self._table[:, :n_topics]
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
+            if arithmetic and lam is None and self._noised and self.shrinks:
+                rows = self._table[first:last]
+                return self._shrinkage.parameters(first, last, self.n_records, float(self._eta), rows)
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
             table[first:last] = chunk if arithmetic else scipy.special.digamma(chunk)
             return np.asarray(chunk.sum(axis=0))

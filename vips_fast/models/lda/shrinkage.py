@@ -36,6 +36,7 @@ import scipy
 from ...accounting.solver import halve_brackets
 from ...engine.model import array_of
 from ...kernels import native
+from ...kernels.memory import zeros_on_line
 from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks
 from .factors import TopicFactors, moments
@@ -75,7 +76,7 @@ def word_masses(
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = np.empty((n_words, -(-n_grid // 8) * 8))
+    likelihood = zeros_on_line((n_words, -(-n_grid // 8) * 8), np.float64)
     known = False
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
@@ -392,6 +393,12 @@ class ProductShrinkage:
     def means(self, first: int, last: int) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K)."""
         return np.asarray(self._units[first:last] * self._sd[first:last])
+
+    def parameters(self, first: int, last: int, factor: float, eta: float, table: np.ndarray) -> np.ndarray:
+        """Write ``factor`` times the `means` plus ``eta`` to rows of a table; return their sums over words, (K,)."""
+        sums, part = np.zeros(self._n_topics), slice(first, last)
+        native.table_parameters(factor, eta, self._units[part], self._sd[part], table, sums)
+        return sums
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int) -> np.ndarray:
         """Compute central differences of `means` in the average.

@@ -1,0 +1,241 @@
+"""Read lines of text files, and tables with a delimiter.
+
+A kernel finds the cells of plain rows. Python's own reader takes over at the first other row: it judges whether CSV is
+valid, and its errors have the number of a line.
+"""
+
+import codecs
+import contextlib
+import csv
+import io
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..kernels import native
+from ._files import BadLine
+from .header import DELIMITERS, find_delimiter, places_of
+from .schema import BROKEN
+
+#: About as many characters are in a batch.
+_BATCH_SIZE = 1 << 20
+#: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
+_MAX_CELL = 1 << 28
+_CHUNK = 1 << 20
+#: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
+BAD = "\udc80"
+#: Advice about the encoding that is most often another one.
+WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
+#: Bytes of an unfinished row that are searched again with the next lines.
+_MOST_OPEN = 4 << 20
+
+Rows = Iterator[tuple[int, Sequence[Any]]]
+#: The lines of rows, if their cells can be wrong, and columns by name.
+Batch = tuple[Sequence[int], dict[str, list[Any]]]
+
+
+class _BadRow(BadLine):
+    """A row that is no CSV with some delimiter."""
+
+
+def _mark_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Put the mark of bad bytes in their place."""
+    assert isinstance(error, UnicodeDecodeError)  # the handler is named for decoding only
+    return BAD, error.end
+
+
+codecs.register_error("vips_fast.bad", _mark_bytes)
+
+
+def whole_lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
+    """Yield a text file's lines with their breaks, many at a time.
+
+    ``read[0]`` counts the bytes. With ``drop`` a line that holds other bytes, or too many, holds `BAD`.
+    """
+    decoder, rest, done = None, "", 0
+    while True:
+        raw = file.read(max(_CHUNK, len(rest)))
+        read[0] += len(raw)
+        if decoder is None:
+            marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
+            try:
+                decoder = codecs.getincrementaldecoder(encoding)("vips_fast.bad" if drop else "strict")
+            except LookupError:
+                raise ValueError(f"encoding {encoding!r} is not known") from None
+        try:
+            text = decoder.decode(raw, not raw)
+        except UnicodeDecodeError as error:
+            good = error.object[: error.start].decode(encoding, "ignore")
+            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; {WINDOWS}") from None
+        done += text.count("\n")
+        rest += text
+        end = rest.rfind("\n") + 1 if raw else len(rest)
+        yield rest[:end]
+        if not raw:
+            return
+        rest = rest[end:]
+        if len(rest) > _MAX_CELL:
+            if not drop:
+                raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
+            rest = BAD
+
+
+def split_lines(blocks: Iterable[str]) -> Iterator[str]:
+    """Split blocks of lines into lines, each with its break."""
+    return chain.from_iterable(io.StringIO(lines, newline="\n") for lines in blocks)
+
+
+def _csv_rows(
+    lines: Iterator[str], delimiter: str, drop: bool = False, done: int = 0
+) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield each row's last line number and cells, without blank lines.
+
+    ``done`` lines stand before these.
+    With ``drop`` the cells are None for the first line of a row that is not valid; the next row begins behind it.
+    """
+    # The limit is the whole process's: it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
+    before, again, taken = done, deque[str](), list[str]()
+
+    def fed() -> Iterator[str]:
+        while (line := again.popleft() if again else next(lines, None)) is not None:
+            taken.append(line)
+            yield line
+
+    what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
+    while True:
+        reader = csv.reader(fed() if drop else lines, delimiter=delimiter, strict=True)
+        try:
+            for row in reader:
+                done = done + len(taken) if drop else before + reader.line_num
+                taken.clear()
+                if row:
+                    yield done, row
+            return
+        except csv.Error:
+            if not drop:
+                raise _BadRow(before + reader.line_num, what) from None
+        again.extendleft(reversed(taken[1:]))
+        taken.clear()
+        done += 1
+        yield done, None
+
+
+def read_header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Find the delimiter, by the columns, and the header."""
+    # A header may be quoted over several lines: each attempt leaves its lines for the next.
+    read: list[str] = []
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    found: dict[str, list[str]] = {}
+    for delimiter in DELIMITERS:
+        with contextlib.suppress(_BadRow):
+            rows = _csv_rows(chain(list(read), kept()), delimiter)
+            found[delimiter] = next((row for _, row in rows if row), [])
+            if columns and set(columns) <= set(found[delimiter]):
+                return delimiter, found[delimiter]
+    if not found:
+        next(_csv_rows(iter(read), ","))  # says why not
+    delimiter = find_delimiter(found)
+    return delimiter, found[delimiter]
+
+
+def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, drop: bool) -> Iterator[Batch]:
+    """Yield the rows of a CSV file in batches.
+
+    ``blocks`` are its lines, some at a time. Raises ValueError without the columns, and (unless ``drop``) for a row
+    that is not valid.
+    """
+    taken: list[str] = []
+
+    def kept() -> Iterator[str]:
+        for block in blocks:
+            taken.append(block)
+            yield block
+
+    delimiter, header = read_header(split_lines(kept()), columns)
+    places, open_, done, n_before = places_of(columns, header), b"", 0, 1
+    last = ""
+    for last in chain(["".join(taken)], blocks):
+        try:
+            open_ += last.encode()
+        except UnicodeEncodeError:  # `BAD`
+            break
+        last = ""
+        begins, ends, (n_rows, used, n_lines, odd) = _plain_cells(open_, delimiter, len(header))
+        wanted = [_cell_texts(open_[:used], begins[n_before:, place], ends[n_before:, place]) for place in places]
+        for first in range(0, n_rows - n_before, batch_rows):
+            yield (), {name: own[first : first + batch_rows] for name, own in zip(columns, wanted, strict=True)}
+        open_, done, n_before = open_[used:], done + n_lines, max(0, n_before - n_rows)
+        # Very many lines of one row are not searched again and again.
+        if odd or len(open_) > _MOST_OPEN:
+            break
+    rows = _csv_rows(split_lines(chain([open_.decode() + last], blocks)), delimiter, drop, done)
+    if n_before:
+        next(rows)
+    yield from batches_of(_checked_rows(rows, places, len(header), drop), columns, batch_rows)
+
+
+def _checked_rows(
+    rows: Iterator[tuple[int, list[str] | None]], places: Sequence[int], n_cells: int, drop: bool
+) -> Rows:
+    """Yield the wanted cells of each row, if it is whole."""
+    for number, row in rows:
+        if row is not None and len(row) == n_cells and not (drop and any(BAD in cell for cell in row)):
+            yield number, [row[place] for place in places]
+        elif drop:
+            yield number, [BROKEN] * len(places)
+        else:
+            raise BadLine(number, f"{len(row or ())} cells; expected {n_cells}, as in the header")
+
+
+def _plain_cells(text: bytes, delimiter: str, n_columns: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Find the first plain rows' cells, as `csv_cells` does.
+
+    Returns the begins and ends of cells, int64 of shape (n_rows, n_columns), and the kernel's summary.
+    """
+    # A row has a byte for each cell.
+    n_cells = (1 + min(text.count(b"\n"), len(text) // n_columns)) * n_columns
+    begins, ends, summary = np.empty(n_cells, np.int64), np.empty(n_cells, np.int64), np.zeros(4, np.int64)
+    if text:
+        native.csv_cells(text, ord(delimiter), n_columns, begins, ends, summary)
+    n = int(summary[0])
+    return begins.reshape(-1, n_columns)[:n], ends.reshape(-1, n_columns)[:n], summary.tolist()
+
+
+def _cell_texts(data: bytes, begins: np.ndarray, ends: np.ndarray) -> list[str]:
+    """Decode the cells of a column."""
+    places = zip(begins.tolist(), ends.tolist(), strict=True)
+    if data.isascii():
+        text = data.decode("ascii")
+        return [text[a:b] if b >= 0 else text[a : -1 - b].replace('""', '"') for a, b in places]
+    return [(data[a:b] if b >= 0 else data[a : -1 - b].replace(b'""', b'"')).decode() for a, b in places]
+
+
+def batches_of(rows: Rows, columns: Sequence[str], batch_rows: int) -> Iterator[Batch]:
+    """Batch rows, each batch with the lines that it is on."""
+    numbers: list[int] = []
+    cells: list[Sequence[Any]] = []
+    size = 0
+
+    def batch() -> Batch:
+        return numbers, {name: list(column) for name, column in zip(columns, zip(*cells, strict=True), strict=True)}
+
+    for number, row in rows:
+        numbers.append(number)
+        cells.append(row)
+        for cell in row:
+            size += len(cell) if isinstance(cell, str) else 0
+        if len(cells) >= batch_rows or size >= _BATCH_SIZE:
+            yield batch()
+            numbers, cells, size = [], [], 0
+    if cells:
+        yield batch()
