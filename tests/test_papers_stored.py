@@ -41,7 +41,10 @@ TRANSCRIBED = dict(
 
 
 def negated(values):
-    """Change the sign of each figure of a full run; a row begins with the two values of its setting."""
+    """Change the sign of each figure of a full run.
+
+    A row begins with the two values of its setting.
+    """
     if isinstance(values, dict):
         return {
             k: [[*row[:2], *negated(row[2:])] for row in v] if k == "rows" else negated(v) for k, v in values.items()
@@ -53,7 +56,10 @@ def negated(values):
 
 @pytest.mark.parametrize("name", runner.FIGURES)
 def test_transcribed_figures_are_called_so(name, monkeypatch):
-    """Change the figures of full runs without raw rows: nothing changes but parts that are called transcribed."""
+    """Change the figures of full runs without raw rows.
+
+    Nothing changes but parts that are called transcribed.
+    """
     module, rows = importlib.import_module(name), stored(name)
     reader = importlib.import_module(TRANSCRIBED.get(name, name))
     assert hasattr(reader, "full_run") is (name in TRANSCRIBED)
@@ -170,7 +176,10 @@ def test_figure_6():
 
 
 def test_accountants_figure_1():
-    """Check that the printed generic accountant is no bound at the last printed epoch."""
+    """Check that the printed generic accountant is no bound.
+
+    That is at the last printed epoch.
+    """
     assert fails("acc_fig1") == {
         "moments accountant above generic accountant": [],
         "generic accountant above Bayesian accountant": [],
@@ -242,7 +251,10 @@ def test_numbers_of_the_explanation():
 
 
 def means(name, score, *settings):
-    """Map the settings of a section's cells to the mean of a score over runs."""
+    """Map a section's settings to the mean of a score.
+
+    The mean is over runs.
+    """
     found = {}
     for row in stored(name):
         found.setdefault(tuple(row[s] for s in settings), []).append(row[score])
@@ -250,7 +262,10 @@ def means(name, score, *settings):
 
 
 def table(page, header):
-    """List the lines of a page's table, whose header begins so, as cells without marks of emphasis."""
+    """List the lines of a page's table, as cells.
+
+    The table's header begins so; cells have no marks of emphasis.
+    """
     text = runner.ROOT.joinpath("docs", page).read_text("utf-8")
     lines = text.partition(f"\n| {header}")[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines]
@@ -321,7 +336,9 @@ def test_accountants_figures_4_and_5_in_the_quick_form(name, broken):
 
 
 def test_latent_models():
-    """Check that fits without privacy reach the other packages', and that epsilon helps.
+    """Check fits without privacy against other packages.
+
+    They reach those, and epsilon helps.
 
     Neither article prints this order. Of single runs, only the ends of the three curves were in order: noise moves a
     run by as much as epsilon does. Of means of six runs all six steps are, but letters at 1 and 4 differ by less than

@@ -444,7 +444,10 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=40).map("".join), st.integers(1, 30), st.booleans())
 def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
-    """Rows, or the error's text, however the file is cut. "#" stands for a byte that is no text."""
+    """Return rows, or the error's text, however the file is cut.
+
+    "#" stands for a byte that is no text.
+    """
     content = ("who,text\n" + text).encode().replace(b"#", b"\xff")
 
     def found():

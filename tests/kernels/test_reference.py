@@ -432,7 +432,10 @@ def integers(text, colons, *, isa):
 
 
 def cell_arguments(rng, size):
-    """Plain rows, and then rows of every other kind, or the text's end within a row."""
+    """Yield plain rows, and then rows of every other kind.
+
+    Or the text ends within a row.
+    """
     pieces = [b"a", b"bc ", b'"', b'""', b",", b";", b"\n", b"\r\n", b"\r", b"\0", "\u00e9".encode()]
     cells = [b"", b"a", b"b;c", b'"a,b"', b'"a\r\nb"', b'"a ""b"""', b'""', b'a"b', "\u00e9".encode()]
     for n_columns in (1, 2, 5):

@@ -301,7 +301,9 @@ class RandomAllocationEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class SelectedAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on the minibatches of epochs; in an epoch every unit is in exactly several of them.
+    """Gaussian mechanisms on several minibatches of each epoch.
+
+    In an epoch every unit is in exactly several of them.
 
     There are `n_epochs` >= 1 epochs. In each a unit is in `n_selected` k of `n_batches` t >= k minibatches. The choice
     is uniform, independent of the others' and drawn anew. `event`, its noise multiplier under ``"add_remove"``, which
@@ -357,7 +359,9 @@ class GroupEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class RunningSumEvent(PrivacyEvent):
-    """All releases of a running sum with correlated noise, over `n_steps` >= 1 steps.
+    """All releases of a running sum with correlated noise.
+
+    There are `n_steps` >= 1 steps.
 
     Each unit contributes to at most `participations` >= 1 steps, any two of them at least `separation` >= 1 apart.
     `noise_multiplier` is the standard deviation of the noise of a release over the L2 sensitivity of one step's sum.

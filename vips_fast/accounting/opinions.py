@@ -51,7 +51,10 @@ class DpAccountingAccountant(Accountant):
     source = "Doroshenko et al. 2022; https://github.com/google/differential-privacy"
 
     def check(self, event: PrivacyEvent) -> None:
-        """Accept at most 10^5 Gaussian and Laplace mechanisms, on whole data or Poisson samples."""
+        """Accept at most 10^5 Gaussian and Laplace mechanisms.
+
+        They are on whole data or Poisson samples.
+        """
         leaves = touching_leaves(event)
         for leaf in leaves:
             known = isinstance(rate_and_mechanism(leaf)[1], (GaussianEvent, LaplaceEvent))

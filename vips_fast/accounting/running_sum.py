@@ -75,7 +75,9 @@ def participation_norm(n_steps: int, participations: int = 1, separation: int = 
 
 
 def unmix(values: np.ndarray) -> np.ndarray:
-    """Compute each step's own values from mixed ones: C^-1 along the first axis.
+    """Compute each step's own values from mixed ones.
+
+    That is C^-1 along the first axis.
 
     The steps may be fewer than declared, since C is triangular. The result is float64.
     """

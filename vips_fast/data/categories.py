@@ -1,4 +1,7 @@
-"""Public categories of words, which name topics: more general than the words themselves."""
+"""Public categories of words, which name topics.
+
+They are more general than the words themselves.
+"""
 
 import importlib.util
 import os

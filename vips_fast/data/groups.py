@@ -157,7 +157,10 @@ def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
 
 
 def unit_labels(groups: Any, invalid: str = "raise") -> list[Hashable]:
-    """List the canonical label of each person, in the order of `group_codes`; raises its errors."""
+    """List the canonical label of each person.
+
+    They are in the order of `group_codes`, whose errors it raises.
+    """
     if isinstance(groups, Runs):
         raise ValueError("groups: expected labels of persons, not runs of rows")
     column = _column(groups)

@@ -396,7 +396,7 @@ class TokenIndex:
 
 
 def token_columns(vocabulary: Iterable[str], analyzer: Any = None) -> dict[str, int]:
-    """Number the column of each token that an analyzer can produce.
+    """Number the columns of tokens that an analyzer can produce.
 
     A vocabulary's words go through the analyzer's own normalization. Where two of them become one, the first has the
     counts; a word that becomes none, or more than ``ngrams`` words, never occurs. Raises ValueError if no word can

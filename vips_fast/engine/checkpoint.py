@@ -287,7 +287,9 @@ class RunFolder:
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
-        """Return the steps that the run here has kept, and the events left that ``target`` can pay for.
+        """Return the steps of the run here, and the events left.
+
+        These are the events that ``target`` can pay for.
 
         By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
         """

@@ -75,7 +75,9 @@ def most_units(n_nights: int) -> int:
 
 
 class NightsFolder:
-    """The private folder of a running sum, locked while this object is open.
+    """The private folder of a running sum.
+
+    It is locked while this object is open.
 
     It takes the place of a `vips_fast.engine.checkpoint.RunFolder` in a night's run.
 
@@ -289,7 +291,10 @@ class NightsFolder:
 
 @contextmanager
 def open_nights(state: str | Path | NightsFolder) -> Iterator[NightsFolder]:
-    """Open a folder of nights while a night runs; one that is open stays open."""
+    """Open a folder of nights while a night runs.
+
+    A folder that is open stays open.
+    """
     if isinstance(state, NightsFolder):
         yield state
     else:

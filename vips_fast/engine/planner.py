@@ -303,7 +303,10 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
 
 
 def _check_night(request: Request, plan: RunPlan) -> None:
-    """Refuse a night that is not the next one of its running sum, or is counted already."""
+    """Refuse a night out of its turn.
+
+    It is not the next one of its running sum, or is counted already.
+    """
     plans = [] if request.earlier is None else request.earlier.ledger.plans
     before, now = [one.get("nights") for one in plans], plan.public().get("nights")
     if not any(before) and now is None:

@@ -349,7 +349,10 @@ class NightsSampler(FullSampler):
         }
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of all nights; a later night has 0 times the event."""
+        """Make the event of all nights.
+
+        A later night has 0 times the event.
+        """
         event = RunningSumEvent(noise_multiplier, self.n_nights, *self._most)
         return SelfComposedEvent(event, 0) if self.number else event
 

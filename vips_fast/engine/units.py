@@ -98,7 +98,10 @@ class UnitRecords:
         return other
 
     def leave_out(self, units: np.ndarray) -> None:
-        """Let the marked units contribute nothing; ``units``, bool, has the first of them."""
+        """Let the marked units contribute nothing.
+
+        ``units``, bool, has the first of them.
+        """
         self.usable = np.ones(self.n_rows, bool)
         self.usable[: len(units)] = ~units
 

@@ -108,7 +108,10 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
 
 
 def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, Any]:
-    """Bound guesses about one unit (`vips_fast.accounting.tradeoff`) for the worst part; null without a guarantee."""
+    """Bound guesses about one unit for the worst part.
+
+    See `vips_fast.accounting.tradeoff`; null without a guarantee.
+    """
     known = [] if events is None else [(b, max((inference_success(e, b) for e in events), default=b)) for b in _GUESSES]
     return {
         "attack_success": None if events is None else max(map(attack_success, events), default=0.5),

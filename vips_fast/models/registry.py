@@ -25,7 +25,9 @@ NEEDED = ("name", "curators", "intended_use", "region", "published")
 
 @dataclass(frozen=True)
 class About:
-    """Public facts about the data of a publication; "" and () are not known.
+    """Public facts about the data of a publication.
+
+    "" and () are not known.
 
     ``dataset`` and ``date`` are the records' name and time, ``published`` is a day as YYYY-MM-DD. ``curators`` publish,
     and ``authors`` wrote the entry.

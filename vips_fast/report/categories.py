@@ -10,7 +10,7 @@ _LEAST, _SHOWN = 3, 3
 
 
 def category_namer(categories: Mapping[str, frozenset[str]]) -> Namer:
-    """Make a namer that puts a public category before the words of a topic.
+    """Make a namer that puts public categories before topics' words.
 
     A word that many categories have says little, so it counts for one over their number. A category needs at least
     three of a topic's words. A topic without such a category is named by its words. The namer sees released words only.

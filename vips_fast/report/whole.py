@@ -91,7 +91,10 @@ def number_names(learned: Learned, titles: Sequence[str] | None) -> Learned:
 
 
 def findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
-    """Assess the assumptions of all parts together; each part has to hold them."""
+    """Assess the assumptions of all parts together.
+
+    Each part has to hold them.
+    """
     found = []
     for same in zip(*(assess(one._fitted()) for one in every), strict=True):
         # The columns of tables are the topics of the model.

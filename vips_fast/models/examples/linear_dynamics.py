@@ -176,7 +176,10 @@ class LinearDynamicalSystem(ConjugateEstimator):
         cross = cross.reshape(d, k) * (self.radius * bound)
 
         def moment(packed: Array, covariance: Array) -> Matrix:
-            """E[x x^T]; noise may have taken an eigenvalue of the means' part below 0."""
+            """Compute E[x x^T].
+
+            Noise may have taken an eigenvalue of the means' part below 0.
+            """
             means = unpack_upper(np.asarray(packed) * bound**2, k, math.sqrt(0.5))
             return np.asarray(floor_spectrum(means, 0.0) + covariance)
 
@@ -242,7 +245,10 @@ class LinearDynamicalSystem(ConjugateEstimator):
     first_covariance_ = parameter(9, "(k, k) P.")
 
     def _filtered(self, X: Any) -> tuple[Array, float]:
-        """Filtered states, (n, T, k), of public sequences, and the log-density of all."""
+        """Compute filtered states, (n, T, k), of public sequences.
+
+        Also returns the log-density of all.
+        """
         carry, gain = self.parameters_[:2]
         Y = np.asarray(self._held(X), dtype=float)
         Y = Y.reshape(len(Y), len(gain), self.n_outputs)

@@ -104,7 +104,9 @@ class LinearRegression(ConjugateEstimator):
                 at += 1
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """Predict how wide an interval is, if rows are as long as their bound and columns are alike.
+        """Predict how wide an interval is.
+
+        Rows are as long as their bound, and columns are alike.
 
         A run is hopeless if even a column that is all of a row has an interval of mostly noise.
         """
@@ -127,7 +129,9 @@ class LinearRegression(ConjugateEstimator):
 
     @staticmethod
     def _half_width(n_records: float, noise: float, moment: float) -> float:
-        """Compute the half width of a 90 % interval for one standard deviation of a column, over the bound of y.
+        """Compute the half width of a 90 % interval.
+
+        It is for one standard deviation of a column, over the bound of y.
 
         ``noise`` is the sd of a released sum, ``moment`` the column's second moment over the squared radius.
         """

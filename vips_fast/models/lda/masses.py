@@ -69,7 +69,9 @@ def histogram(
 
 
 class WordHistogram:
-    """The average of released histograms of words, for contributions with an L2 norm of at most ``clip``.
+    """The average of released histograms of words.
+
+    Contributions have an L2 norm of at most ``clip``.
 
     ``scales``, (V,), ``power`` and ``long`` are those of `histogram`, and public. They are the first release's scales;
     later ones may have others.

@@ -316,7 +316,7 @@ class LdaModel(Model):
         return math.prod(1.0 - self._rate(step - self._histogram.count) for step in steps)
 
     def _take_masses(self) -> None:
-        """Read the histograms so far, and scale the next one by the masses."""
+        """Read the histograms so far, and scale the next one."""
         self._known = KnownMasses(*self._histogram.mean())
         if self._counting and self._exponent > 0.0:
             self._histogram.scales = word_scales(self._known.masses, self._exponent)

@@ -72,7 +72,10 @@ class EntryScales:
         self.weight = 1.0 / self._word
 
     def blend(self, release: Release, rate: float, first: int, values: np.ndarray, noise: np.ndarray) -> None:
-        """Average words from ``first`` on of a release in ``values``, and in ``noise`` its law; both are (n, K)."""
+        """Average the words from ``first`` on of a release.
+
+        ``values`` has them and ``noise`` their law; both are (n, K).
+        """
         part = slice(first, first + len(values))
         units = np.ascontiguousarray(release.units[part])
         numbers = (rate, release.scale, release.noise_sd, self.floor)

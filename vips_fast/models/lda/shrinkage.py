@@ -248,7 +248,10 @@ class ProductShrinkage:
         self._next_prior = self._read(means=True)
 
     def _read(self, means: bool) -> np.ndarray:
-        """Return the prior after a round of EM; with ``means``, put these in place of the units of noise."""
+        """Return the prior after a round of EM.
+
+        With ``means``, it puts these in place of the units of noise.
+        """
         prior = self._prior
         assert prior is not None
 
@@ -282,7 +285,10 @@ class ProductShrinkage:
         return np.asarray(self._mass * self._word_sd)
 
     def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Take the noise of all entries and of words; return topics' sums, their noise and words' sums."""
+        """Take the noise of all entries and of words.
+
+        Returns topics' sums, their noise and words' sums.
+        """
         self._sd = np.ascontiguousarray(np.broadcast_to(sd, average.shape))
         self._word_sd, totals = np.empty((2, len(average)))
 

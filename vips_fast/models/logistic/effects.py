@@ -136,7 +136,9 @@ def names(model: Any) -> Sequence[str]:
 
 
 def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
-    """Tell the changes that the releases say enough about, as a mask (K, changes).
+    """Find the changes that the releases say enough about.
+
+    Gives a mask (K, changes).
 
     The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a third
     as wide as under that, or it is four standard deviations from 0. And the noise in the column's second moment is at

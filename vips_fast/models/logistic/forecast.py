@@ -48,7 +48,9 @@ def half_width(n_records: float, noise: float, moment: float) -> float:
 def forecast(
     n_records: float, d: int, row_norm: float, noise: float, hidden: float, ratio: str = "odds ratio"
 ) -> RunForecast:
-    """Predict the widths of the intervals of ``d`` columns, and whether they are known.
+    """Predict the widths of intervals of ``d`` columns.
+
+    Also tells whether they are known.
 
     ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment.
     """

@@ -192,7 +192,9 @@ class OneVsRestModel(PerClassModel):
         return sums
 
     def _set_shares(self) -> None:
-        """Find each class's curvature p (1 - p) over the common one, the largest <xi> of the classes.
+        """Find each class's curvature over the common one.
+
+        It is p (1 - p) over the largest <xi> of the classes.
 
         Means are taken over normal records with the moments of the last released matrix: `_DRAWS` fixed draws.
         """

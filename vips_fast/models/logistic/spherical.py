@@ -95,7 +95,9 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def signal(self, noise: float) -> float:
-        """Compute the largest logit of a row in the mean gradient, over the noise there.
+        """Compute the largest logit of a row, over its noise.
+
+        Both are in the mean gradient.
 
         All rows agree then. ``noise`` is the sd in an entry of the mean of the steps' sums of contributions.
         """

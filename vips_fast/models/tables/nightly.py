@@ -245,7 +245,10 @@ class NightlyTables(TopicTables):
         return other
 
     def _weights(self, periods: Collection[Sequence[str]]) -> np.ndarray:
-        """Make a row of 0 and 1 over the nights for each period."""
+        """Make a row of 0 and 1 over the nights.
+
+        There is one for each period.
+        """
         names = self.night_names
         for period in periods:
             if unknown := [name for name in period if name not in names]:
@@ -270,7 +273,10 @@ class NightlyTables(TopicTables):
     def _periods(
         self, periods: Mapping[str, Sequence[str]], where: Mapping[str, str | int] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate the sums of topics in each period (P, K), and their covariance (P, P)."""
+        """Estimate the sums of topics in each period.
+
+        They are (P, K), and their covariance is (P, P).
+        """
         sums, noise = self._sums(self._weights(list(periods.values())))
         by, where = {name: list(values) for name, values in self._as_fitted().by.items()}, dict(where or {})
         if wrong := [name for name, value in where.items() if name not in by or value not in by[name]]:

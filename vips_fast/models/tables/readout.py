@@ -200,7 +200,10 @@ def share_covariance(sums: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarr
 def share_contrast(
     sums: np.ndarray, covariance: np.ndarray, factors: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add up shares times factors (G,); its noise to first order in the noise of the sums."""
+    """Add up shares times factors (G,).
+
+    The noise is to first order in the noise of the sums.
+    """
     shares, of_shares = share_covariance(sums, covariance)
     variance = np.einsum("g,kgh,h->k", factors, of_shares, factors)
     estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)

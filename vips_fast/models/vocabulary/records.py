@@ -39,7 +39,10 @@ class _Numbers:
         return _Numbers, (self._read(0, self._size),)
 
     def add(self, numbers: np.ndarray) -> None:
-        """Add numbers. Raises OSError if the disk is full; nothing is added then."""
+        """Add numbers.
+
+        Raises OSError if the disk is full; nothing is added then.
+        """
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
             if self._file is None and self._size + len(data) > _IN_MEMORY:
@@ -219,7 +222,10 @@ class TokenRows:
         return count_columns(self._of_columns(column), len(vocabulary))
 
     def _of_columns(self, column: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the columns of some texts' tokens at a time, and each text's start."""
+        """Yield the columns of some texts' tokens at a time.
+
+        Also yields each text's start.
+        """
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
         rows = np.arange(len(ends) - 1)
         for part in np.split(rows, _edges(np.diff(ends))[1:-1]):
