@@ -300,7 +300,7 @@ def stamp(kind: str, row: dict[str, Any]) -> dict[str, str]:
 
 def of_this_method(kind: str, row: dict[str, Any]) -> bool:
     """Tell whether the code would make a row as it was made."""
-    return stamp(kind, row).items() <= row.items()
+    return "plan" in row and stamp(kind, row).items() <= row.items()
 
 
 #: The lengths that the fits of a row know.
@@ -313,7 +313,7 @@ def of_one_method(kind: str) -> list[dict[str, Any]]:
     The bits of all are the same, be they older than the code's; the settings are those of the plan now.
     """
     rows = stored()[kind]
-    old = sum(row.get("plan") != stamp(kind, row)["plan"] for row in rows)
+    old = sum("plan" not in row or row["plan"] != stamp(kind, row)["plan"] for row in rows)
     if old or len({row.get("bits") for row in rows}) > 1:
         why = f"{old} of {len(rows)} rows have other settings than the plan" if old else "rows have different bits"
         raise SystemExit(f"{STORED.name}, {kind}: {why}; run python -m bench.forecast {kind}")
