@@ -14,9 +14,13 @@ words are purchased, the gain is about these words.
 Corpora of one source share documents, so coverage leaves out a whole source. Three corpora are of our own making:
 docstrings of at most eight words, and docstrings joined by file. In the third, half of the files have a language of
 their own.
+
+Each row has two digests of its method: of the model's bits, and of the settings by the plan. No table mixes methods.
+``fits`` and ``lengths`` make rows of an older one again.
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import warnings
@@ -33,7 +37,7 @@ sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 from common import DATA, ROOT, markdown, newsgroup_posts
 from public_prior import cut
 
-from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast import LatentDirichletAllocation, Plan, PrivateVocabulary, plan
 from vips_fast.data import Analyzer, public_vocabulary, stop_words
 from vips_fast.data.readers import read_docword
 from vips_fast.data.vocabulary import count_matrix
@@ -44,6 +48,8 @@ from vips_fast.models.vocabulary import TokenRows
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 STORED, PAGE = ROOT / "bench" / "forecast.json", ROOT / "docs" / "forecast_measured.md"
+#: Bits of the models along their paths, which a test holds.
+BITS = ROOT / "tests" / "same_bits.json"
 DELTA, TESTS = 1e-6, 600
 #: Each corpus: its source, the usual length that the plan knows, numbers of units, and values of epsilon.
 FOUR = (1.0, 2.0, 4.0, 8.0)
@@ -233,27 +239,111 @@ def outcome(name: str, n: int, epsilon: float) -> dict[str, Any]:
     return row | {"found": [round(x, 4) for x in verdict.found], "verdict": verdict.worth}
 
 
+class Settled(LatentDirichletAllocation):
+    """A topic model that shows the settings which a fit would have."""
+
+    def _model_settings(self, public: Any, schedule: Any) -> dict[str, Any]:
+        self.settled = super()._model_settings(public, schedule)
+        return self.settled
+
+
+@lru_cache(1)
+def bits() -> str:
+    """Digest the stored bits of topic models."""
+    cases = json.loads(BITS.read_text("utf-8"))["cases"]
+    own = {name: case for name, case in cases.items() if name.startswith(("lda/", "lda-"))}
+    return digest(json.dumps(own, sort_keys=True))
+
+
+def method(row: dict[str, Any], lengths: tuple[int | None, ...]) -> str:
+    """Digest the settings of a fit, as the plan chooses them.
+
+    The forecast's constants are fitted to such rows, and are no part of it.
+    """
+    found: list[Any] = []
+    persons = {"rows_per_group": None} if is_by_person(row["corpus"]) else {}
+    for length in lengths:
+        how = {"doc_length": length, "epsilon": row["epsilon"], "delta": DELTA}
+        if "purchased" in row["corpus"]:
+            early = plan(row["units"], None, None, rows_per_group=None, **how)
+            found += [early.vocabulary.parameters(), early.n_components]
+        if "topics" in row:
+            columns = sp.csr_array((1, row["words"]), dtype=np.int32)
+            one = Settled(row["topics"], n_records=row["units"], random_state=0, n_jobs=1, **how)
+            stage = one.prepare(columns, **({"groups": np.zeros(1, int)} if persons else {}))
+            found += [one.settled, stage.n_steps, plan(row["units"], row["words"], row["topics"], **persons, **how)]
+    return digest(rounded(found))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def rounded(value: Any) -> str:
+    """Write settings with six digits.
+
+    The expected worth of a plan is no setting.
+    """
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ",".join(f"{name}={rounded(own)}" for name, own in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(rounded, value))}]"
+    return rounded(value.parameters()) if isinstance(value, Plan) else repr(value)
+
+
+def stamp(kind: str, row: dict[str, Any]) -> dict[str, str]:
+    """Name the method that makes a row now."""
+    return {"bits": bits(), "plan": method(row, LENGTH_OF[kind](row))}
+
+
+def of_this_method(kind: str, row: dict[str, Any]) -> bool:
+    """Tell whether the code would make a row as it was made."""
+    return "plan" in row and stamp(kind, row).items() <= row.items()
+
+
+#: The lengths that the fits of a row know.
+LENGTH_OF = {"fits": lambda row: (CORPORA[row["corpus"]][1],), "lengths": lambda row: (None, CORPORA[row["corpus"]][1])}
+
+
+def of_one_method(kind: str) -> list[dict[str, Any]]:
+    """Read the stored rows; refuse a mixture of methods.
+
+    The bits of all are the same, be they older than the code's; the settings are those of the plan now.
+    """
+    rows = stored()[kind]
+    old = sum("plan" not in row or row["plan"] != stamp(kind, row)["plan"] for row in rows)
+    if old or len({row.get("bits") for row in rows}) > 1:
+        why = f"{old} of {len(rows)} rows have other settings than the plan" if old else "rows have different bits"
+        raise SystemExit(f"{STORED.name}, {kind}: {why}; run python -m bench.forecast {kind}")
+    return rows
+
+
 def stored() -> dict[str, list[dict[str, Any]]]:
     """Read the stored rows."""
     return json.loads(STORED.read_text("utf-8")) if STORED.exists() else {"fits": [], "lengths": []}
 
 
 def keep(rows: dict[str, list[dict[str, Any]]]) -> None:
-    """Store rows, one a line."""
+    """Store rows, one a line, in the order of the corpora."""
+    order = list(CORPORA)
+    rows["fits"].sort(key=lambda row: (order.index(row["corpus"]), row["asked"], row["epsilon"]))
     parts = (f'"{name}": [\n' + ",\n".join(map(json.dumps, own)) + "\n]" for name, own in rows.items())
     STORED.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
 
 
 def fits(names: list[str]) -> None:
-    """Add the missing fits."""
+    """Add the missing fits; make old ones again."""
     rows = stored()
+    rows["fits"] = [row for row in rows["fits"] if row["corpus"] not in names or of_this_method("fits", row)]
     known = {(row["corpus"], row["asked"], row["epsilon"]) for row in rows["fits"]}
     for name in names:
         for n in CORPORA[name][2]:
             for epsilon in CORPORA[name][3]:
                 if (name, n, epsilon) not in known:
                     row = outcome(name, n, epsilon)
-                    rows["fits"].append({"asked": n, **row})
+                    rows["fits"].append({"asked": n, **row, **stamp("fits", row)})
                     keep(rows)
                     print(row, flush=True)
 
@@ -273,7 +363,7 @@ class Runs:
     """Stored fits as arrays: gain, signal, words, topics and source of each."""
 
     def __init__(self) -> None:
-        self.rows = [row for row in stored()["fits"] if "gain" in row]
+        self.rows = [row for row in of_one_method("fits") if "gain" in row]
         self.gain = np.array([row["gain"] for row in self.rows])
         self.found = np.array([row["found"] for row in self.rows]).T
         plans = [planned(row) for row in self.rows]
@@ -315,7 +405,9 @@ def coverage() -> None:
     runs = Runs()
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
     write_table("coverage", coverage_table(runs, *left_out(runs)))
-    early = [(row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in stored()["fits"]]
+    early = [
+        (row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in of_one_method("fits")
+    ]
     few = [row["words"] for row, said in early if "purchased" in row["corpus"] and said.vocabulary.words < FEW_WORDS]
     print(
         f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}."
@@ -364,7 +456,7 @@ def percent(gain: float) -> str:
 def persons() -> None:
     """Write the table of persons: for each epsilon the words, forecast, gain and verdict."""
     cells: dict[tuple[str, int], dict[float, str]] = {}
-    for row in stored()["fits"]:
+    for row in of_one_method("fits"):
         if (name := row["corpus"]) not in PERSONS:
             continue
         purchased = "purchased" in name
@@ -402,12 +494,15 @@ def lengths(names: list[str]) -> None:
     A fit brings documents to the length. It has the same prior of proportions as new documents.
     """
     rows = stored()
+    rows["lengths"] = [row for row in rows["lengths"] if row["corpus"] not in names or of_this_method("lengths", row)]
     known = {row["corpus"] for row in rows["lengths"]}
     for name in [name for name in LENGTHS if name in names and name not in known]:
         found = corpus(name).some(3000)
         n = found.train.shape[0] if found.units is None else len(np.unique(found.units))
         row = {"corpus": name, "units": n, "epsilon": 4.0}
-        topics = plan(n, found.train.shape[1], None, **PERSON, **settings(row)).n_components
+        row["words"] = found.train.shape[1]
+        row["topics"] = topics = plan(n, row["words"], None, **PERSON, **settings(row)).n_components
+        row |= stamp("lengths", row)
         for private in (True, False):
             how = dict(epsilon=4.0, delta=DELTA, n_records=n) if private else dict(private=False)
             units = found.units if private else None
@@ -427,12 +522,12 @@ def lengths(names: list[str]) -> None:
                 (length, alpha): reached(length, alpha) for length in (GRID if private else (None,)) for alpha in ALPHAS
             }
             best = min(grid, key=lambda at: grid[at])
-            more = {"private": private, "topics": topics, "default": usual / grid[best], "said": said / grid[best]}
+            more = {"private": private, "default": usual / grid[best], "said": said / grid[best]}
             rows["lengths"].append({**row, **more, "best": best})
             keep(rows)
             print(rows["lengths"][-1], flush=True)
     cells: dict[str, list[str]] = {}
-    for row in rows["lengths"]:
+    for row in of_one_method("lengths"):
         cells.setdefault(row["corpus"], []).extend(f"{row[name]:.2f}" for name in ("said", "default"))
     head = ["", "private, length given", "default", "without privacy, length given", "default"]
     write_table("lengths", markdown(head, [[name, *own] for name, own in cells.items()]))

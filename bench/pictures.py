@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 
 from common import ROOT, STYLES, save, subplots
 
-from bench.forecast import CORPORA, planned, stored
+from bench.forecast import CORPORA, of_one_method, planned
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, epsilon
 
 DELTA = 1e-5
@@ -29,7 +29,7 @@ def outcome(folder: Path) -> list[Path]:
     figure, axes = subplots(figsize=(5.6, 4.2))
     for style, source in zip(STYLES, dict.fromkeys(row[0] for row in CORPORA.values()), strict=False):
         points = []
-        for row in stored()["fits"]:
+        for row in of_one_method("fits"):
             if CORPORA[row["corpus"]][0] != source or "gain" not in row:
                 continue
             said = planned(row)

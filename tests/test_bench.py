@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from vips_fast.models.lda import estimator, planning
+
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 
 
@@ -343,3 +345,59 @@ def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
     assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
     front.draw({"toy": way}, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"front.png"}
+
+
+@pytest.fixture
+def stored_fits(tmp_path, monkeypatch):
+    """Two stored fits of the forecast's bench, by the method of the code, and the module."""
+    bench, rows = load("forecast"), []
+    for epsilon in (2.0, 8.0):
+        row = {"corpus": "docstrings", "units": 821, "epsilon": epsilon, "words": 500, "topics": 20, "gain": 0.1}
+        rows.append({"asked": 821, **row, **bench.stamp("fits", row)})
+    monkeypatch.setattr(bench, "STORED", tmp_path / "forecast.json")
+    bench.keep({"fits": rows, "lengths": []})
+    return bench, rows
+
+
+def test_fits_of_one_method_are_used(stored_fits):
+    bench, rows = stored_fits
+    assert bench.of_one_method("fits") == rows
+    bench.keep({"fits": [{**row, "bits": "of an earlier code"} for row in rows], "lengths": []})
+    assert len(bench.of_one_method("fits")) == 2
+
+
+@pytest.mark.parametrize("change", ["no digest", "clip", "norm", "steps", "bits"])
+def test_fits_of_different_methods_are_not_mixed(stored_fits, change, monkeypatch):
+    bench, (first, second) = stored_fits
+    if change == "no digest":
+        bench.keep({"fits": [{k: v for k, v in first.items() if k != "plan"}, second], "lengths": []})
+    elif change == "bits":
+        bench.keep({"fits": [{**first, "bits": "another"}, second], "lengths": []})
+    else:
+        place, name = {
+            "clip": (planning, "_CLIP"),
+            "norm": (estimator, "COUNT_POWER"),
+            "steps": (planning, "_COUNTED"),
+        }[change]
+        monkeypatch.setattr(place, name, 0.4)
+    said = "rows have different bits" if change == "bits" else "of 2 rows have other settings than the plan"
+    with pytest.raises(SystemExit, match=f"{said}; run python -m bench.forecast fits"):
+        bench.of_one_method("fits")
+
+
+def test_fits_of_an_older_method_are_made_again(stored_fits, monkeypatch, tmp_path):
+    bench, rows = stored_fits
+    monkeypatch.setitem(bench.CORPORA, "docstrings", ("docstrings", 30, (821,), (2.0, 8.0)))
+    cases = json.loads(bench.BITS.read_text())["cases"]
+    cases["lda/default"]["arrays"] = "another"
+    (tmp_path / "bits.json").write_text(json.dumps({"cases": cases}))
+    monkeypatch.setattr(bench, "BITS", tmp_path / "bits.json")
+    bench.bits.cache_clear()
+    made = {
+        (row["units"], row["epsilon"]): {k: v for k, v in row.items() if k not in ("asked", "bits", "plan")}
+        for row in rows
+    }
+    monkeypatch.setattr(bench, "outcome", lambda name, n, epsilon: {**made[n, epsilon], "gain": 0.2})
+    bench.fits(["docstrings"])
+    again = bench.of_one_method("fits")
+    assert [row["gain"] for row in again] == [0.2, 0.2] and again[0]["bits"] != rows[0]["bits"]

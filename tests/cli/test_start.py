@@ -63,7 +63,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     answered(monkeypatch, "")
     assert main(["start", "notes.csv", "--no-open"]) == 0 and "nothing was spent" in capsys.readouterr().out
     assert main(["start", "notes.csv", "--yes", "--epsilon", "1"]) == 2
-    assert "topics.toml: exists, with other settings" in capsys.readouterr().err
+    assert "topics.toml: exists, with other settings; expected --replace yes" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -171,13 +171,18 @@ def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     assert main(["start", "notes.csv", "--yes", "--go", "no"]) == 2
     assert "nothing was spent; topics.toml keeps the answers" in capsys.readouterr().err
     assert not (tmp_path / "topics").exists() and not (tmp_path / "topics.run").exists()
+    # Another answer replaces the job file, if the user says so.
+    again = ["start", "notes.csv", "--yes", "--epsilon", "1", "--go", "no"]
+    assert main(again) == 2 and "exists, with other settings" in capsys.readouterr().err
+    assert main([*again, "--replace", "yes"]) == 2 and "nothing was spent" in capsys.readouterr().err
+    assert tomllib.loads((tmp_path / "topics.toml").read_text())["options"]["epsilon"] == 1.0
 
 
 @pytest.mark.parametrize(
     "header, more, message",
     [
         ("who;what", (), "--text: expected a value; it has no default here"),
-        ("who;Note", ("--text", "note"), "no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
+        ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
         ("who;Note", ("--words", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
         ("who;Note", ("--note-length", "-3"), "'-3': expected a whole number of at least 1"),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
 from vips_fast.engine.result import Public
-from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda import LdaOptions, estimator
 from vips_fast.models.lda.planning import (
     averaged_noise,
     default_batch_size,
@@ -21,6 +21,7 @@ from vips_fast.models.lda.planning import (
     read_out_prior,
     usual_length,
 )
+from vips_fast.report import predictive_perplexity, split_words
 
 
 def expected_batch(model, public):
@@ -169,3 +170,37 @@ def test_bad_numbers_are_named(change, name):
 def test_short_documents_are_fitted_with_a_larger_prior():
     assert [fitting_prior(length, 5) for length in (None, 30, 11, 10, 4)] == [0.2, 0.2, 0.2, 0.4, 1.0]
     assert fitting_prior(8, 2) == 0.5
+
+
+def short_documents(n, seed):
+    """Documents of 3 to 7 words, each of one of six topics."""
+    rng, topics = np.random.default_rng(seed), np.random.default_rng(5).dirichlet(np.full(2000, 0.05), 6)
+    common = 1.0 / np.arange(1, 2001)
+    shares = 0.5 * topics + 0.5 * common / common.sum()
+    lengths, z = rng.integers(3, 8, n), rng.integers(0, 6, n)
+    return sp.csr_array(np.array([rng.multinomial(m, shares[k]) for m, k in zip(lengths, z, strict=True)], np.int32))
+
+
+def test_without_a_length_short_documents_lose_little(monkeypatch):
+    """The histogram's norm is below that of a usual document."""
+    X, (given, asked), found = short_documents(3000, 0), split_words(short_documents(600, 1), 0), []
+    for norm in (estimator.UNKNOWN_NORM, 1.0):
+        monkeypatch.setattr(estimator, "UNKNOWN_NORM", norm)
+        model = LatentDirichletAllocation(6, epsilon=4.0, delta=1e-6, n_records=3000, random_state=0)
+        model.set_unsafe(test_key=bytes(32)).fit(X)
+        found.append(predictive_perplexity(model.transform(given), model.components_, asked))
+    assert found[0] < 0.98 * found[1]
+
+
+def test_without_privacy_the_mean_length_decides_the_read_outs_prior():
+    X = short_documents(500, 0)
+    how = dict(private=False, random_state=0, n_steps=10)
+    alpha = LatentDirichletAllocation(6, **how).fit(X)._fitted_alpha()
+    assert alpha == pytest.approx(read_out_prior(X.sum() / 500), rel=0.1)
+    usual = read_out_prior(usual_length(2000))
+    assert LatentDirichletAllocation(6, **how).fit(20 * X)._fitted_alpha() == usual
+    assert LatentDirichletAllocation(6, doc_length=20, **how).fit(X)._fitted_alpha() == read_out_prior(20)
+    given = LdaOptions(doc_topic_prior=0.3)
+    assert LatentDirichletAllocation(6, options=given, **how).fit(X)._fitted_alpha() == 0.3
+    empty = LatentDirichletAllocation(6, **how).fit(sp.csr_array((500, 2000), dtype=np.int32))
+    assert empty._fitted_alpha() == 2.0

@@ -19,6 +19,15 @@ class HopelessWarning(UserWarning):
 HOPELESS = 1.0
 
 
+def factor(times: float) -> str:
+    """Write a factor with two digits, as 2.4 or 6,100.
+
+    >>> factor(6123.0), factor(2.44)
+    ('6,100', '2.4')
+    """
+    return f"{float(f'{times:.2g}'):,.12g}"
+
+
 def noise_of_mean(schedule: RunSchedule, model: Model, rate: Schedule, n_steps: int) -> float:
     """Compute the noise in an averaged mean's entry.
 
@@ -35,7 +44,8 @@ def by_signal(signal: float, least: float, enough: float, sought: str, fewer: st
     tests/models/test_signals.py has the data that the limits were fitted on, and others.
     """
     if signal < HOPELESS * least:
-        helps = f"{least / signal:.2g} times the records or the epsilon{f', or fewer {fewer}' if fewer else ''}"
+        fewer = f", or fewer {fewer}" if fewer else ""
+        helps = f"{factor(least / signal)} times the records or the epsilon{fewer}"
         text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
         return RunForecast(signal, text, HopelessWarning, "noise")
     if signal < enough:

@@ -55,7 +55,10 @@ class Questions:
         """
         given, option = getattr(self.args, dest), f"--{dest.replace('_', '-')}"
         if given is not None:
-            return convert(str(given))
+            try:
+                return convert(str(given))
+            except ValueError as error:
+                raise ValueError(f"{option}: {error}") from None
         while not self.args.yes:
             print(f"{question} [{'' if default is None else default}] ({option}): ", end="", flush=True)
             line = sys.stdin.readline()
@@ -85,7 +88,7 @@ def start(args: Namespace) -> int:
         options["doc_length"] = max(5, round(length / 2))
     options |= _words(args, ask)
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
-    _write(path, options)
+    _write(path, options, ask)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     job = parse(["fit", "lda", "--config", str(path), *["--quiet"] * args.quiet])
     job.confirm = lambda: _confirm(ask, target, path)
@@ -109,7 +112,7 @@ def _look_for_packages(language: str | None) -> bool:
     stop_words("public:en")
     _language(language or "en")
     if language in (None, "en") and packaged_model() is None and not prior_file("en").exists():
-        say(f"warning: there are no public topics, and few persons need them: {INSTALL}")
+        say(f"warning: without public topics a fit takes thousands of persons; {INSTALL}")
     try:
         environment()
     except ImportError as error:
@@ -205,8 +208,8 @@ def _guesses(epsilon: float) -> str:
     return f"{math.ceil(100 / (1 + math.exp(-epsilon)))} %"
 
 
-def _write(path: Path, options: dict[str, Any]) -> None:
-    """Write the job file; refuse to change another one."""
+def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any]) -> None:
+    """Write the job file; ask before another one is replaced."""
 
     def shown(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -214,20 +217,24 @@ def _write(path: Path, options: dict[str, Any]) -> None:
     lines = ['command = "fit lda"', "", "[options]", *(f"{name} = {shown(value)}" for name, value in options.items())]
     text = "\n".join(lines) + "\n"
     if path.exists() and path.read_text("utf-8", "replace") != text:
-        raise ValueError(f"{path}: exists, with other settings; expected another --job or --out, or no such file")
+        other = f"{path}: exists, with other settings"
+        if not ask("replace", f"{other}. Replace it", "no", _is_yes):
+            raise ValueError(f"{other}; expected --replace yes, or another --job or --out")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def _is_yes(text: str) -> bool:
+    """Read yes or no."""
+    if (short := text.lower()[:1]) not in ("y", "n"):
+        raise ValueError(f"{text!r}: expected yes or no")
+    return short == "y"
 
 
 def _confirm(ask: Callable[..., Any], target: dict[str, float], path: Path) -> None:
     """Ask before anything is spent."""
 
-    def answer(text: str) -> bool:
-        if (short := text.lower()[:1]) not in ("y", "n"):
-            raise ValueError(f"{text!r}: expected yes or no")
-        return short == "y"
-
     [(name, value)] = target.items()
     cost = f"{name.replace('_', ' ')} = {rounded_up(value)}"
-    if not ask("go", f"Spend {cost} of these persons' privacy on that", "yes", answer):
+    if not ask("go", f"Spend {cost} of these persons' privacy on that", "yes", _is_yes):
         raise ValueError(f"nothing was spent; {path} keeps the answers")

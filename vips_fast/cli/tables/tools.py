@@ -75,6 +75,7 @@ START = command(
     Option("--go", "whether to fit after the forecast; default yes", choices=("yes", "no")),
     folder("--out", "folder to write, default topics", default="topics"),
     file("--job", "job file to write, default OUT.toml"),
+    Option("--replace", "whether to replace another job file; default no", choices=("yes", "no")),
     switch("--yes", "ask nothing: take the default of every missing option"),
     Option("--no-open", "do not open the page", dest="open", default=True, const=False),
     QUIET,

@@ -17,7 +17,7 @@ from ...engine.request import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
-from ..forecast import HopelessWarning, noise_of_mean
+from ..forecast import HopelessWarning, factor, noise_of_mean
 
 _ROUNDS = 30
 #: Standard deviation of y that a forecast expects, over its bound; quantile of a 90 % interval.
@@ -116,7 +116,7 @@ class LinearRegression(ConjugateEstimator):
         noise = n * model.clip * noise_of_mean(schedule, model, rate, schedule.n_steps)
         usual, best = (self._half_width(n, noise, 1 / d) / _SPREAD for d in (max(public.n_features, 1), 1))
         if best > _NOISY:
-            helps = f"What helps: {best / _NOISY:.2g} times the records or the epsilon"
+            helps = f"What helps: {factor(best / _NOISY)} times the records or the epsilon"
             text = f"forecast: the coefficients will be mostly noise; no slope can be told from 0. {helps}"
             return RunForecast(1 / usual, text, HopelessWarning, "noise")
         worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE else "useful"

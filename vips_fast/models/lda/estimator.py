@@ -25,7 +25,7 @@ from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
-from .masses import CLEAR_NORM, COUNT_POWER
+from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
 from .model import LdaModel
 from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
@@ -41,6 +41,7 @@ from .planning import (
     histogram_steps,
     plain_batch_size,
     plain_steps,
+    read_out_prior,
     read_out_priors,
     stands_clear,
     usual_distinct_words,
@@ -274,6 +275,7 @@ class LatentDirichletAllocation(TopicQuality):
                 histograms = self._histograms(schedule.n_steps, signal)
                 clear = stands_clear(signal, int(self.n_components))
         norm = self._usual_length(public) / math.sqrt(self._distinct_words(public))
+        known = self.doc_length is not None or self._joint(public)
         return {
             "n_topics": int(self.n_components),
             "n_words": public.n_features,
@@ -293,7 +295,7 @@ class LatentDirichletAllocation(TopicQuality):
             "seed": public.seed,
             "n_threads": resolve_n_threads(self.n_jobs),
             "histograms": histograms,
-            "long_histogram": norm * (CLEAR_NORM if clear else 1.0),
+            "long_histogram": norm * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             "count_power": 1.0 if clear else COUNT_POWER,
         }
 
@@ -508,8 +510,12 @@ class LatentDirichletAllocation(TopicQuality):
     def _fitted_alpha(self) -> float | np.ndarray:
         if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
             return restored.alpha
-        result = self._fitted()
-        alphas, score = self._as_fitted()._read_out_alphas(result.public), result.state.get("score")
+        result, model = self._fitted(), self._as_fitted()
+        if model._plain and model.doc_length is None:
+            # Without privacy the statistics hold the mean length of the documents.
+            length = max(float(result.state["average"].sum()), 1.0)
+            return model._alpha(read_out_prior(min(length, model._usual_length(result.public))))
+        alphas, score = model._read_out_alphas(result.public), result.state.get("score")
         return alphas[0 if score is None else Score.restore(score).best(0)]
 
     @kept

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...engine.gain import FoundGain
+from ..forecast import factor
 
 
 class Constants(NamedTuple):
@@ -170,8 +171,8 @@ def advise(signal: float, expected_gain: float, n_features: int, n_components: i
         return f"a gain of {gain:.0%} takes more topics than {n_components}; {public}"
     # Noise goes with the inverse of epsilon, near enough.
     return (
-        f"a gain of {gain:.0%} takes about {times:.2g} times the records or the epsilon, or fewer words; fewer topics "
-        f"have more readable words each; {public}"
+        f"a gain of {gain:.0%} takes about {factor(times)} times the records or the epsilon, or fewer words; "
+        f"fewer topics have more readable words each; {public}"
     )
 
 

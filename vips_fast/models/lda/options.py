@@ -44,9 +44,10 @@ class LdaOptions:
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.
     doc_topic_prior : float or None
-        Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10),
-        and 4/N for N words of a usual document in the read-outs (`vips_fast.models.lda.planning.read_out_prior`). With
-        privacy that is at least 2/K. The last step of a private fit measures whether four times that is better.
+        Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10).
+        In the read-outs it is 4/N for N words of a usual document (`vips_fast.models.lda.planning.read_out_prior`), and
+        at least 2/K with privacy. The last step of a private fit measures whether four times that is better. Without
+        privacy and ``doc_length`` N is the mean length of the documents, if that is smaller.
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
     measure_gain : bool or None

@@ -19,7 +19,7 @@ effects known. From 4 on, most cells whose rows were as long as their bound had 
 import math
 
 from ...engine.request import RunForecast
-from ..forecast import HopelessWarning
+from ..forecast import HopelessWarning, factor
 from .effects import SEEN
 
 #: Mean of p (1 - p); normal quantile of a 90 % interval.
@@ -63,7 +63,7 @@ def forecast(
         )
         return RunForecast(1 / usual, text, HopelessWarning, "noise")
     clear = n_records * _SLOPE * row_norm**2 / max(d, 1) / (SEEN * hidden)
-    helps = f". What helps: {_MOST / clear:.2g} times the records or the epsilon, or fewer columns"
+    helps = f". What helps: {factor(_MOST / clear)} times the records or the epsilon, or fewer columns"
     if clear < _SOME:
         text = "forecast: predictions at best; hardly any effect will be known, for the noise hides how columns vary"
         return RunForecast(1 / usual, text + helps, None, "weak")
