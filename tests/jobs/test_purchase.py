@@ -177,10 +177,12 @@ def notes(folder):
     return folder / "notes.csv"
 
 
-def job(folder, **more):
+def job(folder, resume=False, **more):
     source = TextFile(folder / "notes.csv", text=["note"], person="patient", max_share=1.0)
-    model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5, n_steps=2, n_jobs=1)
-    return Job(model, source, folder / "out", budget=folder / "b", on_forecast=lambda forecast: None, **more)
+    model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5, n_steps=2, n_jobs=1 + resume)
+    return Job(
+        model, source, folder / "out", budget=folder / "b", resume=resume, on_forecast=lambda forecast: None, **more
+    )
 
 
 def in_child(folder, work):

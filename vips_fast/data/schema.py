@@ -43,7 +43,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -392,6 +391,8 @@ class Schema:
     @classmethod
     def parse(cls, text: str) -> Schema:
         """Read the schema in a text of TOML; ValueError for other texts."""
+        import tomllib
+
         try:
             said = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

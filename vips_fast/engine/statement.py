@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any
 
 from ..accounting import (
@@ -370,6 +369,8 @@ class Privacy:
     __str__ = statement
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         style = ' style="color: #a3130e; background: #fff; font-weight: bold"' if self.taints else ""
         return f"<p{style}>{escape(self.statement(), quote=False)}</p>"
 

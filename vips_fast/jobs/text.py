@@ -416,6 +416,7 @@ class _Purchase:
                 self._check_both(made, n_records, epsilon)
                 if (planned := self._plan(n_records, epsilon)).hopeless:
                     tell(planned.run_forecast(), reading.on_forecast, 4)
+            made.set_params(n_jobs=model.n_jobs)
             try:
                 return made.fit(
                     rows, budget=budget, backend=reading.backend, planner=reading.planner, checkpoint=run, **whose

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -180,10 +179,16 @@ def add_rounded_gaussian(
 @lru_cache(maxsize=64)
 def half_power_scale(scale: float) -> float:
     """Find the least double that is not below scale / sqrt(2)."""
+    top, bottom = scale.as_integer_ratio()
+
+    def reaches(value: float) -> bool:
+        a, b = value.as_integer_ratio()
+        return 2 * (a * bottom) ** 2 >= (top * b) ** 2
+
     value = scale * math.sqrt(0.5)
-    while 2 * Fraction(value) ** 2 >= Fraction(scale) ** 2:
+    while reaches(value):
         value = math.nextafter(value, 0.0)
-    while 2 * Fraction(value) ** 2 < Fraction(scale) ** 2:
+    while not reaches(value):
         value = math.nextafter(value, math.inf)
     return value
 

@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,6 +104,8 @@ class Fitted(Conventions):
         return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         if self._result is None:
             return f"<pre>{escape(repr(self))}</pre>"
         verdict = f"<p><strong>{escape(str(self.verdict_))}</strong></p>" if self.verdict_.text else ""

@@ -7,7 +7,6 @@ data and their holder are the holder's own (`About`). ``registry.schema.json`` h
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
@@ -48,6 +47,8 @@ class About:
     @classmethod
     def parse(cls, text: str) -> "About":
         """Read a TOML text; ValueError for anything but these facts."""
+        import tomllib
+
         try:
             said = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

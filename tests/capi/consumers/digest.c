@@ -5,7 +5,7 @@
  * are compared with other builds.
  *
  * SHA-256 of the lines of noise and integer sums:
- * b7b8391005243e4c2dbd7fa7fefa7aae91b149bb51ad7ed7fba615fd94764116 */
+ * a0dabd9921872f9dbb7e8afd34c11f067a46c34136617045cdf5f6dd5f4a19fe */
 #include <stdio.h>
 #include <string.h>
 #include <vips_fast/vips_fast.h>
@@ -84,7 +84,7 @@ static void text(const vf_api *api) {
     status = api->integers(bytes, BYTES, 1, area, lines, joined, BYTES, summary);
     show("integers, values", status, (size_t)summary[0] * 8, area);
     show("integers, lines", status, (size_t)summary[0] * 8, lines);
-    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t) "ab,c\"\"\n"[i % 8];
+    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t) "ab,\"c\"\n"[i % 7];
     status = api->csv_cells(bytes, BYTES, ',', 2, ends, lines, BYTES, summary);
     show("csv_cells", status, (size_t)summary[0] * 16, ends);
 }
