@@ -70,8 +70,9 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
-#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, and noise in nats.
-_COUNTED, _LEAST_STEPS, _WORTH = 0.25, 10, 0.04
+#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, noise in nats, and
+#: the signal from which on one histogram is enough if topics stand clear.
+_COUNTED, _LEAST_STEPS, _WORTH, _ENOUGH = 0.25, 10, 0.04, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them; the words from
 #: which on there are so many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
@@ -236,9 +237,9 @@ def usual_length(n_features: int) -> float:
 def read_out_prior(doc_length: float) -> float:
     """Choose the Dirichlet prior α of a new document's topic proportions.
 
-    It is 4/N, from 0.01 to 2. On
-    posts and docstrings of 4, 7, 8, 14 and 26 words the best α of read-outs were 1, .5, .5, .2 and .2, with and without
-    noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were level.
+    It is 4/N, from 0.01 to 2. On posts and docstrings of 4, 7, 8, 14 and 26 words the best α of read-outs were 1, .5,
+    .5, .2 and .2, with and without noise and with 6 to 30 topics. On news and encyclopedia articles all up to .1 were
+    level.
     """
     return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
 
@@ -278,12 +279,15 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     Short runs have none. A longer one has at least one, because topics' sums are of documents that were all brought to
     one length, and so do not have the masses of words. The noise of a word's mass adds up over K topics: with the
     signal x of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps
-    are histograms. So are they if the topics stand clear of the noise: word frequencies are then the larger loss.
+    are histograms. If the topics stand clear of the noise, word frequencies are the larger loss: about 40 / (h x^2)
+    nats with h histograms, which have a long norm then. It takes as many as bring that to 0.004, at most a quarter.
     """
     if n_steps < _LEAST_STEPS:
         return 0
-    noisy = n_topics > 4.0 * _WORTH * signal**2
-    return round(_COUNTED * n_steps) if noisy or stands_clear(signal, n_topics) else 1
+    most = round(_COUNTED * n_steps)
+    if n_topics > 4.0 * _WORTH * signal**2:
+        return most
+    return min(most, math.ceil((_ENOUGH / signal) ** 2)) if stands_clear(signal, n_topics) else 1
 
 
 def stands_clear(signal: float, n_topics: int) -> bool:
@@ -452,10 +456,7 @@ class TopicCase:
         return best[1]
 
     def with_topics(self, signal: float, given: int | None) -> "TopicCase":
-        """Copy the case with a given, or worthwhile, number of topics.
-
-        It is worthwhile at a signal.
-        """
+        """Copy the case with a given number of topics, or one for a signal."""
         number = _TOPICS * effective(signal, self.word_neighbors) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
 
@@ -522,7 +523,6 @@ def plan(
     word_neighbors : bool
         Whether the fit will know neighbors of most words (`nearest_words`): more is then expected of the
         same settings, and a few more topics are worth while.
-
     planner : Planner or None
         Of the job that this plan is for, whose calibrations are not repeated.
 
