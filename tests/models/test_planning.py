@@ -56,7 +56,9 @@ def test_noise_of_the_average_is_the_loops():
 
 def test_histograms_are_for_masses_that_topics_would_hide():
     # Where noise hides word frequencies, and where topics stand clear of it.
-    assert [histogram_steps(20, 20, signal) for signal in (0.0, 11.1, 11.3, 47.9, 48.1, 1e9)] == [5, 5, 1, 1, 5, 5]
+    assert [histogram_steps(20, 20, signal) for signal in (0.0, 11.1, 11.3, 47.9, 48.1, 1e9)] == [5, 5, 1, 1, 5, 1]
+    # The clearer they stand, the fewer histograms are enough.
+    assert [histogram_steps(60, 4, signal) for signal in (9.5, 9.7, 30.0, 50.0, 99.0, 101.0)] == [1, 15, 12, 4, 2, 1]
     assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 15]
 
 

@@ -70,8 +70,9 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
-#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, and noise in nats.
-_COUNTED, _LEAST_STEPS, _WORTH = 0.25, 10, 0.04
+#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, noise in nats, and
+#: the signal from which on one histogram is enough if topics stand clear.
+_COUNTED, _LEAST_STEPS, _WORTH, _ENOUGH = 0.25, 10, 0.04, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
@@ -275,15 +276,18 @@ def usual_distinct_words(doc_length: float) -> float:
 def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     """Choose how many first steps release a histogram of words.
 
-    Short runs have none. A longer one has at least one. Topics' sums are of documents that were all brought to one
-    length, so they do not have the masses of words. The noise of a word's mass adds up over K topics. With the signal x
-    of the forecast, masses lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps are
-    histograms. So are they if the topics stand clear of the noise: word frequencies are then the larger loss.
+    Short runs have none. A longer one has at least one: topics' sums are of documents that were brought to one length,
+    so they do not have the masses of words. The noise of a word's mass adds up over K topics. At the signal x, masses
+    lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps are histograms. If topics stand
+    clear of the noise, word frequencies lose more: about 40 / (h x^2) nats with h histograms. It takes as many as bring
+    that to 0.004, at most a quarter.
     """
     if n_steps < _LEAST_STEPS:
         return 0
-    noisy = n_topics > 4.0 * _WORTH * signal**2
-    return round(_COUNTED * n_steps) if noisy or stands_clear(signal, n_topics) else 1
+    most = round(_COUNTED * n_steps)
+    if n_topics > 4.0 * _WORTH * signal**2:
+        return most
+    return min(most, math.ceil((_ENOUGH / signal) ** 2)) if stands_clear(signal, n_topics) else 1
 
 
 def stands_clear(signal: float, n_topics: int) -> bool:
@@ -452,10 +456,7 @@ class TopicCase:
         return best[1]
 
     def with_topics(self, signal: float, given: int | None) -> "TopicCase":
-        """Copy the case with a given, or worthwhile, number of topics.
-
-        It is worthwhile at a signal.
-        """
+        """Copy the case with a given number of topics, or one for a signal."""
         number = _TOPICS * effective(signal, self.word_neighbors) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
 
