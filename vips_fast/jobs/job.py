@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_once, repeats
@@ -389,4 +390,4 @@ def warn_of_persons(source: Any, invalid: str) -> None:
             known = invalid == "drop" or reads_once(source)
             if known or repeats(batch[name] for batch in read_batches(source, [name])):
                 said = "looks like a person's" if known else "repeats"
-                warnings.warn(f"column {name!r} {said}: rows of one person? give person={name}", stacklevel=2)
+                warnings.warn(f"column {name!r} {said}: rows of one person? give person={quote(name)}", stacklevel=2)

@@ -72,7 +72,7 @@ class Verdict:
         if _is_above(found, 0.0):
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
-            gain = f"not surely better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
+            gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
         head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."
         return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
