@@ -19,7 +19,7 @@ from vips_fast.models.logistic.posterior import (
     Path,
     Records,
     _solved,
-    calibrating_factor,
+    factor_by_law,
     positive_moments,
     posterior_given,
     second_moment,
@@ -302,9 +302,9 @@ def test_the_factor_that_calibrates_logits():
     gradient = statistics(X, path, m)[1]
     for length, least, most in ((1 / 4, 1.5, 4.0), (0.8, 0.95, 1.05), (1.0, 0.95, 1.05), (3.0, 0.25, 1.05)):
         along = np.array([length * m @ gradient, 1.0, *(length * m)])
-        factor, variance = calibrating_factor(law, path, along, 0.0)
+        factor, variance = factor_by_law(law, path, along, 0.0)
         assert least < factor < most and 0 <= variance < 0.05, (length, factor)
-    factor, variance = calibrating_factor(law, path, np.array([0.0, 1e20, *m]), 0.0)
+    factor, variance = factor_by_law(law, path, np.array([0.0, 1e20, *m]), 0.0)
     # The mean and variance of a log-normal law, whose ends are cut.
     assert factor == pytest.approx(math.exp(math.log(2) ** 2 / 2), rel=0.02) and variance == pytest.approx(1, rel=0.15)
 

@@ -236,3 +236,29 @@ def test_mnist(data_dir):
     private.fit(pooled(train), y)
     open_score, score = plain.score(pooled(test), told), private.score(pooled(test), told)
     assert open_score > 0.89 and score > open_score - 0.03
+
+
+def test_probabilities_of_several_classes_are_calibrated_by_the_releases():
+    """Ten digits: by the posterior the log loss was 1.2 and .8. Three classes in no need of a factor have 1."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 8 - 1) / 8
+    rows = np.random.default_rng(0).permutation(len(y))
+    train, test = rows[:1437], rows[1437:]
+    for epsilon, most in ((1.0, 0.8), (3.0, 0.5)):
+        fitted = model(
+            classes=range(10), row_norm=1.0, noise_multiplier=None, epsilon=epsilon, delta=1e-5, n_jobs=1
+        ).set_unsafe(test_key=KEY)
+        p = fitted.fit(X[train], y[train]).predict_proba(X[test])
+        assert -np.log(p[np.arange(len(test)), y[test]]).mean() < most
+        factor, variance = fitted._fitted().state["class3.factor"]
+        assert factor > 1 and variance == 0
+        np.testing.assert_array_equal(fitted.predict(X[test]), fitted.decision_function(X[test]).argmax(axis=1))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (6000, 2))
+    y = (X @ [[1.0, -1.0, 0.0], [0.0, 0.5, -0.5]] + rng.gumbel(size=(6000, 3))).argmax(axis=1)
+    settings = dict(row_norm=2**0.5, noise_multiplier=None, epsilon=1.0, delta=1e-5)
+    fitted = model(**settings).set_unsafe(test_key=KEY).fit(X, y)
+    assert fitted._fitted().state["class0.factor"][0] == pytest.approx(1, abs=0.05)
+    assert not model(private=False).fit(X, y)._fitted().state["class0.factor"].any()
+    by_persons = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=np.arange(6000) // 2)
+    assert not by_persons._fitted().state["class0.factor"].any()

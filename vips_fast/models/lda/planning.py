@@ -298,10 +298,8 @@ def stands_clear(signal: float, n_topics: int) -> bool:
 def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
     """Compute the standard deviation of n_steps unit noises' running average.
 
-    It has rho_t = (1 + t)^-decay.
-
-    If there are enough topics that the run starts with fewer, the steps after it continue at rho_1, from shares of
-    their average.
+    It has rho_t = (1 + t)^-decay. If there are enough topics that the run starts with fewer, the steps after it
+    continue at rho_1, from shares of their average.
     """
     variance, first = 0.0, start_steps(n_steps, n_topics)
     for t in range(n_steps):

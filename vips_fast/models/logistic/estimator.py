@@ -246,12 +246,14 @@ class BayesianLogisticRegression(Regression, Classifier):
         """Predict probabilities of the classes, or of failure and success.
 
         Of two classes, with noise, it is the expectation of sigmoid(c x . m) over the factor c that calibrates the
-        posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). Else it is the expectation of
-        sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is spherical. Probabilities
-        of more than two classes, each against the rest, are divided by their sum. float64, shape (n, K).
+        posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). More classes share the factor's
+        mean, unless rows have groups; each is against the rest, and probabilities are divided by their sum. Else it is
+        the expectation of sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is
+        spherical. float64, shape (n, K).
         """
         matrix, scale = self._rows_of(X)
-        mean, (factor, variance) = self._mean(matrix, scale), self._fitted().state.get("factor", (0.0, 0.0))
+        mean, state = self._mean(matrix, scale), self._fitted().state
+        factor, variance = state.get("factor", state.get("class0.factor", (0.0, 0.0)))
         if factor > 0:
             mean, sd = factor * mean, np.sqrt(variance) * np.abs(mean)
         else:

@@ -10,7 +10,7 @@ from scipy import linalg
 from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
-from .posterior import Observed, Path, Records, calibrating_factor, posterior_given, second_moment
+from .posterior import Observed, Path, Records, factor_by_law, posterior_given, second_moment
 from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics, base_rate
@@ -108,7 +108,8 @@ class LogisticModel(LogisticStatistics):
 
     def _follow(self, fresh: np.ndarray, noise_sd: float) -> None:
         """Add a step to the averages of `calibrating_factor`."""
-        if self.step > 0 and noise_sd > 0 and self._calibrates and self._is_by_law():
+        known = self._calibrates and self.options.noise_aware and self.n_features <= LARGE
+        if self.step > 0 and noise_sd > 0 and known:
             rate, mean = 3 / (self.step + 2), self._mean
             now = np.array([mean @ fresh, 0.0, *mean])
             variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
@@ -130,7 +131,7 @@ class LogisticModel(LogisticStatistics):
         path = self._law(Path(*steps, self.lattice.clip_norm if self.private else math.inf, self._b))
         records = Records.of(S, path, self._constant, self._n)
         if self._along[2:].any():
-            self._factor = calibrating_factor(records, path, self._along, self._sampling)
+            self._factor = factor_by_law(records, path, self._along, self._sampling)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
         observed = Observed(records, path, self._gradient, self._variance, self._sampling, hidden, mean, self._labels)
         return posterior_given(observed, prior, mean)

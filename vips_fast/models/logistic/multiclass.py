@@ -20,6 +20,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
 from .options import LogisticSettings
+from .posterior import calibrating_factor, second_moment
 from .score import OutcomePrediction
 from .spectrum import LEAST_CURVATURE
 
@@ -56,22 +57,54 @@ class ClassModel(LogisticModel):
             covariance.flat[:: self.n_features + 1] += _ERROR**2 * float(mean @ mean)
         return mean, covariance
 
-    def logits(self, draws: np.ndarray) -> np.ndarray | None:
-        """Give this class's logits, (n,), for records of the released law.
+    def records(self, draws: np.ndarray, shrunk: bool = False) -> np.ndarray | None:
+        """Draw records of the released law, (n, d).
 
-        ``draws``, (n, d + 1), are standard normal, and alike for all classes. None before a posterior, without
-        noise, or without a constant, which tells the scale.
+        ``draws``, (n, d), are standard normal. With ``shrunk`` the second moments are those of the read-out of two
+        classes. None before a posterior, without noise, or without a constant, which tells the scale.
         """
         spectrum = self._spectrum
-        if spectrum is None or not self._constant:
+        if spectrum is None or self._matrix is None or not self._constant:
             return None
-        S = spectrum.matrix(spectrum.likely, spectrum.bulk_likely)
+        if shrunk:
+            sd = self._noise_of(self._precision)
+            S, _ = second_moment(self._matrix, sd, sd * self._ratio, True, about_means=True)
+        else:
+            S = spectrum.matrix(spectrum.likely, spectrum.bulk_likely)
         moments = S * (self._constant**2 / max(float(S[-1, -1]), 1e-300))
         mean = moments[-1] / self._constant
         values, vectors = np.linalg.eigh(moments - np.outer(mean, mean))
-        along = (np.sqrt(np.maximum(values, 0.0)) * draws[:, :-1]) @ (vectors.T @ self._mean)
+        return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
+
+    def logits(self, rows: np.ndarray, moments: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Compute this class's logits of records, (n,), with the posterior's spread by standard normal draws.
+
+        ``moments``, (d, d), are the records' second ones.
+        """
         spread = math.sqrt(max(float(np.vdot(moments, self._covariance)), 0.0))
-        return np.asarray(mean @ self._mean + along + spread * draws[:, -1])
+        return np.asarray(rows @ self._mean + spread * draws)
+
+    @property
+    def n_records(self) -> int:
+        """The public number of records."""
+        return self._n
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step is done."""
+        return self.step >= self._n_steps
+
+    @property
+    def along(self) -> np.ndarray:
+        """Averages for `calibrating_factor`, (d + 2,)."""
+        return self._along
+
+    def calibrate(self, factor: float) -> None:
+        """Take the factor of logits.
+
+        Its variance is left out: the mean of each class by itself, divided by their sum, would level the classes.
+        """
+        self._factor = np.array([factor, 0.0])
 
     def _residual_bound(self) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
@@ -132,6 +165,7 @@ class OneVsRestModel(PerClassModel):
         self.step = 0
         self._centers: np.ndarray | None = None
         self._moments: np.ndarray | None = None
+        self._of_records = public.unit == "record"
 
     def sensitivity(self, relation: str) -> float:
         """Return the clip to add or remove, twice that to replace."""
@@ -199,12 +233,42 @@ class OneVsRestModel(PerClassModel):
         Means are taken over normal records with the moments of the last released matrix: `_DRAWS` fixed draws.
         """
         draws = np.random.default_rng(0).standard_normal((_DRAWS, self.n_features + 1))
-        logits = [one.logits(draws) for one in self.classes]
-        found = [own for own in logits if own is not None]
-        if len(found) == len(self.classes):
-            common = float(pg_mean(np.stack(found)).max(axis=0).mean())
-            for one, own in zip(self.classes, found, strict=True):
+        if (rows := self.classes[0].records(draws[:, :-1])) is not None:
+            moments = rows.T @ rows / len(rows)
+            logits = [one.logits(rows, moments, draws[:, -1]) for one in self.classes]
+            common = float(pg_mean(np.stack(logits)).max(axis=0).mean())
+            for one, own in zip(self.classes, logits, strict=True):
                 one.share = max(LEAST_CURVATURE, float((expit(own) * expit(-own)).mean()) / common)
+
+    def _calibrate(self) -> None:
+        """Find the factor of all classes' logits: `calibrating_factor`, for draws of records.
+
+        The last step's centers stand for all. Labels have the predicted probabilities, which add up to 1. Units of
+        several rows have no factor, for the releases do not tell how many rows they have.
+        """
+        along, lattice = np.stack([one.along for one in self.classes]), self.lattice
+        rows = self.classes[0].records(np.random.default_rng(0).standard_normal((_DRAWS, self.n_features)), True)
+        if rows is None or self._centers is None or self._moments is None or not along[:, 2:].any():
+            return
+        logits, length = rows @ along[:, 2:].T, np.sqrt((rows * rows).sum(axis=1))
+        square = np.stack([((rows @ moment) * rows).sum(axis=1) for moment in self._moments], axis=1)
+        xi = pg_mean(np.sqrt(np.maximum(square, 0.0)))
+        residual = -0.5 - xi * (rows @ self._centers.T)
+        worst = np.sqrt(np.maximum((residual**2).sum(axis=1) + 1 + 2 * residual.max(axis=1), 0.0))
+        norms = np.hypot(worst * length / lattice.scale_linear, xi.max(axis=1) * length**2 / lattice.scale_quadratic)
+        weight = np.minimum(1.0, lattice.clip_norm / np.maximum(norms, 1e-300))
+        n = self.classes[0].n_records
+
+        def expected(factor: float) -> tuple[float, float]:
+            p = expit(factor * logits)
+            p /= p.sum(axis=1, keepdims=True)
+            mean = (p * logits).sum(axis=1)
+            spread = weight**2 * ((p * logits**2).sum(axis=1) - mean**2)
+            return n * float((weight * (mean + (residual * logits).sum(axis=1))).mean()), n * float(spread.mean())
+
+        factor, _ = calibrating_factor(float(along[:, 0].sum()), float(along[:, 1].sum()), expected, expected(1.0)[1])
+        for one in self.classes:
+            one.calibrate(factor)
 
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and the common curvature."""
@@ -214,6 +278,8 @@ class OneVsRestModel(PerClassModel):
         for k, one in enumerate(self.classes):
             own = np.concatenate([units[k * d : (k + 1) * d], units[self.n_classes * d :]])
             one.update(Release(release.step, own, release.scale, release.noise_sd))
+        if self.classes[0].finished and self._of_records:
+            self._calibrate()
         self._set_state()
 
     @property

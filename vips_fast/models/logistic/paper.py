@@ -170,7 +170,7 @@ class _UncenteredModel(_Uncentered, LogisticModel):
     """The package's averages and read-out without a center."""
 
     # s1 without a center is no gradient: it estimates S times m.
-    _reads_by_law = False
+    _reads_by_law = _calibrates = False
 
     def _curvature(self, moment: float) -> float:
         return 1.0

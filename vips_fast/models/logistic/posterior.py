@@ -369,11 +369,14 @@ def posterior_given(observed: Observed, prior: tuple[float, float], start: Vecto
     return mean, apart.T @ apart + np.einsum("k,kij->ij", weight, np.array(inside))
 
 
-def calibrating_factor(records: Records, path: Path, along: Vector, sampling: float) -> Vector:
+def calibrating_factor(
+    seen: float, variance: float, expected: Callable[[float], tuple[float, float]], curvature: float
+) -> Vector:
     """Compute mean and variance of the factor that calibrates logits, (2,).
 
-    ``along`` has averages over the steps of m . g, of its noise's variance, and of m. Here g is a step's noised
-    gradient and m the mean read from all earlier steps. ``sampling`` is as in `Observed`.
+    ``seen`` is the average over the steps of m . g. Here g is a step's noised gradient and m the mean read from all
+    earlier steps; ``variance`` is its noise's. ``expected`` gives mean and variance of m . g without noise if the
+    logits have a factor, and ``curvature`` is m . H m.
 
     Notes
     -----
@@ -382,19 +385,32 @@ def calibrating_factor(records: Records, path: Path, along: Vector, sampling: fl
     has at the true coefficients. And c m is calibrated if its expected gradient agrees along m. The factor c is the
     posterior mean, log c being N(0, log(2)^2). A difference that records of another law could explain says nothing.
     """
-    seen, variance, mean = float(along[0]), float(along[1]), along[2:]
-    expected, H, _ = records.expected(path, mean, 0.0)
-    apart, allowed = seen - float(mean @ expected), _OTHER_LAW * float(mean @ H @ mean)
+    apart, allowed = seen - expected(1.0)[0], _OTHER_LAW * curvature
     seen -= min(max(apart, -allowed), allowed)
     logs = _FACTOR_WEIGHTS.copy()
-    for k, factor in enumerate(_FACTORS):
-        expected, H, J = records.expected(path, factor * mean, 0.0)
-        spread = variance + float(mean @ (J + sampling * H) @ mean)
-        logs[k] -= 0.5 * (seen - float(mean @ expected)) ** 2 / max(spread, 1e-300)
+    for k, factor in enumerate(_FACTORS.tolist()):
+        mean, spread = expected(factor)
+        logs[k] -= 0.5 * (seen - mean) ** 2 / max(variance + spread, 1e-300)
     weight = np.exp(logs - logs.max())
     weight /= weight.sum()
     factor = float(weight @ _FACTORS)
     return np.array([factor, float(weight @ (_FACTORS - factor) ** 2)])
+
+
+def factor_by_law(records: Records, path: Path, along: Vector, sampling: float) -> Vector:
+    """Compute `calibrating_factor` for records of a normal law.
+
+    ``along`` has the averages over the steps of m . g, of its noise's variance, and of m. ``sampling`` is as in
+    `Observed`.
+    """
+    mean = along[2:]
+
+    def expected(factor: float) -> tuple[float, float]:
+        gradient, H, J = records.expected(path, factor * mean, 0.0)
+        return float(mean @ gradient), float(mean @ (J + sampling * H) @ mean)
+
+    curvature = float(mean @ records.expected(path, mean, 0.0)[1] @ mean)
+    return calibrating_factor(float(along[0]), float(along[1]), expected, curvature)
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

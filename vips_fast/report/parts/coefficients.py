@@ -50,7 +50,7 @@ class Coefficients(Part):
                 part = chosen[first : first + 20]
                 means, lows, highs = zip(*(one.whole for one in part), strict=True)
                 rows = figures.intervals([one.label for one in part], means, lows, highs, span)
-                groups.append(Group(title + (", continued" if first else ""), rows))
+                groups.append(Group(f"log {self.measure} {title}{', continued' if first else ''}", rows))
             kept = {id(one) for one in order[: max(1, _MOST_CELLS // len(model.coef_))]}
             table += [_row(title, one) for one in found if id(one) in kept]
         return Learned(
