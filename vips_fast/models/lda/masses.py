@@ -8,7 +8,7 @@ With a public prior the power is 1/2 and the scales are d_v = (f_v / max f)^(1/4
 direction. Without one the power is 3/4, the norm is that of a usual document, and the scales follow the histograms
 before (`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind predict words 0 to 3 % worse than
 exact frequencies do. Sums of documents that were brought to one length are 1 to 10 % worse, and 1/2 loses up to 6 %.
-With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % on those of six words. If nobody says a
+With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % if they have six words. If nobody says a
 length, the norm is half of the usual document's. Documents of six words are then predicted 5 % better, and seven
 corpora of longer ones level within 0.2 %. Persons have several documents, so theirs stays. If topics stand clear of
 the noise, the norm is four times the usual one and the power is 1. Persons who write much then have more of their due
