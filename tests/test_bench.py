@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -340,3 +341,9 @@ def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
     assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
     front.draw({"toy": way}, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"front.png"}
+
+
+def test_the_page_on_cores_has_the_stored_run():
+    command = [sys.executable, BENCH / "efficiency.py", "--table", BENCH / "cores.json"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert table in (BENCH.parent / "docs" / "cores.md").read_text()
