@@ -40,7 +40,7 @@ def test_the_page_has_the_stored_times_of_the_one_line():
 
 def test_notes_are_as_many_as_they_should_be(tmp_path, monkeypatch):
     """The same notes at each call, near the wanted size, with persons who have several."""
-    one_line, rows = load("one_line"), [["text"], *([f"{k} " + 'word, "quoted"\n' * 99] for k in range(50))]
+    one_line, rows = load("one_line"), [["text"], *([f"{k} " + "word, and\n" * 60] for k in range(50))]
     (tmp_path / "people").mkdir()
     with gzip.open(tmp_path / "people" / "train.csv.gz", "wt", newline="") as file:
         csv.writer(file).writerows(rows)
