@@ -371,7 +371,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def _sought(self) -> str:
-        """Name what a mixture looks for, in its forecast."""
+        """Name the parts that a mixture looks for, in its forecast."""
         return "clusters"
 
     def _restored(self) -> ConjugateModel:

@@ -60,7 +60,7 @@ class GaussianMixture(ConjugateEstimator):
     sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
 
     The noise of a release is known, and the M-step allows for it: as in `VectorMixture`, the length that it adds to a
-    mean is taken off, and no sum of squared deviations is below what the noise hides.
+    mean is taken off, and no sum of squared deviations is below the part that the noise hides.
 
     Examples
     --------

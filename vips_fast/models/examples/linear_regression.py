@@ -23,7 +23,7 @@ _ROUNDS = 30
 #: Standard deviation of y that a forecast expects, over its bound; quantile of a 90 % interval.
 _SPREAD, _REACH = 0.25, 1.645
 #: Half widths for one standard deviation of a column, over that of y: of a weak verdict, and of mostly noise. They are
-#: those of a logistic regression, whose logit has a standard deviation of about 2.
+#: a logistic regression's, whose logit has a standard deviation of about 2.
 _WIDE, _NOISY = 0.15, 0.5
 
 
