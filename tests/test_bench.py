@@ -382,7 +382,10 @@ def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
 
 @pytest.fixture
 def stored_fits(tmp_path, monkeypatch):
-    """Two stored fits of the forecast's bench, by the method of the code, and the module."""
+    """Return two stored fits of the forecast's bench, and the module.
+
+    The fits are by the method of the code.
+    """
     bench, rows = load("forecast"), []
     for epsilon in (2.0, 8.0):
         row = {"corpus": "docstrings", "units": 821, "epsilon": epsilon, "words": 500, "topics": 20, "gain": 0.1}

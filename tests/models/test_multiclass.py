@@ -239,7 +239,10 @@ def test_mnist(data_dir):
 
 
 def test_probabilities_of_several_classes_are_calibrated_by_the_releases():
-    """Ten digits: by the posterior the log loss was 1.2 and .8. Three classes in no need of a factor have 1."""
+    """Bound the log loss of ten digits at two epsilons.
+
+    By the posterior it was 1.2 and .8. Three classes in no need of a factor have 1.
+    """
     X, y = load_digits(return_X_y=True)
     X = (X / 8 - 1) / 8
     rows = np.random.default_rng(0).permutation(len(y))

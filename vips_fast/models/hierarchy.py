@@ -1,8 +1,8 @@
 """Order topics or clusters by likeness: distances, a map, a hierarchy.
 
-All follows from released parameters, and costs no privacy. Distances are those of posterior means, which the noise
-makes a little shorter and not longer. So the expected squared noise is not subtracted from them. At 17 standard errors
-for the first words of 12 topics, distances of .63 come out as .61, and as .54 after a subtraction
+All follows from released parameters, and costs no privacy. Distances are between posterior means, which the noise makes
+a little shorter and not longer. So the expected squared noise is not subtracted from them. At 17 standard errors for
+the first words of 12 topics, distances of .63 come out as .61, and as .54 after a subtraction
 (``tests/models/test_hierarchy.py``). Where all topics are noise, all distances are alike, and the hierarchy joins them
 near one height.
 """

@@ -48,7 +48,7 @@ def first_words(components: np.ndarray, n_words: int) -> np.ndarray:
 
 
 def occurrences(X: Any, words: np.ndarray) -> tuple[np.ndarray, int]:
-    """Count the documents in which two words occur together.
+    """Count the documents that have two words together.
 
     Documents are rows of counts (D, V); the second result is D.
 

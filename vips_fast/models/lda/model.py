@@ -69,10 +69,10 @@ class LdaModel(Model):
 
     *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
     has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`). It is a function of
-    its own counts and of public scales, so the proof and the event of these steps are the same. The scales, and what
-    the masses of words are later read with, are functions of earlier releases. ``known`` are such masses, of earlier
-    releases of the same run. ``long_histogram`` is about the norm of a usual document's counts, which are taken to the
-    power ``count_power``.
+    its own counts and of public scales, so the proof and the event of these steps are the same. The scales, and the
+    inputs of the later read-out of words' masses, are functions of earlier releases. ``known`` are such masses, of
+    earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts, which are taken
+    to the power ``count_power``.
 
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.

@@ -46,9 +46,9 @@ from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 _RATIO_POINTS = 16
 #: Points of the prior of p.
 _MASS_POINTS = 60
-#: EM rounds of the priors of p and r, the first time. Then those of p at each later step, which starts from the prior
-#: of the step before. The prior of r takes one round a step, in the pass that reads the means; the next step has its
-#: result.
+#: EM rounds of the priors of p and r, the first time. Then the ones of p at each later step, which starts from the
+#: prior of the step before. The prior of r takes one round a step, in the pass that reads the means; the next step has
+#: its result.
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS = 8
 #: Bands of public frequency with priors of their own: the most, the fewest words of one, and rounds. Last come the
@@ -118,7 +118,7 @@ class KnownMasses:
     """Noised masses of words that a histogram tells before there are topics.
 
     ``x`` and ``sd`` are the masses and their noise, (V,); ``bands`` are words that were as frequent in public text.
-    ``masses`` are what is expected of x, (V,): given, or None for the posterior means by the histogram only.
+    ``masses`` are the expected x, (V,): given, or None for the posterior means by the histogram only.
     """
 
     def __init__(
@@ -401,7 +401,10 @@ class ProductShrinkage:
         return np.asarray(self._units[first:last] * self._sd[first:last])
 
     def parameters(self, first: int, last: int, factor: float, eta: float, table: np.ndarray) -> np.ndarray:
-        """Write ``factor`` times the `means` plus ``eta`` to rows of a table; return their sums over words, (K,)."""
+        """Write ``factor`` times the `means` plus ``eta`` to a table.
+
+        It fills some rows, and returns their sums over words, (K,).
+        """
         sums, part = np.zeros(self._n_topics), slice(first, last)
         native.table_parameters(factor, eta, self._units[part], self._sd[part], table, sums)
         return sums

@@ -91,8 +91,8 @@ class BayesianLogisticRegression(Regression, Classifier):
     covariance : {"full", "spherical"}
         The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
         such as words: N(mean, v I), two classes, and d numbers a step. Its work grows with the stored entries of sparse
-        rows (`vips_fast.models.logistic.spherical.SphericalModel`). The variance v is what the noise brings, so
-        intervals show its effect. Probabilities are taken at the mean. Take 50 steps or more.
+        rows (`vips_fast.models.logistic.spherical.SphericalModel`). The variance v comes from the noise, so intervals
+        show its effect. Probabilities are taken at the mean. Take 50 steps or more.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common

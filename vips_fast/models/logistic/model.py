@@ -44,7 +44,7 @@ class LogisticModel(LogisticStatistics):
         self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
-        # See `calibrating_factor`. A factor of 0 is none.
+        # See `calibrating_factor`. A factor of 0 means no factor.
         self._along, self._factor = np.zeros(self.n_features + 2), np.zeros(2)
         # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
         self._variance = self._sampling = 0.0

@@ -77,7 +77,9 @@ class ClassModel(LogisticModel):
         return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
 
     def logits(self, rows: np.ndarray, moments: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """Compute this class's logits of records, (n,), with the posterior's spread by standard normal draws.
+        """Compute this class's logits of records, (n,).
+
+        The posterior's spread is added by standard normal draws.
 
         ``moments``, (d, d), are the records' second ones.
         """

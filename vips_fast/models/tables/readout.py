@@ -147,8 +147,8 @@ class Estimate:
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
         """Compute the median error of shares of 1 / K.
 
-        It is for groups of some columns, by the totals of all cells. The errors of a group are normal; those of all
-        groups are their mixture, whose median is found by bisection.
+        It is for groups of some columns, by the totals of all cells. The errors of a group are normal; the errors of
+        all groups are their mixture, whose median is found by bisection.
         """
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
