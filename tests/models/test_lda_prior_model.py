@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from priors import documents, prior_of
 
 from vips_fast import LatentDirichletAllocation, PublicPrior
+from vips_fast.accounting.calibration import Target
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
 from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
+from vips_fast.models.lda.planning import TopicCase
 from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
 from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
 from vips_fast.models.lda.shrinkage import KnownMasses, frequency_bands
@@ -255,6 +257,15 @@ def test_a_trial_is_judged_by_what_is_found_then_and_expected_later():
 
 def test_without_noise_no_topics_of_ones_own_are_planned():
     assert PriorSteps(20, (0.1,)).own_topics(50.0, 0.0) == (0, True)
+
+
+def test_many_records_have_more_topics_of_ones_own():
+    def number(n, topics):
+        case = TopicCase(n, 5000, topics, distinct_words=60.0, clip=0.07, target=Target(2.0, 1e-6), n_steps=20)
+        return PriorSteps(20, (0.1,), case, case.minibatches(n), 7e-5 * n).own_topics(60.0, 0.0)[0]
+
+    assert [number(n, 100) for n in (10_000, 50_000, 60_000, 100_000, 400_000)] == [50, 50, 60, 100, 100]
+    assert number(100_000, 80) == 80  # of the prior
 
 
 def test_a_good_prior_is_used_and_a_wrong_one_is_left():

@@ -10,6 +10,9 @@
   their posterior's number (`_LOSS`; .7 to 4 in these runs).
 - *Distinct words.* The forecast of topics of one's own depends on the distinct words of a document, which the score
   releases too. Their number is the plan's.
+- *Number.* Topics of one's own need records, not only signal. With word neighbors, 69 topics of 97,750 sections at
+  epsilon = 2 were 1.2 % better than 50. On 6,652 persons' posts at epsilon = 10 and on 17,000 newswires at 8, 61 and 68
+  were 1.8 % worse, .8 % worse and 3 % better in three runs.
 
 In these corpora, topics that started from public ones and were moved by releases were not better than the better of
 both.
@@ -27,8 +30,8 @@ from .prior import PublicPrior
 
 #: Priors of a document's proportions, of all K topics of a public prior and of topics of one's own, over 1/J.
 ALPHAS, OWN_ALPHAS = (0.05, 0.15, 1.0), (1.0, 5.0)
-#: Topics of one's own for each unit of the signal; the fewest and the most.
-_TOPICS, _FEWEST, _MOST = 2.0, 5, 50
+#: Topics of one's own for each unit of the signal; the fewest and the most, or one for each thousand records if more.
+_TOPICS, _FEWEST, _MOST, _RECORDS = 2.0, 5, 50, 1000
 #: Nats that a forecast may miss. Nats that own topics gain after a trial, for each e-fold of their number. The weight
 #: of a posterior's loss of masses.
 _MISS, _OWN_GROWS, _LOSS = 0.25, 0.05, 2.5
@@ -76,7 +79,8 @@ class PriorSteps:
         if self.case is None or self.runs is None:
             return 0, True
         usual = self._forecast(self.case.distinct_words, 1).signal
-        number = round(min(max(_TOPICS * usual, _FEWEST), _MOST))
+        most = max(_MOST, self.case.n_records // _RECORDS)
+        number = round(min(max(_TOPICS * usual, _FEWEST), most))
         number = min(number, self.case.n_components)
         ahead = -math.log1p(-self._forecast(distinct_words, number).expected_gain) - public_nats
         clear = ahead > _MISS
