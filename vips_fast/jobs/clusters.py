@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,15 +17,12 @@ from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
-from ..models.family import VOCABULARY
-from ..models.inputs import listed
-from ..models.lda import PublicPrior, load_prior
 from ..report import Namer, component_rows, distinct_names
 from . import beside
 from .job import Material, Reading
 from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
-from .text import TextFile, reading_file
+from .text import reading_file
 
 #: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
 _TEXTS, _PROBED, _LONGEST = 64, 8, 1.01
@@ -123,52 +120,6 @@ class VectorTexts:
         if not longest <= _LONGEST:
             what = f"vectors of public words have lengths up to {longest:.3g}, projected"
             raise ValueError(f"encode: {what}; expected finite ones of at most 1; divide each vector by its length")
-
-
-@dataclass(frozen=True)
-class TopicTexts(VectorTexts):
-    """Texts, read as counts of public words and as sentence vectors.
-
-    They are the records of `vips_fast.VectorTopics`. Other parameters are as for `VectorTexts`.
-
-    Parameters
-    ----------
-    public_prior : path, "public:LANGUAGE", PublicPrior or None
-        The public prior of `vips_fast.load_prior`, which is restricted to the public words.
-    n_words : int
-        Words that are shown of a topic.
-    """
-
-    public_prior: str | os.PathLike[str] | PublicPrior | None = None
-    n_words: int = 10
-
-    @property
-    def sets(self) -> frozenset[str]:
-        """The settings that public files make."""
-        return frozenset(() if self.public_prior is None else ("public_prior",))
-
-    def public_words(self) -> tuple[str, ...]:
-        """Return the words that are counted."""
-        return tuple(self.public.words)
-
-    def count(self) -> int:
-        """Count the persons, or the records without persons; see `TextFile.count`."""
-        how: dict[str, Any] = {"format": self.format, "encoding": self.encoding, "invalid": self.invalid}
-        return TextFile(self.path, self.text, self.person, **how).count()
-
-    def read(self, reading: Reading) -> Material:
-        """Read the texts, for a model that gets the public prior."""
-        if self.public_prior is not None:
-            prior = load_prior(self.public_prior).restricted_to(self.public.words)
-            reading.model.set_params(public_prior=prior)
-        found = super().read(reading)
-        return replace(
-            found,
-            data=found.data[::-1],
-            inputs={VOCABULARY: listed(self.public.words), **found.inputs},
-            shown=lambda model: beside.shown(model, self.n_words),
-            n_words=self.n_words,
-        )
 
 
 def shown(model: DocumentClusters) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -20,14 +21,16 @@ from ..engine.statement import Privacy
 from ..models.clusters import PublicVectors
 from ..models.clusters.packaged import Encode
 from ..models.family import VOCABULARY, family_of
+from ..models.inputs import listed
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
 from ..models.vector_topics import VectorTopics
 from ..report import Namer, topic_names
 from . import beside
-from .clusters import TopicTexts, encoder_and_knowledge, text_lines
+from .clusters import VectorTexts, encoder_and_knowledge, text_lines
 from .folder import write_model
+from .job import Material, Reading
 from .places import kind_in
 from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
@@ -54,6 +57,52 @@ class TopicWord(NamedTuple):
     low: float
     high: float
     name: str
+
+
+@dataclass(frozen=True)
+class TopicTexts(VectorTexts):
+    """Texts, read as counts of public words and as sentence vectors.
+
+    They are the records of `vips_fast.VectorTopics`. Other parameters are as for `VectorTexts`.
+
+    Parameters
+    ----------
+    public_prior : path, "public:LANGUAGE", PublicPrior or None
+        The public prior of `vips_fast.load_prior`, which is restricted to the public words.
+    n_words : int
+        Words that are shown of a topic.
+    """
+
+    public_prior: str | os.PathLike[str] | PublicPrior | None = None
+    n_words: int = 10
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The settings that public files make."""
+        return frozenset(() if self.public_prior is None else ("public_prior",))
+
+    def public_words(self) -> tuple[str, ...]:
+        """Return the words that are counted."""
+        return tuple(self.public.words)
+
+    def count(self) -> int:
+        """Count the persons, or the records without persons; see `TextFile.count`."""
+        how: dict[str, Any] = {"format": self.format, "encoding": self.encoding, "invalid": self.invalid}
+        return TextFile(self.path, self.text, self.person, **how).count()
+
+    def read(self, reading: Reading) -> Material:
+        """Read the texts, for a model that gets the public prior."""
+        if self.public_prior is not None:
+            prior = load_prior(self.public_prior).restricted_to(self.public.words)
+            reading.model.set_params(public_prior=prior)
+        found = super().read(reading)
+        return replace(
+            found,
+            data=found.data[::-1],
+            inputs={VOCABULARY: listed(self.public.words), **found.inputs},
+            shown=lambda model: beside.shown(model, self.n_words),
+            n_words=self.n_words,
+        )
 
 
 class PrivateTopics:

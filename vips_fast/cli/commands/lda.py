@@ -15,7 +15,7 @@ from ...accounting import rounded_up
 from ...data import Corpus, load_vocabulary, save_word_vectors
 from ...demo import docstrings_corpus, language_reference_words
 from ...engine.request import Terms
-from ...jobs.clusters import TopicTexts
+from ...jobs.topics import TopicTexts
 from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, Plan, load_prior, word_vectors
 from ...models.lda import plan as make_plan
