@@ -56,7 +56,7 @@ int32_t vf_csv_cells(const uint8_t *text, int64_t n_bytes, int32_t delimiter, in
             done = i + 1;
             break;
         }
-        if (done <= i) break; /* The row is odd, or continues behind the text. */
+        if (done <= i) break; /* The row is odd, or its end is behind the text. */
     }
     summary[0] = n_rows;
     summary[1] = done;

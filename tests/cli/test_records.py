@@ -167,19 +167,18 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
 
 
 def test_a_stopped_run_purchases_its_vocabulary_once(ward, run, refused, monkeypatch):
-    from vips_fast.data.records import Records
-    from vips_fast.models.vocabulary import PrivateVocabulary
+    from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
 
-    real, purchased, fitted = Records.batches, [], PrivateVocabulary.fit
+    real, purchased, fitted = TokenRows.counts, [], PrivateVocabulary.fit
 
     def fit(self, *args, **call):
         purchased.append(fitted(self, *args, **call))
-        monkeypatch.setattr(Records, "batches", lambda self: open(ward / "gone"))
+        monkeypatch.setattr(TokenRows, "counts", lambda self, words: open(ward / "gone"))
         return purchased[-1]
 
     monkeypatch.setattr(PrivateVocabulary, "fit", fit)
     assert run(*fit_ward(ward))[0] != 0 and len(purchased) == 1
-    monkeypatch.setattr(Records, "batches", real)
+    monkeypatch.setattr(TokenRows, "counts", real)
     said = refused(*fit_ward(ward))
     assert "m.run: holds a run that was stopped at round 4 of 4, with 4 releases of its vocabulary (epsilon = " in said
     assert "words: purchased with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
