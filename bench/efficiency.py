@@ -2,7 +2,8 @@
 
 The parts are measured on one thread, and the efficiency on many cores follows from them.
 
-    python bench/efficiency.py
+    python bench/efficiency.py --out bench/cores.json      # some minutes of one core
+    python bench/efficiency.py --table bench/cores.json    # the table of docs/cores.md
 
 Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each read by one pass per thread.
 The rest (sampling, bookkeeping) is serial. With T threads a step then takes
@@ -11,10 +12,11 @@ The rest (sampling, bookkeeping) is serial. With T threads a step then takes
 
 with U the M-step in b blocks and merge the time to add one accumulator. Efficiency is the time of one thread over T
 times that. Where T accumulators are beyond what the backend allows, fewer threads do the E-step. Memory bandwidth,
-which cores share, is not in the formula.
+which cores share, is not in the formula. Steps that release histograms of words, or the score, do not count.
 """
 
 import argparse
+import json
 import sys
 import time
 from collections import defaultdict
@@ -34,21 +36,25 @@ from vips_fast.models.lda.model import _CHUNK, LdaModel
 
 CASES = ((50, 7_702, 100_000), (50, 7_702, 20_000), (200, 50_000, 100_000))
 CORES = (2, 4, 16, 64)
+#: The parts of a step, with digits of their milliseconds.
+PARTS = {"E-step": 0, "noise": 1, "M-step": 0, "rest": 1}
 
 
-def timed(target, name, spent, times):
-    """Replace a method by a timed one; return the way back.
+def timed(target, name, spent, part, counts=lambda *args: True):
+    """Time a method's calls; return the way back.
 
-    The new one adds its seconds to ``spent``; the returned function puts the old one back.
+    Their seconds are added to ``spent``, if ``counts`` accepts the arguments.
     """
     inner = getattr(target, name)
 
     def call(*args, **keywords):
+        if not counts(*args):
+            return inner(*args, **keywords)
         start = time.thread_time()
         try:
             return inner(*args, **keywords)
         finally:
-            spent[times].append(time.thread_time() - start)
+            spent[part] += time.thread_time() - start
 
     setattr(target, name, call)
     return lambda: setattr(target, name, inner)
@@ -69,14 +75,23 @@ def widened(X, n_words, generator):
 
 
 def parts(X, n_topics, batch_size, n_steps):
-    """Median seconds of each part of a later step, on one thread."""
-    spent = defaultdict(list)
+    """Measure the parts of a later step that releases topics.
+
+    Seconds on one thread, medians over steps.
+    """
+    spent, steps, marks = defaultdict(float), [], []
+
+    def end_step(progress):
+        marks.append(time.thread_time())
+        if "M-step" in spent and len(marks) > 1:
+            steps.append({**spent, "whole": marks[-1] - marks[-2]})
+        spent.clear()
+
     undo = [
         timed(backend.Threads, "sum", spent, "E-step"),
-        timed(LdaModel, "update", spent, "M-step"),
+        timed(LdaModel, "update", spent, "M-step", lambda model, release: not model._counting),
         timed(GaussianMechanism, "add_noise", spent, "noise"),
     ]
-    marks = []
     try:
         LatentDirichletAllocation(
             n_topics,
@@ -87,15 +102,15 @@ def parts(X, n_topics, batch_size, n_steps):
             doc_length=500,
             n_records=X.shape[0],
             n_jobs=1,
-            callback=lambda progress: marks.append(time.thread_time()),
+            callback=end_step,
         ).fit(X)
     finally:
         for back in undo:
             back()
-    found = {name: float(np.median(seconds[1:])) for name, seconds in spent.items()}
-    found["rest"] = max(float(np.median(np.diff(marks))) - sum(found.values()), 0.0)
-    found["first M-step"] = spent["M-step"][0]
-    return found
+    names = ("E-step", "noise", "M-step")
+    found = {name: float(np.median([step[name] for step in steps[1:]])) for name in names}
+    rest = [step["whole"] - sum(step[name] for name in names) for step in steps[1:]]
+    return {**found, "rest": max(float(np.median(rest)), 0.0)}
 
 
 def merge_seconds(n_entries):
@@ -117,21 +132,41 @@ def step_seconds(found, n_threads, n_words, n_topics):
     return shared + found["M-step"] * -(-blocks // n_threads) / blocks + merge + found["rest"]
 
 
+def table(rows):
+    """Write the stored rows as a table, in milliseconds."""
+    head = ["K, V, S", "E-step", "noise", "M-step", "rest", "not the E-step", *(f"{n} cores" for n in CORES)]
+    lines = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
+    for row in rows:
+        times = [f"{1e3 * row['seconds'][name]:,.{digits}f}" for name, digits in PARTS.items()]
+        shares = [f"{row['outside']:.1%}", *(f"{one:.1%}" for one in row["efficiency"])]
+        sizes = f"{row['K']}, {row['V']:,}, {row['S']:,}"
+        lines.append("| " + " | ".join([sizes, *times, *(share.replace("%", " %") for share in shares)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=400_000)
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="print the table of a stored run, and run nothing")
     options = parser.parse_args()
+    if options.table is not None:
+        print(table(json.loads(options.table.read_text())), end="")
+        return
     corpus, _, _ = load(options.records, n_test=1)
+    rows = []
     for n_topics, n_words, batch_size in CASES:
         X = corpus if n_words == corpus.shape[1] else widened(corpus, n_words, np.random.default_rng(0))
-        found = parts(X, n_topics, min(batch_size, options.records), options.steps)
+        batch_size = min(batch_size, options.records)
+        found = parts(X, n_topics, batch_size, options.steps)
         one = step_seconds(found, 1, n_words, n_topics)
-        print(f"\nK = {n_topics}, V = {n_words:,}, S = {batch_size:,}, {X.nnz / X.shape[0]:.0f} words a document")
-        print("  ms: " + ", ".join(f"{name} {seconds * 1e3:.1f}" for name, seconds in found.items()))
-        print(f"  not the E-step, one thread: {1 - found['E-step'] / one:.1%}")
-        for cores in CORES:
-            print(f"  {cores:3d} cores: {one / cores / step_seconds(found, cores, n_words, n_topics):.1%}")
+        efficiency = [one / cores / step_seconds(found, cores, n_words, n_topics) for cores in CORES]
+        sizes = {"K": n_topics, "V": n_words, "S": batch_size, "distinct_words": X.nnz / X.shape[0]}
+        rows.append({**sizes, "seconds": found, "outside": 1 - found["E-step"] / one, "efficiency": efficiency})
+        if options.out is not None:
+            options.out.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    print(table(rows), end="")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -404,3 +405,9 @@ def test_fits_of_an_older_method_are_made_again(stored_fits, monkeypatch, tmp_pa
     bench.fits(["docstrings"])
     again = bench.of_one_method("fits")
     assert [row["gain"] for row in again] == [0.2, 0.2] and again[0]["bits"] != rows[0]["bits"]
+
+
+def test_the_page_on_cores_has_the_stored_run():
+    command = [sys.executable, BENCH / "efficiency.py", "--table", BENCH / "cores.json"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert table in (BENCH.parent / "docs" / "cores.md").read_text()

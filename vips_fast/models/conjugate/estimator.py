@@ -153,8 +153,8 @@ class ConjugateEstimator(PrivateEstimator):
     #: None measures runs of at least 10 steps; False measures none.
     measure_gain: ClassVar[bool | None] = None
 
-    #: Limits of a mixture's signal: no run below the first found clusters that are far apart, most from the second on
-    #: found some that are there.
+    #: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
+    #: found some.
     _signals: ClassVar[tuple[float, float]] = (1.5, 6.0)
     _diagnostics_without_privacy = True
     #: Set on the private copies whose functions are called.
@@ -371,7 +371,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def _sought(self) -> str:
-        """Name the parts that a mixture looks for, in its forecast."""
+        """Name the aim of a mixture, for its forecast."""
         return "clusters"
 
     def _restored(self) -> ConjugateModel:

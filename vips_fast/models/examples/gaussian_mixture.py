@@ -59,8 +59,8 @@ class GaussianMixture(ConjugateEstimator):
     distribution, sum r^2 <= 1. So it is at most 3, reached by x = R e_1 and one certain component. The bound is
     sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
 
-    The noise of a release is known, and the M-step allows for it: as in `VectorMixture`, the length that it adds to a
-    mean is taken off, and no sum of squared deviations is below the part that the noise hides.
+    The noise of a release is known, and the M-step allows for it. As in `VectorMixture`, the length that it adds to a
+    mean is taken off. No sum of squared deviations is below a part of the noise.
 
     Examples
     --------

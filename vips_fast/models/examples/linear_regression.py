@@ -22,8 +22,8 @@ from ..forecast import HopelessWarning, factor, noise_of_mean
 _ROUNDS = 30
 #: Standard deviation of y that a forecast expects, over its bound; quantile of a 90 % interval.
 _SPREAD, _REACH = 0.25, 1.645
-#: Half widths for one standard deviation of a column, over that of y: of a weak verdict, and of mostly noise. They are
-#: a logistic regression's, whose logit has a standard deviation of about 2.
+#: Half widths for one standard deviation of a column, in standard deviations of y, of a weak verdict and of mostly
+#: noise. A logistic regression has the same, for its logit has a standard deviation of about 2.
 _WIDE, _NOISY = 0.15, 0.5
 
 

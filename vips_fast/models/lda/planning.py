@@ -71,7 +71,7 @@ WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
 #: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, noise in nats, and
-#: the signal from which on one histogram is enough if topics stand clear.
+#: the signal that needs only one histogram if topics stand clear.
 _COUNTED, _LEAST_STEPS, _WORTH, _ENOUGH = 0.25, 10, 0.04, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.

@@ -26,9 +26,9 @@ from ..inputs import column_names
 _DRAWS = 400
 #: Least standard deviation of a logit under the prior, and the share of a coefficient's own that is still "known".
 _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
-#: Standard deviations from 0 at which a wide interval counts.
+#: A wide interval counts if its effect is this many standard deviations from 0.
 _FAR = 4.0
-#: Standard deviations of its noise by which a known effect's second moment is above 0.
+#: A known effect's second moment is above 0 by this many standard deviations of its noise.
 SEEN = 5.0
 
 
