@@ -1,5 +1,7 @@
 """The comparison of bench runs: its learned tolerances, its verdicts, its pictures."""
 
+import csv
+import gzip
 import importlib.util
 import json
 import math
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from vips_fast.data import read_batches
 from vips_fast.models.lda import estimator, planning
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
@@ -26,6 +29,35 @@ def load(name):
 
 
 compare, instructions, timing = load("compare"), load("instructions"), load("timing")
+
+
+def test_the_page_has_the_stored_times_of_the_one_line():
+    one_line = load("one_line")
+    rows = json.loads((BENCH / "one_line.json").read_text())
+    page = (BENCH.parent / "docs" / "cores.md").read_text()
+    lines, parts = [row for row in rows if "words" in row], [row for row in rows if "part" in row]
+    assert lines and one_line.table(lines) in page
+    assert parts and one_line.parts_table(parts) in page
+
+
+def test_notes_are_as_many_as_they_should_be(tmp_path, monkeypatch):
+    """The same notes at each call, near the wanted size, with persons who have several."""
+    one_line, rows = load("one_line"), [["text"], *([f"{k} " + "word, and\n" * 60] for k in range(50))]
+    (tmp_path / "people").mkdir()
+    with gzip.open(tmp_path / "people" / "train.csv.gz", "wt", newline="") as file:
+        csv.writer(file).writerows(rows)
+    monkeypatch.setattr(one_line, "DATA", tmp_path)
+    written = []
+    for _ in range(2):
+        one_line.write_notes(tmp_path / "notes.csv", 3e5)
+        written.append((tmp_path / "notes.csv").read_text())
+    (batch,) = read_batches(tmp_path / "notes.csv", ["text", "person"])
+    assert (
+        written[0] == written[1]
+        and len(batch["text"]) == round(one_line.NOTES * 3e5)
+        and len(set(batch["person"])) <= 90
+    )
+    assert 2e5 < len(written[0]) < 5e5
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,10 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     assert "DIFFERS signature: names.txt is changed" in said and "DIFFERS report.html" in said
     assert main(["publish", *folders, "--out", out]) == 2 and "is not empty" in capsys.readouterr().err
     assert main(["publish", *folders, "--out", out, "--force"]) == 0
-    assert "no entry for the registry: --about says no name, curators" in capsys.readouterr().err
+    assert (
+        "no registry.yaml, for the registry of deployments: it takes --about FILE with name, curators"
+        in capsys.readouterr().err
+    )
     assert not Path(out, "registry.yaml").exists()
     assert main(["sign", out, *key]) == 0 and main(verify) == 0
 

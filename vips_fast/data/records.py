@@ -2,10 +2,10 @@
 
 A stream is standard input.
 
-CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell. The readers
-of pyarrow quote the row and know no line. They let a quote out of place and other encodings pass, and refuse a row
-larger than their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the
-column, never a cell.
+CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
+cell. The readers of pyarrow quote the row and know no line. They let a quote out of place and other encodings pass, and
+refuse a row larger than their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or
+row and the column, never a cell.
 """
 
 import contextlib

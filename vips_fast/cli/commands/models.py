@@ -163,7 +163,7 @@ def publish(args: Namespace) -> int:
         with output_file(Path(args.out) / SIGNATURE) as part:
             part.write_bytes(text)
     if missing:
-        say(f"no entry for the registry: --about says no {', '.join(missing)}")
+        say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
     return 0
 

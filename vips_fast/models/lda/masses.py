@@ -5,20 +5,19 @@ come in bursts, and divided by public scales. Units above a public norm are scal
 clip. All functions of this module but `histogram` are post-processing.
 
 With a public prior the power is 1/2 and the scales are d_v = (f_v / max f)^(1/4). Nearly every unit contributes a
-direction. Without one the power is 3/4, the norm is that of a usual document, and the scales follow the histograms
-before (`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind predict words 0 to 3 % worse than
-exact frequencies do. Sums of documents that were brought to one length are 1 to 10 % worse, and 1/2 loses up to 6 %.
-With much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % if they have six words. If nobody says a
-length, the norm is half of the usual document's. Documents of six words are then predicted 5 % better, and seven
-corpora of longer ones level within 0.2 %. Persons have several documents, so theirs stays. If topics stand clear of
-the noise, the norm is four times the usual one and the power is 1. Persons who write much then have more of their due
-weight.
+direction. Without one the power is 3/4, the norm is a usual document's, and the scales follow the histograms before
+(`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind predict words 0 to 3 % worse than exact
+frequencies do. Sums of documents that were brought to one length are 1 to 10 % worse, and 1/2 loses up to 6 %. With
+much noise 1/2 is 1 % better. A norm that suits the documents gains 30 % on those of six words. If nobody says a length,
+the norm is half of the usual document's. Documents of six words are then predicted 5 % better, and seven corpora of
+longer ones level within 0.2 %. Persons have several documents, so theirs stays. If topics stand clear of the noise, the
+norm is four times the usual one and the power is 1. Persons who write much then have more of their due weight.
 
 The read-out with public topics has three parts. Topic weights a >= 0 are found by least squares of the noised histogram
 on the public topics. They are weighted by the noise, with a ridge toward the weights that the prior has. Their mixture
 is the base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a
 log-normal distribution with mean one and is learned by EM. Its mean follows the band's, as far as the noise shows it.
-Where noise hides a word, its mass is that of the base.
+Where noise hides a word, its mass is the base's.
 """
 
 import math
@@ -76,7 +75,7 @@ class WordHistogram:
 
     Contributions have an L2 norm of at most ``clip``.
 
-    ``scales``, (V,), ``power`` and ``long`` are those of `histogram`, and public. They are the first release's scales;
+    ``scales``, (V,), ``power`` and ``long`` are as in `histogram`, and public. They are the first release's scales;
     later ones may have others.
     """
 
