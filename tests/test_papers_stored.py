@@ -245,7 +245,7 @@ def test_table_3():
 def test_numbers_of_the_explanation():
     text = (runner.ROOT / "docs" / "explanation" / "paper.md").read_text("utf-8")
     last = {row["method"]: f"{row['last']:.0f}" for row in stored("lda_fig3")}
-    assert re.findall(r"perplexity is (\d+) here, with a proof, and (\d+) with", text) == [
+    assert re.findall(r"perplexity is (\d+) here, with a proof\. It is (\d+) with", text) == [
         (last["ours"], last["moments accountant"])
     ]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,7 +142,10 @@ OWN = {
         "no_measure_gain": True,
     },
 }
-ELSE = {"attack_success", "epsilon", "non_private", "public_prior", "scheduler", "word_vectors"}
+ELSE = {
+    *("attack_success", "epsilon", "non_private", "public_prior", "scheduler", "word_vectors"),
+    *("vectors", "public_vectors"),
+}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -178,6 +182,10 @@ def test_the_command_line_comes_first(job):
         assert (given["epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--public-prior", "p")
     assert (given["n_components"], given["public_prior"]) == (None, "p")
+    both = parsed(
+        "fit", "lda", "--config", job(input="/a", topics=2, epsilon=1, out="/m", vectors="e", public_vectors="v")
+    )
+    assert (Path(both["vectors"]).name, Path(both["public_vectors"]).name) == ("e", "v")
     path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
     given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
     assert (given["workers"], given["scheduler"]) == (None, "s")

