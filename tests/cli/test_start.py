@@ -4,6 +4,7 @@ A stranger's path from a table to a page, through a real terminal and from a scr
 """
 
 import io
+import math
 import os
 import pty
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from vips_fast import PublicPrior
 from vips_fast.cli import main
 from vips_fast.cli.commands.start import _guesses
-from vips_fast.models.lda import prior_file
+from vips_fast.models.lda import forecast, prior_file
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 SECRET = "zq7351"
@@ -176,6 +177,16 @@ def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     assert main(again) == 2 and "exists, with other settings" in capsys.readouterr().err
     assert main([*again, "--replace", "yes"]) == 2 and "nothing was spent" in capsys.readouterr().err
     assert tomllib.loads((tmp_path / "topics.toml").read_text())["options"]["epsilon"] == 1.0
+
+
+def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    job = ["start", "notes.csv", "--yes", "--no-open", "--quiet", "--language", "de", "--topics", "2"]
+    assert main(job) == 2
+    said = capsys.readouterr().err
+    assert "nothing was spent" in said and "or --anyway" in said and not (tmp_path / "topics").exists()
+    assert main([*job, "--anyway"]) == 0 and (tmp_path / "topics" / "report.html").exists()
 
 
 @pytest.mark.parametrize(

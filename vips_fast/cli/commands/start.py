@@ -90,7 +90,8 @@ def start(args: Namespace) -> int:
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
     _write(path, options, ask)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
-    job = parse(["fit", "lda", "--config", str(path), *["--quiet"] * args.quiet])
+    switches = [*["--quiet"] * args.quiet, *["--anyway"] * args.anyway]
+    job = parse(["fit", "lda", "--config", str(path), *switches])
     job.confirm = lambda: _confirm(ask, target, path)
     code: int = job.command.load()(job)
     page = out / "report.html"

@@ -23,6 +23,7 @@ from ..options import (
     switch,
 )
 from .shared import (
+    ANYWAY,
     ATTACK,
     DELTA,
     DISTINCT_WORDS,
@@ -44,7 +45,6 @@ from .shared import (
 _FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
 _MEAN = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 
-ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise")
 _TRANSCRIPT = folder(
     "--transcript", "new folder for the releases (noised sums), for `vips-fast verify`", searched=False
 )

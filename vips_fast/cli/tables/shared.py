@@ -26,6 +26,7 @@ RELATIONS = ("add_remove", "replace_one")
 DELTA = "default min(1e-5, 0.1 / records)"
 LABELS = "privacy units of the records: one label a line, or a .npy array"
 ATTACK = "instead of epsilon: how often the best attacker may guess right about one person, such as 0.6"
+ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise")
 QUIET = switch("--quiet", "no progress")
 JSON = switch("--json", "print one JSON object, and nothing else")
 JOBS = setting("--jobs", "threads, -1 for all", THREADS, dest="n_jobs")

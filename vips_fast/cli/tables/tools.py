@@ -19,6 +19,7 @@ from ..options import (
     switch,
 )
 from .shared import (
+    ANYWAY,
     ATTACK,
     DELTA,
     DISTINCT_WORDS,
@@ -72,6 +73,7 @@ START = command(
     Option("--language", "of the texts, default en"),
     Option("--words", "vocabulary: public, or private (purchased)", choices=("public", "private")),
     Option("--topics", "number of topics, if none are public", WHOLE),
+    ANYWAY,
     Option("--go", "whether to fit after the forecast; default yes", choices=("yes", "no")),
     folder("--out", "folder to write, default topics", default="topics"),
     file("--job", "job file to write, default OUT.toml"),
