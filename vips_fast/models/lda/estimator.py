@@ -107,7 +107,7 @@ class LatentDirichletAllocation(TopicQuality):
         of the noise, or 30 of half of the records. Without privacy it is two epochs, and at least 40.
     batch_size : float or None
         (Expected) documents of a minibatch. None is a quarter of the records, or half of them if a target asks for more
-        noise, at least 100,000, at most all. Without privacy it is in memory 256, or a 256th of the records.
+        noise, at least 100,000, at most all. Without privacy it is 256 in memory, or a 256th of the records.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None

@@ -14,7 +14,7 @@ import numpy as np
 from ..family import SCHEMA
 from .effects import changes, effects, known_changes, names
 
-#: How much longer than the bound rows have to be for a finding. Then the logit of a rare class; the spread of logits of
+#: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
 #: separated ones.
 _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: A column's share of the spread of logits of separated classes that names it; the log odds ratio of a value that tells
