@@ -9,9 +9,11 @@ from the other half of its test document. Settings are public numbers, and the p
 """
 
 import argparse
+import inspect
 import json
 import statistics
 import sys
+import tempfile
 import time
 import warnings
 
@@ -47,26 +49,62 @@ def corpus(name):
     return train, None, test
 
 
-def serve() -> None:
-    """Answer each input line with a fit's processor seconds and perplexity."""
-    from vips_fast import LatentDirichletAllocation
-    from vips_fast.report import predictive_perplexity, split_words
+def serve(folder: str) -> None:
+    """Answer each input line with a fit's processor seconds.
 
-    read = {}
+    Documents are read from `folder`, and the topics are written there, so that an older checkout needs no more than its
+    estimator. Its names of epsilon and delta may be the older ones.
+    """
+    import numpy as np
+    from scipy import sparse
+
+    from vips_fast import LatentDirichletAllocation
+
+    known = inspect.signature(LatentDirichletAllocation).parameters
+    older = {} if "epsilon" in known else {"epsilon": "target_epsilon", "delta": "target_delta"}
     for line in sys.stdin:
         name, seed = json.loads(line)
-        train, persons, test = read[name] if name in read else read.setdefault(name, corpus(name))
-        given, asked = split_words(test, 0)
-        model = LatentDirichletAllocation(**CORPORA[name], delta=1e-6, random_state=seed, n_jobs=1)
+        train, given = (sparse.load_npz(f"{folder}/{name}_{part}.npz") for part in ("train", "given"))
+        persons = np.load(f"{folder}/{name}_persons.npy")
+        settings = dict(CORPORA[name], delta=1e-6, random_state=seed, n_jobs=1)
+        model = LatentDirichletAllocation(**{older.get(key, key): value for key, value in settings.items()})
         model.set_unsafe(test_key=bytes([seed]) * 32)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             start = time.process_time()
-            model.fit(train, groups=persons)
+            model.fit(train, groups=persons if len(persons) else None)
             seconds = time.process_time() - start
-        print(
-            json.dumps([seconds, predictive_perplexity(model.transform(given), model.components_, asked)]), flush=True
-        )
+        np.savez(f"{folder}/fit.npz", proportions=model.transform(given), topics=model.components_)
+        print(seconds, flush=True)
+
+
+def perplexity(folder, asked) -> float:
+    """Perplexity of the last fit, by this checkout's function."""
+    import numpy as np
+
+    from vips_fast.report import predictive_perplexity
+
+    with np.load(f"{folder}/fit.npz") as fit:
+        return predictive_perplexity(fit["proportions"], fit["topics"], asked)
+
+
+def compare(name, other, n_pairs, folder):
+    """Processor seconds and perplexity of ours and of theirs, for each pair."""
+    import numpy as np
+    from scipy import sparse
+
+    from vips_fast.report import split_words
+
+    train, persons, test = corpus(name)
+    given, asked = split_words(test, 0)
+    for part, counts in (("train", train), ("given", given)):
+        sparse.save_npz(f"{folder}/{name}_{part}.npz", sparse.csr_array(getattr(counts, "counts", counts)))
+    np.save(f"{folder}/{name}_persons.npy", [] if persons is None else persons)
+    both = [short.Served(python, __file__, folder) for python in (sys.executable, other)]
+    pairs = [[(one.ask([name, seed]), perplexity(folder, asked)) for one in both] for seed in range(n_pairs)]
+    for one in both:
+        one.end()
+    return pairs
 
 
 def main() -> None:
@@ -78,10 +116,8 @@ def main() -> None:
     args = parser.parse_args()
     print("| fit | ours, s | other, s | other / ours | perplexity | other's | change |\n" + "| --- " * 7 + "|")
     for name in args.corpora:
-        both = [short.Served(python, __file__) for python in (sys.executable, args.other)]
-        pairs = [[one.ask([name, seed]) for one in both] for seed in range(args.pairs)]
-        for one in both:
-            one.end()
+        with tempfile.TemporaryDirectory() as folder:
+            pairs = compare(name, args.other, args.pairs, folder)
         ours, theirs = (statistics.median(pair[i][0] for pair in pairs) for i in (0, 1))
         ratio = statistics.median(b[0] / a[0] for a, b in pairs)
         mine, other = (statistics.mean(pair[i][1] for pair in pairs) for i in (0, 1))
@@ -93,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    serve() if sys.argv[1:] == ["--serve"] else main()
+    serve(sys.argv[2]) if sys.argv[1:2] == ["--serve"] else main()

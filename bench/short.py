@@ -60,8 +60,8 @@ def serve() -> None:
 class Served:
     """An interpreter that runs a script's fits on demand."""
 
-    def __init__(self, python: str, script: str):
-        command = [python, script, "--serve"]
+    def __init__(self, python: str, script: str, *args: str):
+        command = [python, script, "--serve", *args]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, question: Any) -> Any:
