@@ -70,9 +70,9 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
-#: Share of the steps that release histograms of noisy masses, fewest steps of a run that has some, noise in nats, and
-#: the signal that needs only one histogram if topics stand clear.
-_COUNTED, _LEAST_STEPS, _WORTH, _ENOUGH = 0.25, 10, 0.04, 100.0
+#: Share of the steps that release histograms of words, and of those of noisy masses; the noise in nats from which on
+#: they are; fewest steps of a run that has some, and the signal that needs only one.
+_COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH = 0.15, 0.25, 0.12, 10, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
@@ -278,16 +278,13 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
 
     Short runs have none. A longer one has at least one: topics' sums are of documents that were brought to one length,
     so they do not have the masses of words. The noise of a word's mass adds up over K topics. At the signal x, masses
-    lose about K / (4 x^2) nats a word. From `_WORTH` nats on, a quarter of the steps are histograms. If topics stand
-    clear of the noise, word frequencies lose more: about 40 / (h x^2) nats with h histograms. It takes as many as bring
-    that to 0.004, at most a quarter.
+    lose about K / (4 x^2) nats a word. From `_NOISY_MASSES` nats on, a quarter of the steps are histograms, below it
+    15 %. Word frequencies lose about 40 / (h x^2) nats with h histograms. It takes no more than bring that to 0.004.
     """
     if n_steps < _LEAST_STEPS:
         return 0
-    most = round(_COUNTED * n_steps)
-    if n_topics > 4.0 * _WORTH * signal**2:
-        return most
-    return min(most, math.ceil((_ENOUGH / signal) ** 2)) if stands_clear(signal, n_topics) else 1
+    share = _COUNTED_NOISY if n_topics > 4.0 * _NOISY_MASSES * signal**2 else _COUNTED
+    return min(round(share * n_steps), math.ceil((_ENOUGH / max(signal, 1.0)) ** 2))
 
 
 def stands_clear(signal: float, n_topics: int) -> bool:
