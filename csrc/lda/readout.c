@@ -24,6 +24,11 @@
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-300
 
+/* Of a word's likeliest component e^-230 is nothing, and neither is a component of such a weight. Products of smaller ones
+ * would be denormals, which cost a hundred times as much. */
+#define LEAST_EXPONENT -230.0
+#define LEAST_WEIGHT 1e-100
+
 /* Chains of sums over a row. */
 #define CHAINS 8
 
@@ -62,8 +67,8 @@ static void lay_out(mass_grid *m, const vf_mass_params *p, const double *grid, c
         const double variance = p->sd * p->sd + width[of] * width[of], gain = width[of] * width[of] / variance;
         m->grid[g] = grid[of];
         m->inverse[g] = 1.0 / sqrt(variance);
-        if (g >= p->n_grid) continue;
-        m->scale[g] = m->inverse[g];
+        if (g < p->n_grid) m->scale[g] = m->inverse[g];
+        if (g >= p->n_grid || weight[g] < LEAST_WEIGHT) continue;
         m->weight[g] = weight[g];
         m->still[g] = weight[g] * grid[g] * (1.0 - gain);
         m->moving[g] = weight[g] * gain;
@@ -81,8 +86,10 @@ static void fill_row(int64_t padded, const mass_grid *m, double total, double *r
         vfd_store(row + g, exponent);
     }
     top = vfd_set1(vfd_hmax(top));
-    for (int64_t g = 0; g < padded; g += VF_ND)
-        vfd_store(row + g, vfd_mul(vfd_exp_neg(vfd_sub(vfd_load(row + g), top)), vfd_load(m->scale + g)));
+    for (int64_t g = 0; g < padded; g += VF_ND) {
+        const vfd exponent = vfd_max(vfd_sub(vfd_load(row + g), top), vfd_set1(LEAST_EXPONENT));
+        vfd_store(row + g, vfd_mul(vfd_exp_neg(exponent), vfd_load(m->scale + g)));
+    }
 }
 
 int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total, const double *grid,

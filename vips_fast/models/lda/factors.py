@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from ...kernels import native
+from ...kernels.memory import zeros_on_line
 
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better.
 _FACTORS = 16
@@ -30,7 +31,7 @@ def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
     ``x`` and ``base`` are float32. `vips_fast.kernels.reference.topic_moments` says which sums.
     """
     n_topics = x.shape[1]
-    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 15) * (2 * n_topics + 19))
+    sums, work = np.zeros((3, n_topics, n_topics)), zeros_on_line((n_topics + 15) * (2 * n_topics + 19), np.float64)
     native.topic_moments(_SPREAD, x, base, work, sums)
     return sums
 
@@ -82,6 +83,6 @@ class TopicFactors:
         they keep its ``mass``, (n,). The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
-        out, work = np.empty(base.shape, dtype=np.float32), np.empty(8 * (4 * n_topics + 30 + q * (q + 2)))
+        out, work = np.empty(base.shape, dtype=np.float32), zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64)
         native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
         return out

@@ -38,7 +38,7 @@ from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.memory import zeros_on_line
 from ...kernels.psd import one_blas_thread
-from ...kernels.threads import map_chunks
+from ...kernels.threads import map_chunks, run_blocks
 from .factors import TopicFactors, moments
 from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 
@@ -65,44 +65,58 @@ _CHUNK = 512
 
 
 def word_masses(
-    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1, bands: Sequence[np.ndarray] = ()
+    total: np.ndarray,
+    sd: float,
+    prior: np.ndarray | None = None,
+    n_threads: int = 1,
+    bands: Sequence[np.ndarray] = (),
+    work: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
     ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
     starts from an even one and takes more rounds. Each of ``bands``, columns of words, has a prior of its own, which
-    starts from the prior of all words.
+    starts from the prior of all words. ``work`` is scratch from `mass_work`, or None.
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = zeros_on_line((n_words, -(-n_grid // 8) * 8), np.float64)
+    likelihood = mass_work(n_words) if work is None else work
+    parts = [slice(first, first + _CHUNK) for first in range(0, n_words, _CHUNK)]
+    chunks = [(total[part], likelihood[part], mass[part]) for part in parts]
+    sums = np.empty((len(chunks), n_grid))
     known = False
 
-    def expect(first: int, last: int, worker: int) -> np.ndarray:
-        sums = np.zeros(n_grid)
-        native.word_masses(total[first:last], grid, width, weight, known, sd, likelihood[first:last], sums, None)
-        return sums
+    def expect(number: int, worker: int) -> None:
+        some, likely, _ = chunks[number]
+        native.word_masses(some, grid, width, weight, known, sd, likely, sums[number], None)
 
-    def read(first: int, last: int, worker: int) -> None:
-        part = slice(first, last)
-        native.word_masses(total[part], grid, width, weight, known, sd, likelihood[part], None, mass[part])
+    def read(number: int, worker: int) -> None:
+        some, likely, found = chunks[number]
+        native.word_masses(some, grid, width, weight, known, sd, likely, None, found)
 
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
     weight = np.full(n_grid, 1 / n_grid) if prior is None else (prior + 1e-6) / (1 + 1e-6 * n_grid)
     for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
-        weight = weight * sum(map_chunks(n_words, _CHUNK, n_threads, expect)) / n_words
+        sums[:] = 0.0
+        run_blocks(len(chunks), n_threads, expect)
+        weight = weight * sums.sum(axis=0) / n_words
         known = True
-    map_chunks(n_words, _CHUNK, n_threads, read)
+    run_blocks(len(chunks), n_threads, read)
     for band in bands if len(bands) > 1 else ():
-        some, likely, own, sums, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
+        some, likely, own, part, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
         for _ in range(_BAND_ROUNDS):
-            sums[:] = 0.0
-            native.word_masses(some, grid, width, own, True, sd, likely, sums, None)
-            own = (own * sums + _BAND_START * weight) / (len(band) + _BAND_START)
+            part[:] = 0.0
+            native.word_masses(some, grid, width, own, True, sd, likely, part, None)
+            own = (own * part + _BAND_START * weight) / (len(band) + _BAND_START)
         native.word_masses(some, grid, width, own, True, sd, likely, None, found)
         mass[band] = found
     return mass, weight
+
+
+def mass_work(n_words: int) -> np.ndarray:
+    """Make scratch for the masses of so many words."""
+    return zeros_on_line((n_words, -(-(_MASS_POINTS + 1) // 8) * 8), np.float64)
 
 
 def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
@@ -217,6 +231,7 @@ class ProductShrinkage:
         self._next_prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
+        self._mass_work: np.ndarray | None = None
         self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
@@ -230,7 +245,11 @@ class ProductShrinkage:
         share, noise, totals = self._take_noise(average, sd)
         totals, error, unit = self._totals(totals)
         bands = () if self._known is None else self._known.bands
-        self._mass, self._mass_prior = word_masses(totals, error, self._mass_prior, self._n_threads, bands)
+        if self._mass_work is None:
+            self._mass_work = mass_work(len(totals))  # pages that are touched for the first time cost more than a round
+        self._mass, self._mass_prior = word_masses(
+            totals, error, self._mass_prior, self._n_threads, bands, self._mass_work
+        )
         self._mass *= unit
         spread = max(float(share.var()) - len(average), 0.0)  # the mean of the noise's variances is the words' number
         mean = float(self._mass.sum()) / self._n_topics
