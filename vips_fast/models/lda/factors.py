@@ -83,6 +83,9 @@ class TopicFactors:
         they keep its ``mass``, (n,). The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
-        out, work = np.empty(base.shape, dtype=np.float32), zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64)
+        out, work = (
+            np.empty(base.shape, dtype=np.float32),
+            zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64),
+        )
         native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
         return out
