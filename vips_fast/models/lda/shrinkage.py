@@ -39,7 +39,7 @@ from ...kernels import native
 from ...kernels.memory import zeros_on_line
 from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks, run_blocks
-from .factors import TopicFactors, moments
+from .factors import TopicFactors, add_moments
 from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -257,25 +257,29 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
-        self._predict(average)
+        factors = self._predict(average)
         if self._next_prior is not None:
             self._prior = self._next_prior
         if self._prior is None:
             self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
             for _ in range(_FIRST_ROUNDS):
-                self._prior = self._read(means=False)
-        self._next_prior = self._read(means=True)
+                self._prior, factors = self._read(factors, means=False), None
+        self._next_prior = self._read(factors, means=True)
 
-    def _read(self, means: bool) -> np.ndarray:
+    def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior after a round of EM.
 
-        With ``means``, it puts these in place of the units of noise.
+        With ``factors``, entries are first predicted from the word's other topics. But for its part of the mass, none
+        is predicted from itself. With ``means``, these take the place of the units of noise.
         """
-        prior = self._prior
+        prior, mass = self._prior, self.mass
         assert prior is not None
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             weight, units = np.zeros(prior.shape), self._units[first:last]
+            if factors is not None:
+                part, base = slice(first, last), self._predicted[first:last]
+                base[:] = factors.predict(units, base, self._sd[part], mass[part])
             self._shrink(units, first, units if means else None, weight)
             return weight
 
@@ -319,11 +323,15 @@ class ProductShrinkage:
         share, noise = np.sum(map_chunks(len(average), _CHUNK, self._n_threads, add), axis=0)
         return share, noise, totals
 
-    def _predict(self, average: np.ndarray) -> None:
-        """Predict each entry, in units of its noise, (V, K) float32."""
+    def _predict(self, average: np.ndarray) -> TopicFactors | None:
+        """Predict each entry, in units of its noise, (V, K) float32.
+
+        Returns how topics go together, for `_read`; None for one topic.
+        """
         if self._units.shape != average.shape:
             self._units, self._predicted = np.empty((2, *average.shape), dtype=np.float32)
-        mass = self.mass
+        mass, n_words = self.mass, len(average)
+        sums = np.zeros((-(-n_words // _CHUNK), 3, self._n_topics, self._n_topics))
 
         def fill(first: int, last: int, worker: int) -> None:
             part = slice(first, last)
@@ -331,32 +339,25 @@ class ProductShrinkage:
                 average[part], self._sd[part], mass[part], self.weight, self._units[part], self._predicted[part]
             )
 
-        map_chunks(len(average), _CHUNK, self._n_threads, fill)
+        def collect(first: int, last: int, worker: int) -> None:
+            add_moments(self._units[first:last], self._predicted[first:last], sums[first // _CHUNK])
+
+        def fill_and_collect(first: int, last: int, worker: int) -> None:
+            fill(first, last, worker)
+            collect(first, last, worker)
+
+        if self._neighbors is None and self._n_topics > 1:
+            map_chunks(n_words, _CHUNK, self._n_threads, fill_and_collect)  # while the chunk is in the cache
+        else:
+            map_chunks(n_words, _CHUNK, self._n_threads, fill)
         if self._neighbors is not None:
             self._ask_neighbors(self._neighbors)
-        if self._n_topics > 1:
-            # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
-            with one_blas_thread(0, scipy=False):
-                self._ask_topics()
-
-    def _ask_topics(self) -> None:
-        """Predict ratios from other topics.
-
-        But for its part of the mass, no entry is predicted from itself.
-        """
-        mass = self.mass
-
-        def collect(first: int, last: int, worker: int) -> np.ndarray:
-            return moments(self._units[first:last], self._predicted[first:last])
-
-        def predict(first: int, last: int, worker: int) -> None:
-            part = slice(first, last)
-            base = self._predicted[part]
-            base[:] = factors.predict(self._units[part], base, self._sd[part], mass[part])
-
-        n_words = len(self._units)
-        factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
-        map_chunks(n_words, _CHUNK, self._n_threads, predict)
+            map_chunks(n_words, _CHUNK, self._n_threads, collect)
+        if self._n_topics == 1:
+            return None
+        # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
+        with one_blas_thread(0, scipy=False):
+            return TopicFactors(sums.sum(axis=0))
 
     def _ask_neighbors(self, neighbors: WordNeighbors) -> None:
         """Predict ratios from neighbors.
@@ -412,8 +413,7 @@ class ProductShrinkage:
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
         self._mass, self.weight = mass, weight
         self._take_noise(average, sd)
-        self._predict(average)
-        self._next_prior = self._read(means=True)
+        self._next_prior = self._read(self._predict(average), means=True)
 
     def means(self, first: int, last: int) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K)."""
