@@ -1,5 +1,6 @@
 """Differentially private variational Bayes (VIPS), after Park, Foulds, Chaudhuri & Welling (2020)."""
 
+import gc
 import logging
 from importlib import import_module
 from pathlib import Path
@@ -75,7 +76,14 @@ def __getattr__(name: str) -> Any:
         return import_module(".kernels", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    # Modules leave no garbage, and looking for it takes a quarter of the time of an import.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    finally:
+        if collects:
+            gc.enable()
     globals()[name] = value
     return value
 

@@ -24,6 +24,11 @@
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-300
 
+/* Of a word's likeliest component e^-230 is nothing, and neither is a component of such a weight. Products of smaller ones
+ * would be denormals, which cost a hundred times as much. */
+#define LEAST_EXPONENT -230.0
+#define LEAST_WEIGHT 1e-100
+
 /* Chains of sums over a row. */
 #define CHAINS 8
 
@@ -62,8 +67,8 @@ static void lay_out(mass_grid *m, const vf_mass_params *p, const double *grid, c
         const double variance = p->sd * p->sd + width[of] * width[of], gain = width[of] * width[of] / variance;
         m->grid[g] = grid[of];
         m->inverse[g] = 1.0 / sqrt(variance);
-        if (g >= p->n_grid) continue;
-        m->scale[g] = m->inverse[g];
+        if (g < p->n_grid) m->scale[g] = m->inverse[g];
+        if (g >= p->n_grid || weight[g] < LEAST_WEIGHT) continue;
         m->weight[g] = weight[g];
         m->still[g] = weight[g] * grid[g] * (1.0 - gain);
         m->moving[g] = weight[g] * gain;
@@ -81,8 +86,10 @@ static void fill_row(int64_t padded, const mass_grid *m, double total, double *r
         vfd_store(row + g, exponent);
     }
     top = vfd_set1(vfd_hmax(top));
-    for (int64_t g = 0; g < padded; g += VF_ND)
-        vfd_store(row + g, vfd_mul(vfd_exp_neg(vfd_sub(vfd_load(row + g), top)), vfd_load(m->scale + g)));
+    for (int64_t g = 0; g < padded; g += VF_ND) {
+        const vfd exponent = vfd_max(vfd_sub(vfd_load(row + g), top), vfd_set1(LEAST_EXPONENT));
+        vfd_store(row + g, vfd_mul(vfd_exp_neg(exponent), vfd_load(m->scale + g)));
+    }
 }
 
 int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total, const double *grid,
@@ -119,60 +126,109 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
     return VF_OK;
 }
 
+/* Topics that are taken at a time. What they share is loaded once, and their chains of sums do not wait for each other. */
+#define TOPICS 4
+
 /* Ratios of VF_ND words, whose numbers lie side by side. base, share = p base and scaled = x - base, later p times that,
- * are K vectors each. factor is R, row after row, with the inverses of its diagonal. score and solved are q vectors. */
-static void predict(int64_t n_topics, int64_t q, const double *loadings, const double *own, const double *base,
-                    double *share, double *scaled, double *factor, double *score, double *solved, double *ratio) {
+ * are K vectors each. factor is R, row after row, with the inverses of its diagonal; score has q vectors. */
+typedef struct {
+    int64_t q;
+    const double *loadings, *own, *base;
+    double *share, *scaled, *factor, *score, *ratio;
+} words;
+
+/* Add `number` topics from the k-th on to the lower half of S and to the score. */
+VF_INLINE void add_topics(const words *m, int64_t k, const int number) {
+    const vfd one = vfd_set1(1.0);
+    const double *row = m->loadings + k * m->q;
+    vfd w[TOPICS], off[TOPICS];
+    for (int t = 0; t < number; ++t) {
+        const vfd b = vfd_load(m->base + (k + t) * VF_ND), d = vfd_load(m->scaled + (k + t) * VF_ND);
+        const vfd p = vfd_div(one, vfd_fma(vfd_set1(m->own[k + t]), vfd_mul(b, b), one)), s = vfd_mul(p, b);
+        w[t] = vfd_mul(s, b);
+        off[t] = vfd_mul(s, d);
+        vfd_store(m->share + (k + t) * VF_ND, s);
+        vfd_store(m->scaled + (k + t) * VF_ND, vfd_mul(p, d));
+    }
+    for (int64_t i = 0; i < m->q; ++i) {
+        double *f = m->factor + i * m->q * VF_ND, *c = m->score + i * VF_ND;
+        vfd wl[TOPICS], sum = vfd_load(c);
+        for (int t = 0; t < number; ++t) {
+            const vfd l = vfd_set1(row[t * m->q + i]);
+            wl[t] = vfd_mul(w[t], l);
+            sum = vfd_fma(off[t], l, sum);
+        }
+        vfd_store(c, sum);
+        for (int64_t j = 0; j <= i; ++j, f += VF_ND) {
+            vfd x = vfd_load(f);
+            for (int t = 0; t < number; ++t) x = vfd_fma(wl[t], vfd_set1(row[t * m->q + j]), x);
+            vfd_store(f, x);
+        }
+    }
+}
+
+/* The ratios of `number` topics from the k-th on. */
+VF_INLINE void solve_topics(const words *m, int64_t k, const int number) {
+    const vfd one = vfd_set1(1.0), zero = vfd_set1(0.0);
+    const double *row = m->loadings + k * m->q;
+    vfd solved[VF_MOST_FACTORS][TOPICS], square[TOPICS], along[TOPICS];
+    for (int t = 0; t < number; ++t) square[t] = along[t] = zero;
+    for (int64_t i = 0; i < m->q; ++i) {
+        const double *a = m->factor + i * m->q * VF_ND;
+        vfd x[TOPICS];
+        for (int t = 0; t < number; ++t) x[t] = vfd_set1(row[t * m->q + i]);
+        for (int64_t l = 0; l < i; ++l) {
+            const vfd f = vfd_load(a + l * VF_ND);
+            for (int t = 0; t < number; ++t) x[t] = vfd_less(x[t], f, solved[l][t]);
+        }
+        const vfd inverse = vfd_load(a + i * VF_ND), score = vfd_load(m->score + i * VF_ND);
+        for (int t = 0; t < number; ++t) {
+            x[t] = vfd_mul(x[t], inverse);
+            solved[i][t] = x[t];
+            square[t] = vfd_fma(x[t], x[t], square[t]);
+            along[t] = vfd_fma(x[t], score, along[t]);
+        }
+    }
+    for (int t = 0; t < number; ++t) {
+        const int64_t at = (k + t) * VF_ND;
+        const vfd b = vfd_load(m->base + at), s = vfd_load(m->share + at), p = vfd_div(s, b);
+        const vfd inverse = vfd_less(vfd_load(m->scaled + at), s, along[t]);
+        /* Above 0 but for rounding. */
+        const vfd diagonal = vfd_max(vfd_less(p, vfd_mul(s, s), square[t]), vfd_mul(p, vfd_set1(0x1p-52)));
+        const vfd d = vfd_sub(vfd_div(vfd_load(m->scaled + at), p), vfd_div(inverse, diagonal));
+        vfd_store(m->ratio + at, vfd_max(vfd_add(one, vfd_div(d, b)), vfd_set1(0.1)));
+    }
+}
+
+static void predict(int64_t n_topics, const words *m) {
+    const int64_t q = m->q, whole = n_topics / TOPICS * TOPICS;
     const vfd zero = vfd_set1(0.0), one = vfd_set1(1.0);
     for (int64_t i = 0; i < q; ++i) {
-        vfd_store(score + i * VF_ND, zero);
-        for (int64_t j = 0; j <= i; ++j) vfd_store(factor + (i * q + j) * VF_ND, i == j ? one : zero);
+        vfd_store(m->score + i * VF_ND, zero);
+        for (int64_t j = 0; j <= i; ++j) vfd_store(m->factor + (i * q + j) * VF_ND, i == j ? one : zero);
     }
-    for (int64_t k = 0; k < n_topics; ++k) {
-        const vfd b = vfd_load(base + k * VF_ND), p = vfd_div(one, vfd_fma(vfd_set1(own[k]), vfd_mul(b, b), one));
-        const vfd s = vfd_mul(p, b), w = vfd_mul(s, b), d = vfd_load(scaled + k * VF_ND);
-        const double *row = loadings + k * q;
-        vfd_store(share + k * VF_ND, s);
-        vfd_store(scaled + k * VF_ND, vfd_mul(p, d));
-        for (int64_t i = 0; i < q; ++i) {
-            double *f = factor + i * q * VF_ND, *c = score + i * VF_ND;
-            const vfd l = vfd_set1(row[i]), wl = vfd_mul(w, l);
-            vfd_store(c, vfd_fma(vfd_mul(s, d), l, vfd_load(c)));
-            for (int64_t j = 0; j <= i; ++j, f += VF_ND) vfd_store(f, vfd_fma(wl, vfd_set1(row[j]), vfd_load(f)));
-        }
-    }
-    for (int64_t i = 0; i < q; ++i) { /* Cholesky, and R^-1 of the score */
-        double *a = factor + i * q * VF_ND;
-        vfd c = vfd_load(score + i * VF_ND);
-        for (int64_t j = 0; j <= i; ++j) {
-            const double *b = factor + j * q * VF_ND;
+    for (int64_t k = 0; k < whole; k += TOPICS) add_topics(m, k, TOPICS);
+    for (int64_t k = whole; k < n_topics; ++k) add_topics(m, k, 1);
+    for (int64_t j = 0; j < q; ++j) { /* Cholesky, column after column, and R^-1 of the score */
+        const double *b = m->factor + j * q * VF_ND;
+        vfd inverse = zero, head = zero;
+        for (int64_t i = j; i < q; ++i) {
+            double *a = m->factor + i * q * VF_ND, *c = m->score + i * VF_ND;
             vfd x = vfd_load(a + j * VF_ND);
             for (int64_t l = 0; l < j; ++l) x = vfd_less(x, vfd_load(a + l * VF_ND), vfd_load(b + l * VF_ND));
-            x = i == j ? vfd_div(one, vfd_sqrt(vfd_max(x, one))) : vfd_mul(x, vfd_load(b + j * VF_ND));
+            if (i == j) {
+                x = inverse = vfd_div(one, vfd_sqrt(vfd_max(x, one)));
+                head = vfd_mul(vfd_load(c), x);
+                vfd_store(c, head);
+            } else {
+                x = vfd_mul(x, inverse);
+                vfd_store(c, vfd_less(vfd_load(c), x, head));
+            }
             vfd_store(a + j * VF_ND, x);
-            c = i == j ? vfd_mul(c, x) : vfd_less(c, x, vfd_load(score + j * VF_ND));
         }
-        vfd_store(score + i * VF_ND, c);
     }
-    for (int64_t k = 0; k < n_topics; ++k) {
-        const double *row = loadings + k * q;
-        vfd square = zero, along = zero;
-        for (int64_t i = 0; i < q; ++i) {
-            const double *a = factor + i * q * VF_ND;
-            vfd x = vfd_set1(row[i]);
-            for (int64_t l = 0; l < i; ++l) x = vfd_less(x, vfd_load(a + l * VF_ND), vfd_load(solved + l * VF_ND));
-            x = vfd_mul(x, vfd_load(a + i * VF_ND));
-            vfd_store(solved + i * VF_ND, x);
-            square = vfd_fma(x, x, square);
-            along = vfd_fma(x, vfd_load(score + i * VF_ND), along);
-        }
-        const vfd b = vfd_load(base + k * VF_ND), s = vfd_load(share + k * VF_ND), p = vfd_div(s, b);
-        const vfd inverse = vfd_less(vfd_load(scaled + k * VF_ND), s, along);
-        /* Above 0 but for rounding. */
-        const vfd diagonal = vfd_max(vfd_less(p, vfd_mul(s, s), square), vfd_mul(p, vfd_set1(0x1p-52)));
-        const vfd d = vfd_sub(vfd_div(vfd_load(scaled + k * VF_ND), p), vfd_div(inverse, diagonal));
-        vfd_store(ratio + k * VF_ND, vfd_max(vfd_add(one, vfd_div(d, b)), vfd_set1(0.1)));
-    }
+    for (int64_t k = 0; k < whole; k += TOPICS) solve_topics(m, k, TOPICS);
+    for (int64_t k = whole; k < n_topics; ++k) solve_topics(m, k, 1);
 }
 
 /* Numbers of up to VF_ND words, less `off` if it is there, as lanes: lanes[k * VF_ND + j] is topic k of word j. Missing words
@@ -236,7 +292,8 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
     double *b = workspace, *share = b + stride * VF_ND, *scaled = share + stride * VF_ND,
            *rows = scaled + stride * VF_ND;
     double *factor = rows + stride * VF_ND, *score = factor + n_factors * n_factors * VF_ND;
-    double *solved = score + n_factors * VF_ND;
+    /* A topic's ratio takes the place of its share, which is not needed any more. */
+    const words m = {n_factors, loadings, own, b, share, scaled, factor, score, share};
     memset(workspace, 0, (size_t)(4 * stride * VF_ND) * sizeof *workspace);
     for (int64_t v = 0; v < n_words; v += VF_ND) {
         const int64_t here = n_words - v < VF_ND ? n_words - v : VF_ND;
@@ -244,8 +301,7 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
         if (n_factors > 0) {
             take_lanes(here, n_topics, stride, first, NULL, rows, b);
             take_lanes(here, n_topics, stride, x + v * n_topics, first, rows, scaled);
-            /* A topic's ratio takes the place of its share, which is not needed any more. */
-            predict(n_topics, n_factors, loadings, own, b, share, scaled, factor, score, solved, share);
+            predict(n_topics, &m);
             give_rows(stride, share, rows);
         }
         for (int64_t j = 0; j < here; ++j) {

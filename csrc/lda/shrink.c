@@ -12,8 +12,6 @@
 #define MAX_RATIO 1e12f
 #define MAX_GRID 1e6f
 
-#define QUARTERS 4
-
 static int32_t check(const vf_shrink_params *p, const float *x, const float *expected, const float *grid,
                      const float *prior, const double *edges, const float *workspace, const float *means,
                      const double *responsibility) {
@@ -43,41 +41,62 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
     return heaviest >= 1e-10f;
 }
 
+/* VF_NF entries from the i-th on, and the bits of those below n. Others have x = 0, and lie above all edges. */
+VF_INLINE unsigned take(int64_t i, int64_t n, const float *x, const float *expected, vff *xs, vff *b) {
+    if (n - i >= VF_NF) {
+        *xs = vff_load(x + i);
+        *b = vff_load(expected + i);
+        return (1u << VF_NF) - 1u;
+    }
+    float own[VF_NF], base[VF_NF];
+    for (int64_t j = 0; j < VF_NF; ++j) {
+        own[j] = i + j < n ? x[i + j] : 0.0f;
+        base[j] = i + j < n ? expected[i + j] : MAX_RATIO;
+    }
+    *xs = vff_load(own);
+    *b = vff_load(base);
+    return (1u << (n - i)) - 1u;
+}
+
 /* Write x and expected in the order of their bands to by_band and b, each band's from first[band] on, and where each entry
- * came from to place. band is scratch, n floats. The quarters of the entries have counters of their own, so that none
- * waits for another. */
+ * came from to place. Those of a band come in their own order. */
 static int32_t sort_by_bands(int64_t n, int64_t n_bands, const float *x, const float *expected, const double *edges,
-                             float *by_band, float *b, int32_t *place, float *band, int64_t *first) {
-    int64_t next[QUARTERS][VF_SHRINK_BANDS] = {{0}}, outside = 0;
-    const int64_t quarter = (n + QUARTERS - 1) / QUARTERS;
-    for (int64_t i = 0; i < n; ++i) {
-        outside += !((fabsf(x[i]) <= MAX_RATIO) & (fabsf(expected[i]) <= MAX_RATIO));
-        band[i] = 0.0f;
-    }
-    if (outside) return VF_ERR_RANGE;
+                             float *by_band, float *b, int32_t *place, int64_t *first) {
+    const unsigned all = (1u << VF_NF) - 1u;
+    const vff most = vff_set1(nextafterf(MAX_RATIO, INFINITY));
+    float edge[VF_SHRINK_BANDS];
+    int64_t below[VF_SHRINK_BANDS] = {0}, next[VF_SHRINK_BANDS];
+    unsigned inside = all;
     for (int64_t e = 0; e + 1 < n_bands; ++e) {
-        const float near = (float)edges[e], edge = (double)near < edges[e] ? nextafterf(near, INFINITY) : near;
-        for (int64_t i = 0; i < n; ++i) band[i] += expected[i] >= edge ? 1.0f : 0.0f;
+        const float near = (float)edges[e];
+        edge[e] = (double)near < edges[e] ? nextafterf(near, INFINITY) : near;
     }
-    for (int64_t i = 0; i < quarter; ++i)
-        for (int64_t j = i, q = 0; j < n; j += quarter, ++q) ++next[q][(int32_t)band[j]];
-    int64_t sum = 0;
-    for (int64_t k = 0; k < n_bands; ++k) {
-        first[k] = sum;
-        for (int64_t q = 0; q < QUARTERS; ++q) {
-            const int64_t count = next[q][k];
-            next[q][k] = sum;
-            sum += count;
+    for (int64_t i = 0; i < n; i += VF_NF) {
+        vff xs, base;
+        take(i, n, x, expected, &xs, &base);
+        inside &= vff_less_bits(vff_abs(xs), most) & vff_less_bits(vff_abs(base), most);
+        for (int64_t e = 0; e + 1 < n_bands; ++e)
+            below[e] += __builtin_popcount(vff_less_bits(base, vff_set1(edge[e])));
+    }
+    if (inside != all) return VF_ERR_RANGE;
+    below[n_bands - 1] = n;
+    for (int64_t k = 0; k < n_bands; ++k) first[k] = next[k] = k > 0 ? below[k - 1] : 0;
+    first[n_bands] = n;
+    for (int64_t i = 0; i < n; i += VF_NF) {
+        vff xs, base;
+        const unsigned here = take(i, n, x, expected, &xs, &base);
+        unsigned done = 0;
+        for (int64_t k = 0; done != here; ++k) {
+            const unsigned low = k + 1 < n_bands ? vff_less_bits(base, vff_set1(edge[k])) : here;
+            const unsigned own = low & ~done;
+            if (!own) continue;
+            vff_store_picked(by_band + next[k], own, xs);
+            vff_store_picked(b + next[k], own, base);
+            vf_store_numbers(place + next[k], own, (int32_t)i);
+            next[k] += __builtin_popcount(own);
+            done = low;
         }
     }
-    first[n_bands] = sum;
-    for (int64_t i = 0; i < quarter; ++i)
-        for (int64_t j = i, q = 0; j < n; j += quarter, ++q) {
-            const int64_t to = next[q][(int32_t)band[j]]++;
-            place[to] = (int32_t)j;
-            by_band[to] = x[j];
-            b[to] = expected[j];
-        }
     return VF_OK;
 }
 
@@ -86,7 +105,7 @@ VF_INLINE vff power_of_two(vff x) {
     static const float terms[] = {1.3276472e-3f,  9.67554148e-3f, 5.55071328e-2f,
                                   2.40221197e-1f, 6.93146967e-1f, 1.00000007f};
     const vff n = vff_rint(x);
-    return vff_mul(VF_HORNER(vff, vff_sub(x, n), terms), vff_pow2(n));
+    return vff_scale(VF_HORNER(vff, vff_sub(x, n), terms), n);
 }
 
 /* What is the same for all entries of a call: the grid and its widths, and the prior of a band. */
@@ -156,10 +175,10 @@ int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const float *x, c
     int32_t status = check(params, x, expected, grid, prior, edges, workspace, means, responsibility);
     if (status != VF_OK || params->n_words == 0) return status;
     const int64_t n = params->n_words * params->n_topics, n_grid = params->n_grid, n_bands = params->n_bands;
-    float *by_band = workspace, *b = by_band + n + VF_NF, *band = b + n + VF_NF;
-    int32_t *place = (int32_t *)(band + n);
+    float *by_band = workspace, *b = by_band + n + VF_NF;
+    int32_t *place = (int32_t *)(b + n + VF_NF);
     int64_t first[VF_SHRINK_BANDS + 1];
-    status = sort_by_bands(n, n_bands, x, expected, edges, by_band, b, place, band, first);
+    status = sort_by_bands(n, n_bands, x, expected, edges, by_band, b, place, first);
     if (status != VF_OK) return status;
     for (int64_t k = 0; k < n_bands; ++k)
         if (first[k + 1] > first[k] && !prior_is_good(n_grid, prior + k * n_grid)) return VF_ERR_PARAMETER;

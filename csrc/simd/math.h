@@ -28,7 +28,7 @@ static const double vfd_log2_high = -6.93145751953125e-1, vfd_log2_low = -1.4286
         x = V##_max(x, V##_set1(CAP));                                                          \
         const V n = V##_rint(V##_mul(x, V##_set1((T)1.4426950408889634)));                      \
         const V r = V##_fma(n, V##_set1(V##_log2_low), V##_fma(n, V##_set1(V##_log2_high), x)); \
-        return V##_mul(V##_horner(r, TERMS, V##_taylor + 1), V##_pow2(n));                      \
+        return V##_scale(V##_horner(r, TERMS, V##_taylor + 1), n);                              \
     }
 VF_EXP_NEG(vff, float, -86.0f, 8)
 VF_EXP_NEG(vfd, double, -700.0, 14)

@@ -14,12 +14,15 @@
  *   sum, hmax    sum and maximum over the lanes
  *   sum4         out[j] = sum of sj: four sums at the cost of little more than one
  *   pow2         2^n for integral n if that is a normal number
+ *   scale        a 2^n for integral n if 2^n and the product are normal numbers
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
  *   less_bits    bit i is set if a < b in lane i
  *   less         c - a b, with one rounding where the machine has FMA
  *   rest         c - a b to the last bit, where a b is so near to c that this is a number, and a, b below 2^500 (2^50)
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
- *   store_i32    truncation toward zero; the values must fit int32 */
+ *   store_i32    truncation toward zero; the values must fit int32
+ *
+ * vff_store_picked stores the lanes whose bits are set side by side, and vf_store_numbers the lanes' numbers + first. */
 #ifndef VF_SIMD_H
 #define VF_SIMD_H
 
@@ -129,6 +132,17 @@ VF_INLINE vff vff_recip(vff a) {
 VF_INLINE vff vff_root_recip(vff a) {
     const vff r = _mm512_rsqrt14_ps(a), e = _mm512_fnmadd_ps(_mm512_mul_ps(a, r), r, _mm512_set1_ps(1.0f));
     return _mm512_fmadd_ps(_mm512_mul_ps(e, _mm512_set1_ps(0.5f)), r, r);
+}
+VF_INLINE vff vff_scale(vff a, vff n) { return _mm512_scalef_ps(a, n); }
+VF_INLINE vfd vfd_scale(vfd a, vfd n) { return _mm512_scalef_pd(a, n); }
+VF_INLINE __mmask16 vff_lowest_(unsigned bits) { return (__mmask16)((1u << __builtin_popcount(bits)) - 1u); }
+VF_INLINE void vff_store_picked(float *p, unsigned bits, vff a) {
+    _mm512_mask_storeu_ps(p, vff_lowest_(bits), _mm512_maskz_compress_ps((__mmask16)bits, a));
+}
+VF_INLINE void vf_store_numbers(int32_t *p, unsigned bits, int32_t first) {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first), lanes);
+    _mm512_mask_storeu_epi32(p, vff_lowest_(bits), _mm512_maskz_compress_epi32((__mmask16)bits, numbers));
 }
 VF_INLINE float vff_sum(vff a) { return _mm512_reduce_add_ps(a); }
 VF_INLINE float vff_hmax(vff a) { return _mm512_reduce_max_ps(a); }
@@ -319,6 +333,21 @@ VF_INLINE float vff_hmax(vff a) {
     return m;
 }
 VF_INLINE double vfd_hmax(vfd a) { return a[0] > a[1] ? a[0] : a[1]; }
+#endif
+
+#if !defined(VF_ISA_AVX512)
+VF_INLINE vff vff_scale(vff a, vff n) { return vff_mul(a, vff_pow2(n)); }
+VF_INLINE vfd vfd_scale(vfd a, vfd n) { return vfd_mul(a, vfd_pow2(n)); }
+VF_INLINE void vff_store_picked(float *p, unsigned bits, vff a) {
+    float all[VF_NF];
+    vff_store(all, a);
+    for (int j = 0; j < VF_NF; ++j)
+        if (bits >> j & 1u) *p++ = all[j];
+}
+VF_INLINE void vf_store_numbers(int32_t *p, unsigned bits, int32_t first) {
+    for (int j = 0; j < VF_NF; ++j)
+        if (bits >> j & 1u) *p++ = first + j;
+}
 #endif
 
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }

@@ -392,6 +392,13 @@ def test_what_transform_needs_is_computed_once_for_each_result_and_in_no_pickle(
     assert not np.array_equal(model.transform(X), first)
 
 
+@pytest.mark.parametrize("call", ["enable", "disable"])
+def test_an_import_leaves_the_garbage_collector_as_it_was(call):
+    script = f"import gc; gc.{call}(); from vips_fast import LatentDirichletAllocation; print(gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(call == "enable")
+
+
 def test_a_planned_fit_imports_no_more_of_scipy_than_it_needs():
     """scipy.optimize and scipy.linalg take longer to import than a small fit takes."""
     script = (

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from ...kernels import native
+from ...kernels.memory import zeros_on_line
 
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better.
 _FACTORS = 16
@@ -24,15 +25,14 @@ _SPREAD = 0.3
 _LEAST_OWN = 0.05
 
 
-def moments(x: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Compute sums over words, (3, K, K), that `TopicFactors` takes.
+def add_moments(x: np.ndarray, base: np.ndarray, sums: np.ndarray) -> None:
+    """Add to the sums over words, (3, K, K), that `TopicFactors` takes.
 
     ``x`` and ``base`` are float32. `vips_fast.kernels.reference.topic_moments` says which sums.
     """
     n_topics = x.shape[1]
-    sums, work = np.zeros((3, n_topics, n_topics)), np.empty((n_topics + 15) * (2 * n_topics + 19))
+    work = zeros_on_line((n_topics + 15) * (2 * n_topics + 19), np.float64)
     native.topic_moments(_SPREAD, x, base, work, sums)
-    return sums
 
 
 class TopicFactors:
@@ -40,12 +40,12 @@ class TopicFactors:
 
     ``loadings`` are L, (K, q), and ``own`` has shape (K,).
 
-    ``sums`` are the `moments` of all words. The first over the second is the covariance. L is to give its entries off
-    the diagonal (principal factors: the diagonal comes from L in the round before). Every other round extrapolates the
-    diagonal: five rounds then come as near to its limit as ten plain ones. Ratios without a covariance would have a
-    spectrum with the edge e, 2 sqrt(K) standard deviations of an entry (the semicircle law). Eigenvalues that lie clear
-    of it count, shrunk to (lambda^2 - e^2)^(1/2). That is best in squares for a matrix of low rank seen through such
-    noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
+    ``sums`` are what `add_moments` adds over all words. The first over the second is the covariance. L is to give its
+    entries off the diagonal (principal factors: the diagonal comes from L in the round before). Every other round
+    extrapolates the diagonal: five rounds then come as near to its limit as ten plain ones. Ratios without a covariance
+    would have a spectrum with the edge e, 2 sqrt(K) standard deviations of an entry (the semicircle law). Eigenvalues
+    that lie clear of it count, shrunk to (lambda^2 - e^2)^(1/2). That is best in squares for a matrix of low rank seen
+    through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is predicted.
     """
 
     def __init__(self, sums: np.ndarray):
@@ -82,6 +82,7 @@ class TopicFactors:
         they keep its ``mass``, (n,). The kernel takes the words' q x q systems by Woodbury's identity.
         """
         n_topics, q = self.loadings.shape
-        out, work = np.empty(base.shape, dtype=np.float32), np.empty(8 * (4 * n_topics + 30 + q * (q + 2)))
+        out = np.empty(base.shape, dtype=np.float32)
+        work = zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64)
         native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
         return out

@@ -38,8 +38,8 @@ from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.memory import zeros_on_line
 from ...kernels.psd import one_blas_thread
-from ...kernels.threads import map_chunks
-from .factors import TopicFactors, moments
+from ...kernels.threads import map_chunks, run_blocks
+from .factors import TopicFactors, add_moments
 from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -65,44 +65,58 @@ _CHUNK = 512
 
 
 def word_masses(
-    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1, bands: Sequence[np.ndarray] = ()
+    total: np.ndarray,
+    sd: float,
+    prior: np.ndarray | None = None,
+    n_threads: int = 1,
+    bands: Sequence[np.ndarray] = (),
+    work: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
     ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
     starts from an even one and takes more rounds. Each of ``bands``, columns of words, has a prior of its own, which
-    starts from the prior of all words.
+    starts from the prior of all words. ``work`` is scratch from `mass_work`, or None.
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = zeros_on_line((n_words, -(-n_grid // 8) * 8), np.float64)
+    likelihood = mass_work(n_words) if work is None else work
+    parts = [slice(first, first + _CHUNK) for first in range(0, n_words, _CHUNK)]
+    chunks = [(total[part], likelihood[part], mass[part]) for part in parts]
+    sums = np.empty((len(chunks), n_grid))
     known = False
 
-    def expect(first: int, last: int, worker: int) -> np.ndarray:
-        sums = np.zeros(n_grid)
-        native.word_masses(total[first:last], grid, width, weight, known, sd, likelihood[first:last], sums, None)
-        return sums
+    def expect(number: int, worker: int) -> None:
+        some, likely, _ = chunks[number]
+        native.word_masses(some, grid, width, weight, known, sd, likely, sums[number], None)
 
-    def read(first: int, last: int, worker: int) -> None:
-        part = slice(first, last)
-        native.word_masses(total[part], grid, width, weight, known, sd, likelihood[part], None, mass[part])
+    def read(number: int, worker: int) -> None:
+        some, likely, found = chunks[number]
+        native.word_masses(some, grid, width, weight, known, sd, likely, None, found)
 
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
     weight = np.full(n_grid, 1 / n_grid) if prior is None else (prior + 1e-6) / (1 + 1e-6 * n_grid)
     for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
-        weight = weight * sum(map_chunks(n_words, _CHUNK, n_threads, expect)) / n_words
+        sums[:] = 0.0
+        run_blocks(len(chunks), n_threads, expect)
+        weight = weight * sums.sum(axis=0) / n_words
         known = True
-    map_chunks(n_words, _CHUNK, n_threads, read)
+    run_blocks(len(chunks), n_threads, read)
     for band in bands if len(bands) > 1 else ():
-        some, likely, own, sums, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
+        some, likely, own, part, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
         for _ in range(_BAND_ROUNDS):
-            sums[:] = 0.0
-            native.word_masses(some, grid, width, own, True, sd, likely, sums, None)
-            own = (own * sums + _BAND_START * weight) / (len(band) + _BAND_START)
+            part[:] = 0.0
+            native.word_masses(some, grid, width, own, True, sd, likely, part, None)
+            own = (own * part + _BAND_START * weight) / (len(band) + _BAND_START)
         native.word_masses(some, grid, width, own, True, sd, likely, None, found)
         mass[band] = found
     return mass, weight
+
+
+def mass_work(n_words: int) -> np.ndarray:
+    """Make scratch for the masses of so many words."""
+    return zeros_on_line((n_words, -(-(_MASS_POINTS + 1) // 8) * 8), np.float64)
 
 
 def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
@@ -217,6 +231,7 @@ class ProductShrinkage:
         self._next_prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
+        self._mass_work: np.ndarray | None = None
         self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
@@ -230,7 +245,11 @@ class ProductShrinkage:
         share, noise, totals = self._take_noise(average, sd)
         totals, error, unit = self._totals(totals)
         bands = () if self._known is None else self._known.bands
-        self._mass, self._mass_prior = word_masses(totals, error, self._mass_prior, self._n_threads, bands)
+        if self._mass_work is None:
+            self._mass_work = mass_work(len(totals))  # pages that are touched for the first time cost more than a round
+        self._mass, self._mass_prior = word_masses(
+            totals, error, self._mass_prior, self._n_threads, bands, self._mass_work
+        )
         self._mass *= unit
         spread = max(float(share.var()) - len(average), 0.0)  # the mean of the noise's variances is the words' number
         mean = float(self._mass.sum()) / self._n_topics
@@ -238,25 +257,29 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
-        self._predict(average)
+        factors = self._predict(average)
         if self._next_prior is not None:
             self._prior = self._next_prior
         if self._prior is None:
             self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
             for _ in range(_FIRST_ROUNDS):
-                self._prior = self._read(means=False)
-        self._next_prior = self._read(means=True)
+                self._prior, factors = self._read(factors, means=False), None
+        self._next_prior = self._read(factors, means=True)
 
-    def _read(self, means: bool) -> np.ndarray:
+    def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior after a round of EM.
 
-        With ``means``, it puts these in place of the units of noise.
+        With ``factors``, entries are first predicted from the word's other topics. But for its part of the mass, none
+        is predicted from itself. With ``means``, these take the place of the units of noise.
         """
-        prior = self._prior
+        prior, mass = self._prior, self.mass
         assert prior is not None
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             weight, units = np.zeros(prior.shape), self._units[first:last]
+            if factors is not None:
+                part, base = slice(first, last), self._predicted[first:last]
+                base[:] = factors.predict(units, base, self._sd[part], mass[part])
             self._shrink(units, first, units if means else None, weight)
             return weight
 
@@ -300,11 +323,15 @@ class ProductShrinkage:
         share, noise = np.sum(map_chunks(len(average), _CHUNK, self._n_threads, add), axis=0)
         return share, noise, totals
 
-    def _predict(self, average: np.ndarray) -> None:
-        """Predict each entry, in units of its noise, (V, K) float32."""
+    def _predict(self, average: np.ndarray) -> TopicFactors | None:
+        """Predict each entry, in units of its noise, (V, K) float32.
+
+        Returns how topics go together, for `_read`; None for one topic.
+        """
         if self._units.shape != average.shape:
             self._units, self._predicted = np.empty((2, *average.shape), dtype=np.float32)
-        mass = self.mass
+        mass, n_words = self.mass, len(average)
+        sums = np.zeros((-(-n_words // _CHUNK), 3, self._n_topics, self._n_topics))
 
         def fill(first: int, last: int, worker: int) -> None:
             part = slice(first, last)
@@ -312,32 +339,25 @@ class ProductShrinkage:
                 average[part], self._sd[part], mass[part], self.weight, self._units[part], self._predicted[part]
             )
 
-        map_chunks(len(average), _CHUNK, self._n_threads, fill)
+        def collect(first: int, last: int, worker: int) -> None:
+            add_moments(self._units[first:last], self._predicted[first:last], sums[first // _CHUNK])
+
+        def fill_and_collect(first: int, last: int, worker: int) -> None:
+            fill(first, last, worker)
+            collect(first, last, worker)
+
+        if self._neighbors is None and self._n_topics > 1:
+            map_chunks(n_words, _CHUNK, self._n_threads, fill_and_collect)  # while the chunk is in the cache
+        else:
+            map_chunks(n_words, _CHUNK, self._n_threads, fill)
         if self._neighbors is not None:
             self._ask_neighbors(self._neighbors)
-        if self._n_topics > 1:
-            # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
-            with one_blas_thread(0, scipy=False):
-                self._ask_topics()
-
-    def _ask_topics(self) -> None:
-        """Predict ratios from other topics.
-
-        But for its part of the mass, no entry is predicted from itself.
-        """
-        mass = self.mass
-
-        def collect(first: int, last: int, worker: int) -> np.ndarray:
-            return moments(self._units[first:last], self._predicted[first:last])
-
-        def predict(first: int, last: int, worker: int) -> None:
-            part = slice(first, last)
-            base = self._predicted[part]
-            base[:] = factors.predict(self._units[part], base, self._sd[part], mass[part])
-
-        n_words = len(self._units)
-        factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
-        map_chunks(n_words, _CHUNK, self._n_threads, predict)
+            map_chunks(n_words, _CHUNK, self._n_threads, collect)
+        if self._n_topics == 1:
+            return None
+        # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
+        with one_blas_thread(0, scipy=False):
+            return TopicFactors(sums.sum(axis=0))
 
     def _ask_neighbors(self, neighbors: WordNeighbors) -> None:
         """Predict ratios from neighbors.
@@ -393,8 +413,7 @@ class ProductShrinkage:
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
         self._mass, self.weight = mass, weight
         self._take_noise(average, sd)
-        self._predict(average)
-        self._next_prior = self._read(means=True)
+        self._next_prior = self._read(self._predict(average), means=True)
 
     def means(self, first: int, last: int) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K)."""
