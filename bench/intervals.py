@@ -16,9 +16,9 @@ noise key of its own, so that the figures repeat. Of steps, 20 is the default. A
 smaller ones say that estimates are inflated. Effects that are not known
 (`vips_fast.models.logistic.effects.known_changes`) count in ``all`` only.
 
-The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A sweep skips
-the cells of its output file that have as many runs. It repeats others with the same seeds and more, so you can stop it
-and resume it, or add runs to cells.
+The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A cell of the
+output file that has fewer runs gets the seeds that it lacks, and both parts are pooled. So you can stop a sweep and
+resume it, or add runs to cells.
 """
 
 import argparse
@@ -68,21 +68,22 @@ def simulate(
 
 
 def run_cell(
-    runs: int, n: int, epsilon: float, columns: int, rho: float, row_norm: float, steps: int, design: str = "normal"
+    seeds: range, n: int, epsilon: float, columns: int, rho: float, row_norm: float, steps: int, design: str = "normal"
 ) -> dict[str, float]:
-    """Fit ``runs`` data sets."""
-    hits, known, means, truth, variances = (np.empty((runs, columns)) for _ in range(5))
-    for seed in range(runs):
-        X, y, truth[seed] = simulate(seed, n, columns, rho, row_norm, design)
+    """Fit a data set for each seed."""
+    hits, known, means, truth, variances = (np.empty((len(seeds), columns)) for _ in range(5))
+    for i, seed in enumerate(seeds):
+        X, y, truth[i] = simulate(seed, n, columns, rho, row_norm, design)
         model = BayesianLogisticRegression(row_norm=row_norm, epsilon=epsilon, delta=1e-6, n_steps=steps, n_jobs=1)
         model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y)
-        means[seed], variances[seed] = model.coef_[0], np.diag(model.covariance_)[:columns]
-        known[seed] = known_changes(model, changes(model))[0]
-        hits[seed] = np.abs(means[seed] - truth[seed]) <= ndtri(0.95) * np.sqrt(variances[seed])
+        means[i], variances[i] = model.coef_[0], np.diag(model.covariance_)[:columns]
+        known[i] = known_changes(model, changes(model))[0]
+        hits[i] = np.abs(means[i] - truth[i]) <= ndtri(0.95) * np.sqrt(variances[i])
     some = known.any(axis=1)
     shares = (hits * known)[some].sum(axis=1) / known[some].sum(axis=1)
     square = float((known * means**2).sum())
     return {
+        "runs": len(seeds),
         "known": float(known.mean()),
         "coverage": float((hits * known).sum() / known.sum()) if some.any() else math.nan,
         "se": float(np.std(shares)) / math.sqrt(some.sum()) if some.any() else math.nan,
@@ -91,6 +92,23 @@ def run_cell(
         "rmse": float(np.sqrt(((means - truth) ** 2).mean())),
         "sd": float(np.sqrt(variances.mean())),
     }
+
+
+def pool(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Pool the figures of two sets of runs of one cell."""
+    runs = np.array([part["runs"] for part in (old, new)])
+    known = runs * [part["known"] for part in (old, new)]
+
+    def mean(name: str, weights: np.ndarray, power: int) -> float:
+        values = np.nan_to_num([part[name] for part in (old, new)])
+        return float((weights @ values**power / weights.sum()) ** (1 / power)) if weights.any() else math.nan
+
+    errors = np.nan_to_num([part["se"] for part in (old, new)])
+    found = {name: mean(name, known, 1) for name in ("coverage", "slope")}
+    found |= {name: mean(name, runs, 2) for name in ("rmse", "sd")}
+    found |= {name: mean(name, runs, 1) for name in ("known", "all")}
+    found["se"] = float(np.linalg.norm(known * errors) / known.sum()) if known.any() else math.nan
+    return old | {name: found.get(name, value) for name, value in new.items()} | {"runs": int(runs.sum())}
 
 
 def cells(grid: dict[str, tuple[Any, ...]], whole: bool = False) -> Iterator[dict[str, Any]]:
@@ -164,10 +182,12 @@ def main() -> None:
         if any(cell[name] not in asked[name] for name in GRID):
             continue
         place = next((i for i, row in enumerate(rows) if cell.items() <= row.items()), len(rows))
-        if any(row["runs"] >= args["runs"] for row in rows[place:][:1]):
+        seeds = range(sum(row["runs"] for row in rows[place:][:1]), args["runs"])
+        if not seeds:
             continue
-        found = {name: round(value, 3) for name, value in run_cell(args["runs"], **cell, design=args["design"]).items()}
-        rows[place : place + 1] = [cell | {"runs": args["runs"]} | found]
+        found = cell | run_cell(seeds, **cell, design=args["design"])
+        found = pool(rows[place], found) if rows[place:] else found
+        rows[place : place + 1] = [{name: round(value, 3) for name, value in found.items()}]
         print(json.dumps(rows[place]), file=sys.stderr, flush=True)
         if args["out"] is not None:
             text = json.dumps({"design": args["design"], "cells": rows}).replace("{", "\n{")

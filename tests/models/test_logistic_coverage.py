@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(effects|row_norm)")
 )
 def test_coverage_where_effects_are_known(n, epsilon, columns, rho, row_norm, steps):
     """Count 40 to 200 intervals of eight data sets, with fixed noise."""
-    found = coverage.run_cell(8, n, epsilon, columns, rho, row_norm, steps)
+    found = coverage.run_cell(range(8), n, epsilon, columns, rho, row_norm, steps)
     assert found["known"] > 0.97
     assert 0.82 < found["coverage"] < 0.98
     assert 0.9 < found["slope"] < 1.1
@@ -51,7 +51,7 @@ def test_coverage_of_every_cell_of_few_records():
     found = []
     for cell in coverage.cells(coverage.GRID):
         if cell["n"] == 2_000:
-            found.append((cell["columns"], coverage.run_cell(3, **cell)))
+            found.append((cell["columns"], coverage.run_cell(range(3), **cell)))
     columns, known, inside, every = (
         np.array(values)
         for values in zip(*((d, c["known"], np.nan_to_num(c["coverage"]), c["all"]) for d, c in found), strict=True)
@@ -110,7 +110,7 @@ def test_small_data_that_say_nothing_say_so():
 
     The fit names the others.
     """
-    found = coverage.run_cell(8, 2_000, 0.1, 12, 0.8, 1.0, 5)
+    found = coverage.run_cell(range(8), 2_000, 0.1, 12, 0.8, 1.0, 5)
     assert found["known"] < 0.2 and found["all"] > 0.82
     X, y, _ = coverage.simulate(0, 2_000, 12, 0.8, 1.0)
     model = BayesianLogisticRegression(epsilon=0.1, delta=1e-6, n_steps=5, n_jobs=1).set_unsafe(test_key=b"n" * 32)
@@ -184,7 +184,7 @@ def test_coverage_over_the_grid(cell):
 
     Give or take three standard errors.
     """
-    found = coverage.run_cell(40, **cell)
+    found = coverage.run_cell(range(40), **cell)
     if found["known"] >= coverage.KNOWN:
         assert coverage.LEAST - 3 * found["se"] < found["coverage"] < coverage.MOST + 3 * found["se"]
         assert 0.9 < found["slope"] < 1.1

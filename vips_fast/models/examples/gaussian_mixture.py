@@ -13,11 +13,6 @@ from ...checks import check_number
 from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax, within
 
-#: Least sum of squared deviations, over the noise in it. Of .1, .25, .5 and 1 it found clusters that are far apart at
-#: the weakest signals, and near ones at most. Without it a component that noise leaves no variance takes no record, and
-#: in the end one takes all.
-_FLOOR = 0.25
-
 
 @dataclass(frozen=True)
 class GaussianMixtureOptions:
@@ -60,7 +55,9 @@ class GaussianMixture(ConjugateEstimator):
     sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
 
     The noise of a release is known, and the M-step allows for it. As in `VectorMixture`, the length that it adds to a
-    mean is taken off. No sum of squared deviations is below a part of the noise.
+    mean is taken off: an estimate of James & Stein (1961). The columns' sums of squared deviations are shrunk toward
+    their component's mean in the same way. None is below the noise in that mean. Otherwise a component that noise
+    leaves no variance takes no record, and in the end one takes all.
 
     Examples
     --------
@@ -150,12 +147,14 @@ class GaussianMixture(ConjugateEstimator):
         means = first / (counts[:, None] + mean_prior)
         if noise:
             center = first.sum(axis=0) / counts.sum()
-            square = np.maximum(((means - center) ** 2).sum(axis=1, keepdims=True), 1e-300)
-            kept = np.maximum(1.0 - d * (noise * self.radius / counts[:, None]) ** 2 / square, 0.0)
-            means = center + kept * (means - center)
+            means = _shrunk(means, center, d * (noise * self.radius / counts[:, None]) ** 2)
         means = np.clip(means, -self.radius, self.radius)
         spread = second - means * first * 2 + counts[:, None] * means**2 + mean_prior * means**2
-        return self._parameters(counts, means, np.maximum(spread, _FLOOR * noise * self.radius**2))
+        if noise:
+            apart = noise * self.radius**2
+            spread = _shrunk(spread, spread.mean(axis=1, keepdims=True), (d - 1) * apart**2)
+            spread = np.maximum(spread, apart / math.sqrt(d))
+        return self._parameters(counts, means, np.maximum(spread, 0.0))
 
     def _parameters(self, counts: np.ndarray, means: np.ndarray, spread: np.ndarray) -> tuple[Any, ...]:
         """Make the E-step's expected natural parameters, then the readable ones.
@@ -205,3 +204,9 @@ class GaussianMixture(ConjugateEstimator):
         log = np.log(self.weights_) - 0.5 * np.log(2 * math.pi * self.variances_).sum(axis=1)
         log = log - 0.5 * (X**2 @ (1 / self.variances_).T - 2 * X @ (self.means_ / self.variances_).T)
         return float(logsumexp(log - 0.5 * (self.means_**2 / self.variances_).sum(axis=1), axis=1).mean())
+
+
+def _shrunk(values: Array, center: Array, square_of_noise: Any) -> Array:
+    """Shrink rows toward their centers by the share of their squared distance that is noise."""
+    square = np.maximum(((values - center) ** 2).sum(axis=1, keepdims=True), 1e-300)
+    return np.asarray(center + np.maximum(1.0 - square_of_noise / square, 0.0) * (values - center))

@@ -301,7 +301,8 @@ class Observed:
     Let g be the expected gradient at m, H its curvature and D the error of H. Let a be the average center. The gradient
     is g + D (m - a) + N(0, v I + J + k H). The entries of D are independent, with the variances h_ij = H_ii H_jj
     ``hidden``_ij. So D (m - a) is further noise. Its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
-    elsewhere. Here E is the posterior mean of (m - a) (m - a)^T. The longer the way from a, the less the gradient says.
+    elsewhere. Here E is (m - a) (m - a)^T at the mean, and the variance that m has from the data: C - alpha C C, if C
+    is its covariance. The longer the way from a, the less the gradient says.
     The mean is s + f K (K + alpha)^-1 (m' - s). Here s is ``start``, m' is the posterior mean without D, and K + alpha
     the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
     shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
@@ -327,8 +328,10 @@ class Observed:
             J = self.labels(J)
             scale, way = np.diag(H), mean - center
             law = scale[:, None] * scale * self.hidden
-            error = law * (np.outer(way, way) + covariance)
-            error.flat[:: d + 1] = law @ (way**2 + covariance.diagonal())
+            # In a direction that no record has, the covariance is the prior's, but an error of H multiplies nothing.
+            own = covariance - alpha * (covariance @ covariance)
+            error = law * (np.outer(way, way) + own)
+            error.flat[:: d + 1] = law @ (way**2 + own.diagonal())
             known = J + self.sampling * H + self.variance * np.eye(d)
             # Were the curvature known; and as it is.
             trusted, noise = _solved(known, H).T, known + error

@@ -269,11 +269,10 @@ class Regression(PrivateEstimator):
     def verdict_(self) -> Verdict:
         """Judge the regression in words, from releases only.
 
-        It counts the effects whose intervals leave out 0, at a level that holds for all of them together at 90 %.
+        It counts the `effects` whose intervals leave out 0, at a level that holds for all of them together at 90 %.
         Without a measured gain it says only if there are none.
         """
-        limits = self.credible_interval(1.0 - 0.1 / self.coef_.size)
-        clear = int(((limits[..., 0] > 0) | (limits[..., 1] < 0)).sum())
+        clear = sum(one.log_ratio.clear for one in self.effects(1.0 - 0.1 / self.coef_.size) if one.change)
         claim = "the columns predict the outcome"
         return Verdict.of(self.found_gain_, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
 
