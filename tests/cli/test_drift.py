@@ -57,6 +57,15 @@ def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys)
     assert "leaves out the model" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
+    few = DRIFT.replace("--epsilon 6", "--noise-multiplier 900").split()
+    assert main(few) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Use more records" in said and "nothing was spent" in said and not (notes / "words").exists()
+    assert main([*few, "--anyway"]) == 0
+    assert "warning: Forecast" in capsys.readouterr().err and len(list(csv.reader(open("words/drift.csv")))) == 1
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

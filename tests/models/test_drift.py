@@ -67,9 +67,8 @@ def test_planted_words_are_found_with_their_intervals_and_none_is_invented(exact
     covered, invented, errors = [], 0, []
     for seed in range(8):
         model = fit(seed)
-        found, scales = model.drift(), model._model(model._fitted().public)._scales
-        sums = exact[-1] * scales._word[:, None] * np.sqrt(scales._table[:, :K] + scales.floor)
-        sums = sums.reshape(PERIODS, V, K).transpose(0, 2, 1)
+        found, scales = model.drift(), model._model(model._fitted().public).entry_scales()
+        sums = exact[-1].reshape(PERIODS, V, K).transpose(0, 2, 1) * scales
         truth = sums / sums.sum(axis=2, keepdims=True)
         covered.append((found.low <= truth) & (truth <= found.high))
         moved = set(found.moved())
@@ -177,6 +176,27 @@ def test_unusable_settings_spend_nothing(tmp_path, change, message):
     dates = how.pop("dates", ["month 0"] * 20)
     with pytest.raises(ValueError, match=message):
         DriftingTopics(**how).fit(np.ones((20, V), int), dates, budget=budget)
+    assert Budget(tmp_path / "budget").spent == 0
+
+
+def test_the_forecast_is_near_the_width_of_the_intervals_and_warns_before_it_spends(tmp_path):
+    told = []
+    X, dates, persons = corpus()
+    model = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, epsilon=1.0)
+    model.fit(X, dates, groups=persons, on_forecast=told.append)
+    points = float(told[0].text.split("changes by ")[1].split()[0])
+    found = model.drift()
+    first = np.argsort(-MEAN, axis=1)[:, :10]
+    width = np.take_along_axis(found.change_high - found.change_low, first, axis=1) / 2 * (PERIODS - 1)
+    assert 0.6 < points / (100 * np.median(width)) < 1.6 and told[0].warning is None
+
+    def refuse(forecast):
+        raise ValueError(forecast.text)
+
+    budget = Budget.create(tmp_path / "budget", 1.0, 1e-6, dataset="notes", unit="person")
+    few = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, epsilon=0.5, delta=1e-6)
+    with pytest.raises(ValueError, match="Use more records"):
+        few.fit(X[:300], dates[:300], groups=persons[:300], budget=budget, on_forecast=refuse)
     assert Budget(tmp_path / "budget").spent == 0
 
 

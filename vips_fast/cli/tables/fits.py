@@ -388,7 +388,7 @@ DRIFT = _fit(
         folder("--after", "tables of this model, which the statement then includes too", **_SEVERAL),
     ),
     privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),
-    more=(setting("--doc-length", "words of a usual document; default: the fit's", WHOLE, metavar="N"),),
+    more=(setting("--doc-length", "words of a usual document; default: the fit's", WHOLE, metavar="N"), ANYWAY),
     words="drift",
     examples=(
         "topics notes.csv --by month --values values.toml --person patient --epsilon 2.1 --out drift",

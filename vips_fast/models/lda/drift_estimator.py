@@ -10,20 +10,25 @@ import numpy as np
 
 from ...checks import check_number
 from ...data.types import Column, Data, Matrix
-from ...engine.request import RunSchedule, Terms
+from ...engine.model import Model
+from ...engine.request import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
+from ..forecast import HopelessWarning
 from ..inputs import column_names
 from ..parameters import Bookkeeping
 from .drift_model import DatedDocuments, DriftModel
-from .drifting import Drift, read_drift
+from .drifting import Drift, change_width, read_drift
 from .options import LdaOptions
-from .planning import DOC_LENGTH, default_clip, fitting_prior
+from .planning import DOC_LENGTH, default_clip, fitting_prior, usual_distinct_words
 
 #: Share of its mean probability that a word has in a topic at least.
 _LEAST = 1e-6
+#: First words of a topic that a forecast is about. It is hopeless if a word cannot be seen to move by this much of
+#: its share: a word that comes anew, or goes, moves by twice its mean share.
+_FIRST, _MOST = 10, 2.0
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -150,6 +155,31 @@ class DriftingTopics(PrivateEstimator):
             seed=public.seed,
             n_threads=resolve_n_threads(self.n_jobs),
         )
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        assert isinstance(model, DriftModel)
+        sampler, length = schedule.sampler, int(self.doc_length or DOC_LENGTH)
+        if schedule.noise_multiplier == 0:
+            return None
+        topics, (n_topics, n_words) = self._known_topics(), (model.n_topics, public.n_features)
+        per_unit = schedule.noise_multiplier * model.sensitivity(sampler.relation) / sampler.expected_batch_size
+        noise = public.n_records * per_unit / schedule.n_steps**0.5 * model.entry_scales()
+        # Words that a unit contributes at its clip, and their sum by topic in a period.
+        words = min(float(length), model.clip * usual_distinct_words(length) ** 0.5)
+        sums = public.n_records * words * topics.sum(axis=1) / topics.sum() / len(self.periods)
+        needed = change_width(len(self.periods), n_topics * n_words, 0.9) * noise / sums[:, None]
+        first = np.argsort(-topics, axis=1)[:, :_FIRST]
+        shares = np.take_along_axis(topics / topics.sum(axis=1, keepdims=True), first, axis=1)
+        needed = np.take_along_axis(needed, first, axis=1) * (len(self.periods) - 1)
+        least, part = float(np.median(needed)), float(np.median(needed / shares))
+        hopeless = part > _MOST
+        of_it = f"{part:.0%} of it" if part < 10 else "many times what it is"
+        helps = " Use more records, a larger epsilon, fewer topics or fewer periods." if hopeless else ""
+        text = (
+            f"Forecast: a word of a topic's first {_FIRST} is seen to move if its share changes by {100 * least:.2g} "
+            f"percentage points from {self.periods[0]} to {self.periods[-1]}, {of_it}.{helps}"
+        )
+        return RunForecast(1.0 / (1.0 + part), text, HopelessWarning if hopeless else None)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         shape = len(self.periods), len(self._known_topics()), public.n_features

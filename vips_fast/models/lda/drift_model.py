@@ -68,6 +68,13 @@ class DriftModel(LdaModel):
             self._weight, self._floor = self._scales.weight, self._scales.floor
         self._average = ScaledAverage(np.zeros(self.shape))
 
+    def entry_scales(self) -> np.ndarray:
+        """Return a period's scales of entries, (K, V)."""
+        n_words = len(self._table) // self.n_periods
+        if self._scales is None:
+            return np.ones((self.n_topics, n_words))
+        return self._scales.of_entries(n_words, self.n_topics).T
+
     def update(self, release: Release) -> None:
         """Average the releases; the topics stay as they are."""
         self._average.add(release, 1.0 / (release.step + 1), self._scales, self._n_threads)

@@ -99,14 +99,28 @@ def read_drift(
     low, high = (
         np.where(clear[:, :, None], np.clip(shares + sign * half, 0, 1), end) for sign, end in ((-1, 0), (1, 1))
     )
-    steps = np.arange(len(sums)) - (len(sums) - 1) / 2
-    factors = steps / (steps @ steps)
+    factors = _factors(len(sums))
     change = np.einsum("p,pkv->kv", factors, shares)
-    several = -float(scipy.special.ndtri((1.0 - level) / (2 * change.size)))
-    widths = several * np.sqrt(np.einsum("p,pkv->kv", factors**2, of_shares))
+    widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, of_shares))
     widths[~clear.all(axis=0)] = math.inf
     found = np.stack([_follow(sums[:, k], variances[:, k], topics[k], clear[:, k]) for k in range(len(topics))], axis=1)
     return Drift(periods, words, found, low, high, change, change - widths, change + widths)
+
+
+def change_width(n_periods: int, n_entries: int, level: float) -> float:
+    """Find the half width of a change's interval, over a share's noise."""
+    return _several(n_entries, level) * float(np.linalg.norm(_factors(n_periods)))
+
+
+def _factors(n_periods: int) -> np.ndarray:
+    """Make the factors of the mean change by least squares."""
+    steps = np.arange(n_periods) - (n_periods - 1) / 2
+    return np.asarray(steps / (steps @ steps))
+
+
+def _several(n_entries: int, level: float) -> float:
+    """Find the deviations of an interval that holds for all entries together."""
+    return -float(scipy.special.ndtri((1.0 - level) / (2 * n_entries)))
 
 
 def _follow(sums: Matrix, variances: Matrix, start: np.ndarray, clear: np.ndarray) -> Matrix:
