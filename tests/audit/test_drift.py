@@ -51,7 +51,7 @@ def test_periods_that_are_taken_from_the_records_are_seen(monkeypatch):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)
 
-    monkeypatch.setattr(drift_model, "places_of", present)
+    monkeypatch.setattr(drift_model, "public_places", present)
     assert failed("AB")
 
 

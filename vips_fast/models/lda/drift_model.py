@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...data.frames import public_places
 from ...data.shards import ShardedCorpus
 from ...engine.model import Release
-from ..tables.records import places_of
 from .model import LdaModel
 from .records import Documents
 from .scaling import EntryScales, ScaledAverage, word_scales
@@ -30,7 +30,7 @@ class DatedDocuments(Documents):
         labels = np.asarray(y, dtype=object).reshape(-1)
         if len(labels) != self.n_rows:
             raise ValueError(f"y has {len(labels)} values: expected {self.n_rows}, a period for each row of X")
-        places = places_of(np.array([str(one) for one in labels.tolist()], dtype=object), periods)
+        places = public_places(np.array([str(one) for one in labels.tolist()], dtype=object), periods)
         if self.n_features * len(periods) >= 2**31:
             raise ValueError(f"X: {self.n_features} words in {len(periods)} periods; expected fewer than 2^31 together")
         counts, indices, indptr = self._parts
