@@ -53,6 +53,10 @@ def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys)
     assert main([*tabulate.split(), "--after", "words", "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["exit"] == "done"
     assert main("report topics --tables words --tables tables --out both.html".split()) == 0
+    (notes / "names.txt").write_text("money\nillness\n")
+    assert main("publish topics words tables --names names.txt --out published".split()) == 0
+    assert "Swab in topic" in (notes / "published" / "report.html").read_text()
+    assert main("verify published".split()) == 0
     assert main("report topics --tables tables --out none.html".split()) == 2
     assert "leaves out the model" in " ".join(capsys.readouterr().err.split())
 

@@ -59,7 +59,8 @@ def sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[st
     part: Any
     for k, one in enumerate(tables, 1):
         part = part_of(one)
-        learned = part.learned(one, titles, 10)
+        # The columns of tables are topics, and those of drift are words.
+        learned = part.learned(one, None if family_of(one).name == "drift" else titles, 10)
         found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
     if words is not None:
         part = part_of(words)
