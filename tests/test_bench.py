@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from vips_fast import DriftingTopics
 from vips_fast.data import read_batches
+from vips_fast.engine.planner import Planner
+from vips_fast.engine.result import Public
 from vips_fast.models.lda import estimator, planning
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
@@ -38,6 +41,27 @@ def test_the_page_has_the_stored_times_of_the_one_line():
     lines, parts = [row for row in rows if "words" in row], [row for row in rows if "part" in row]
     assert lines and one_line.table(lines) in page
     assert parts and one_line.parts_table(parts) in page
+
+
+def test_drift_is_best_wherever_its_forecast_does_not_refuse_it():
+    """The page has the stored rows, and the forecast tells their cells apart."""
+    drift = load("drift")
+    rows = json.loads((BENCH / "drift.json").read_text())
+    page = (BENCH.parent / "docs" / "drift.md").read_text()
+    assert drift.table(rows) in page
+    for n, strength in drift.CELLS:
+        some = [row for row in rows if (row["n"], row["strength"]) == (n, strength)]
+        means = {way: np.mean([row[way] for row in some]) for way in drift.WAYS}
+        model = DriftingTopics(
+            [f"month {m}" for m in range(drift.MONTHS)],
+            topics=drift.planted(np.random.default_rng(0), strength).mean(axis=0),
+            doc_length=drift.LENGTH,
+            epsilon=drift.PART,
+            delta=drift.DELTA,
+        )
+        forecast = Planner().plan(model.request(Public(drift.V, drift.MONTHS * n, seed=0)), None).forecast
+        assert (forecast.warning is None) == (n >= 2000)
+        assert len(some) == drift.SEEDS and (n < 2000 or means["drift"] == min(means.values()))
 
 
 def test_notes_are_as_many_as_they_should_be(tmp_path, monkeypatch):

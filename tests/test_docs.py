@@ -35,6 +35,7 @@ NAMES = (
     "shards",
     "tables",
     "tabulate",
+    "drift",
     "clusters",
     "topics",
     "vocabulary",

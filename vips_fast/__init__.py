@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .models.examples import BernoulliMixture as BernoulliMixture
     from .models.examples import GaussianMixture as GaussianMixture
     from .models.examples import VectorMixture as VectorMixture
+    from .models.lda import DriftingTopics as DriftingTopics
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
     from .models.lda import PublicPrior as PublicPrior

@@ -54,7 +54,7 @@ def test_groups_that_are_taken_from_the_records_are_seen(monkeypatch):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)
 
-    monkeypatch.setattr(records, "places_of", present)
+    monkeypatch.setattr(records, "public_places", present)
     assert failed("AB")
 
 

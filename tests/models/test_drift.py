@@ -1,23 +1,19 @@
 """Words that move within planted topics are found.
 
-None is invented, and smoothing helps.
+None is invented, and the topics of a month are nearer to the planted ones than topics that stay.
 """
-
-import copy
 
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, verify
-from vips_fast.cli.main import main
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, verify
+from vips_fast.engine.budget import Budget
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models import estimator
-from vips_fast.models.lda import LdaOptions, drift
+from vips_fast.models.lda.drifting import read_drift
 from vips_fast.report import html_report
 
-K, EACH, PERIODS, PERSONS, LENGTH = 3, 14, 6, 1500, 25
-V = K * EACH
+K, EACH, PERIODS, PERSONS, LENGTH = 3, 30, 6, 1500, 25
+V, NAMES = K * EACH, [f"month {p}" for p in range(6)]
 #: In these topics the first word gives its share to the second, period by period.
 MOVING = (0, 2)
 
@@ -28,33 +24,35 @@ def topics(period):
     for k in range(K):
         own = rng.dirichlet(np.full(EACH, 3.0))
         if k in MOVING:
-            moved = 0.12 * period / (PERIODS - 1)
-            own = np.array([0.14 - moved, 0.02 + moved, *(0.84 * own[2:] / own[2:].sum())])
+            moved = 0.06 * period / (PERIODS - 1)
+            own = np.array([0.07 - moved, 0.01 + moved, *(0.92 * own[2:] / own[2:].sum())])
         out[k, k * EACH : (k + 1) * EACH] = own
     return out
 
 
-def month(period, rng):
-    theta = rng.dirichlet(np.full(K, 0.1), PERSONS)
-    return np.array([rng.multinomial(LENGTH, one) for one in theta @ topics(period)])
+def corpus(seed=0, moves=True):
+    """Draw counts, periods, and persons who come in several periods."""
+    rng, found = np.random.default_rng(seed), []
+    for period in range(PERIODS):
+        theta = rng.dirichlet(np.full(K, 0.1), PERSONS)
+        found += [rng.multinomial(LENGTH, one) for one in theta @ topics(period if moves else 0)]
+    return np.array(found), np.repeat(NAMES, PERSONS), rng.integers(0, 4000, len(found))
 
 
-def chain(rng, decay=0.0, part=False, periods=PERIODS, noise=4.0, **settings):
-    """Fit topics to the first period, then call for each other."""
-    model = LatentDirichletAllocation(
-        K, doc_length=LENGTH, noise_multiplier=noise, n_steps=12, random_state=0, **settings
-    )
-    models = [model.fit(month(0, rng), groups=np.arange(PERSONS))]
-    for period in range(1, periods):
-        model = copy.deepcopy(models[-1]).set_params(options=LdaOptions(learning_decay=decay))
-        named = {"part": f"month {period}"} if part else {}
-        models.append(model.partial_fit(month(period, rng), groups=np.arange(PERSONS), n_records=PERSONS, **named))
-    return models
+#: Topics of all months together.
+MEAN = np.mean([topics(period) for period in range(PERIODS)], axis=0)
+
+
+def fit(seed=0, given=MEAN, moves=True, **how):
+    X, dates, persons = corpus(seed, moves)
+    model = DriftingTopics(NAMES, topics=given, doc_length=LENGTH, **{"epsilon": 1.0, **how})
+    key = np.random.default_rng(seed).bytes(32)
+    return model.set_unsafe(test_key=key).fit(X, dates, groups=persons)
 
 
 @pytest.fixture
 def exact(monkeypatch):
-    """Note the sums before their noise, and seed the noise."""
+    """Note the sums before their noise."""
     seen, add_noise = [], GaussianMechanism.add_noise
 
     def noted(self, sums, *rest):
@@ -62,106 +60,152 @@ def exact(monkeypatch):
         add_noise(self, sums, *rest)
 
     monkeypatch.setattr(GaussianMechanism, "add_noise", noted)
-    keys = np.random.default_rng(3)
-    monkeypatch.setattr(estimator, "SystemRandomness", lambda: KeyedRandomness(keys.bytes(32)))
     return seen
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.5])
-def test_planted_words_are_found_and_none_is_invented(exact, decay):
-    covered, wrong, errors, rng = [], [], [], np.random.default_rng(0)
-    steps = np.arange(1, PERIODS) - PERIODS / 2
-    for _ in range(6):
-        exact.clear()
-        models = chain(rng, decay)
-        # The first period is an average of several releases, of which no exact sum is known; the others are one each.
-        restored = [model._restored() for model in models[:-1]]
-        scales = [
-            np.sqrt(one._table[:, : one.n_topics] + one._scales.floor) / one._scales.weight[:, None] for one in restored
-        ]
-        sums = np.array([s * scale for s, scale in zip(exact[1 - PERIODS :], scales, strict=True)])
-        truth = np.moveaxis(sums / sums.sum(axis=1, keepdims=True), 1, 2)
-        smooth, rough = (drift(models, smooth=one) for one in (True, False))
-        covered.append((smooth.low[1:] <= truth) & (truth <= smooth.high[1:]))
-        errors.append([((one.shares[1:] - truth) ** 2).mean() for one in (smooth, rough)])
-        of = {k: int(models[-1].components_[:, k * EACH].argmax()) for k in MOVING}
-        moved = set(smooth.moved())
-        assert {(of[k], k * EACH + j) for k in MOVING for j in (0, 1)} <= moved
-        assert all(smooth.change[of[k], k * EACH] < 0 < smooth.change[of[k], k * EACH + 1] for k in MOVING)
-        if decay == 0.0:
-            rest = drift(models[1:], smooth=False)
-            slope = np.einsum("t,tkv->kv", steps / (steps @ steps), truth)
-            wrong.append(((slope < rest.change_low) | (slope > rest.change_high)).any())
+def test_planted_words_are_found_with_their_intervals_and_none_is_invented(exact):
+    covered, invented, errors = [], 0, []
+    for seed in range(8):
+        model = fit(seed)
+        found, scales = model.drift(), model._model(model._fitted().public).entry_scales()
+        sums = exact[-1].reshape(PERIODS, V, K).transpose(0, 2, 1) * scales
+        truth = sums / sums.sum(axis=2, keepdims=True)
+        covered.append((found.low <= truth) & (truth <= found.high))
+        moved = set(found.moved())
+        planted = {(k, k * EACH + j) for k in MOVING for j in (0, 1)}
+        assert planted <= moved
+        assert all(found.change[k, k * EACH] < 0 < found.change[k, k * EACH + 1] for k in MOVING)
+        steps = np.arange(PERIODS) - (PERIODS - 1) / 2
+        slope = np.einsum("p,pkv->kv", steps / (steps @ steps), truth)
+        invented += bool(((slope < found.change_low) | (slope > found.change_high)).any())
+        right = np.array([topics(period) for period in range(PERIODS)])
+        raw = model._fitted().arrays["sums"]
+        raw = raw / raw.sum(axis=2, keepdims=True)
+        errors.append([np.abs(one - right).sum(axis=2).mean() / 2 for one in (found.topics, MEAN[None], raw)])
     assert 0.86 <= np.mean(covered) <= 0.94
-    assert np.sum(wrong) <= 3
-    better, alone = np.mean(errors, axis=0)
-    assert better < 0.7 * alone
+    assert invented <= 3
+    drifting, fixed, apart = np.mean(errors, axis=0)
+    assert drifting < 0.7 * fixed and drifting < 0.7 * apart
+    assert np.allclose(found.topics.sum(axis=2), 1.0) and (found.topics >= 0).all()
 
 
-def test_topics_that_do_not_move_list_no_word(exact, monkeypatch):
-    """Deal each period the same documents.
-
-    Only the noise differs.
-    """
-    same = month(0, np.random.default_rng(1))
-    monkeypatch.setattr(f"{__name__}.month", lambda period, rng: same)
-    found = [len(drift(chain(np.random.default_rng(0), noise=9.0)[1:]).moved()) for _ in range(6)]
-    assert sum(number > 0 for number in found) <= 3
+def test_topics_that_do_not_move_stay_as_they_were():
+    found = [fit(seed, topics(0), moves=False).drift() for seed in range(6)]
+    assert sum(bool(one.moved()) for one in found) <= 3
+    assert np.mean([np.abs(one.topics - topics(0)).sum(axis=2).mean() / 2 for one in found]) < 0.01
 
 
-def test_periods_as_parts_cost_one_and_without_parts_all(tmp_path):
-    rng = np.random.default_rng(0)
-    every, parts = (chain(rng, part=part)[-1] for part in (False, True))
-    assert parts.privacy_.epsilon < 0.95 * every.privacy_.epsilon
-    assert "only one of the" in parts.privacy_.statement() and "part" not in every.privacy_.statement()
+def test_a_months_hidden_topic_is_the_topic_given():
+    model = fit(epsilon=None, noise_multiplier=2000.0)
+    found = model.drift()
+    assert np.allclose(found.topics, MEAN, atol=1e-5)
+    assert (found.low == 0).all() and (found.high == 1).all() and not found.moved() and len(found.rows()) == 1
 
 
-def test_a_page_shows_the_words_that_moved(exact, tmp_path, capsys):
-    models = chain(np.random.default_rng(0))
+def test_without_noise_the_topics_are_those_of_the_documents():
+    X, dates, _ = corpus()
+    model = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, private=False).fit(X, dates)
+    right = np.array([topics(period) for period in range(PERIODS)])
+    assert np.abs(model.drift().topics - right).sum(axis=2).mean() / 2 < 0.05
+
+
+def test_a_document_of_another_month_contributes_nothing():
+    X, dates, persons = corpus()
+    key = bytes(32)
+    some = dates != "month 5"
+    how = {"topics": MEAN, "doc_length": LENGTH, "noise_multiplier": 4.0, "n_records": 4000}
+    late = dates.astype(object)
+    late[~some] = "month 9"
+    every, fewer = (
+        DriftingTopics(NAMES, **how).set_unsafe(test_key=key).fit(*data)
+        for data in ((X, late), (np.where(some[:, None], X, 0), dates))
+    )
+    assert np.array_equal(*(one._fitted().arrays["sums"] for one in (every, fewer)))
+    assert np.abs(every._fitted().arrays["sums"][5]).mean() > 0  # a month without documents is a month of noise
+
+
+def test_the_statement_is_about_persons_and_the_model_before():
+    X, dates, persons = corpus()
+    whose = {"groups": persons, "unit": "patient"}
+    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=4.0, n_steps=6, random_state=0)
+    model.fit(X, **whose)
+    drifting = DriftingTopics(NAMES, topics=model.components_, doc_length=LENGTH, epsilon=3.0)
+    drifting.fit(X, dates, after=model, **whose)
+    assert model.privacy_.epsilon < drifting.privacy_.epsilon <= 3.0
+    assert drifting.privacy_.unit == "patient" and "part" not in drifting.privacy_.statement()
+    tables = TopicTables({"month": NAMES}, epsilon=3.5).fit(model.transform(X), dates, after=drifting, **whose)
     words = [f"w{v}" for v in range(V)]
-    page = html_report(models[-1], earlier=models[:-1], periods=["a", "b", "c", "d", "e", "f"], words=words)
-    assert 'id="drift"' in page and page.count("points from one period to the next") >= 4
-    assert "W0 in topic" in page and "Rises by" in page and "Falls by" in page
-    for name, model in zip("abcdef", models, strict=True):
-        model.save(tmp_path / name)
-    more = [word for name in "abcde" for word in ("--earlier", str(tmp_path / name))]
-    assert main(["report", str(tmp_path / "f"), *more, "--out", str(tmp_path / "page.html")]) == 0
-    assert "#0 in topic" in (tmp_path / "page.html").read_text()
-    loaded = [LatentDirichletAllocation.load(tmp_path / name) for name in "abcdef"]
-    assert np.array_equal(drift(loaded).shares, drift(models).shares)
-    rows = drift(models, [*"abcdef"]).rows()
-    assert rows[0] == ["topic", "word", "period", "share", "low", "high"] and len(rows) % 6 == 1
-    with pytest.raises(ValueError, match="only topics are followed"):
-        from vips_fast import TopicTables
-
-        tables = TopicTables({"a": [0]}, noise_multiplier=1.0).fit(np.full((50, 2), 0.5), np.zeros(50, int))
-        html_report(tables, earlier=[tables])
+    page = html_report(model, tables=[drifting, tables], words=words)
+    assert "Words of topics over time" in page and page.count("points from one period to the next") >= 4
+    with pytest.raises(ValueError, match="expected fitted TopicTables or DriftingTopics"):
+        html_report(model, tables=[model])
 
 
-def test_a_period_that_is_counted_twice_or_out_of_order_is_refused(tmp_path):
-    models = chain(np.random.default_rng(0), periods=3)
-    for wrong, said in (
-        (models[:1], "expected two or more"),
-        ([models[0], models[0]], "number 2 does not continue the one before"),
-        ([models[1], models[0]], "number 2 does not continue the one before"),
-        ([models[0], models[2], models[1]], "number 3 does not continue the one before"),
-        ([chain(np.random.default_rng(1), periods=1)[0], models[1]], "number 2 does not continue"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            drift(wrong)
-    with pytest.raises(ValueError, match="periods: 2; expected two or more, with a name for each"):
-        drift(models, ["a", "b"])
+def test_a_run_is_paid_resumed_saved_and_verified(tmp_path):
+    X, dates, persons = corpus()
+    budget = Budget.create(tmp_path / "budget", 1.0, 1e-6, dataset="notes", unit="person")
+    model = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, epsilon=1.0, delta=1e-6)
+    model.fit(X, dates, groups=persons, budget=budget, transcript=tmp_path / "t").save(tmp_path / "m")
+    assert 0.99 < Budget(tmp_path / "budget").spent <= 1.0 + 1e-9
+    loaded = DriftingTopics.load(tmp_path / "m")
+    assert np.array_equal(loaded.drift().topics, model.drift().topics) and verify(tmp_path / "m", tmp_path / "t").ok
+    rows = loaded.drift().rows()
+    assert rows[0] == ["topic", "word", "period", "share", "low", "high"] and len(rows) % PERIODS == 1 and rows[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"periods": "May"}, "periods='May': expected at least two different texts"),
+        ({"periods": ["May", "May"]}, "expected at least two different texts"),
+        ({"periods": ["May"]}, "expected at least two different texts"),
+        ({"periods": [1, 2]}, "expected at least two different texts"),
+        ({"topics": None}, r"topics of shape \(0,\): expected \(K, V\) weights of words"),
+        ({"topics": -MEAN}, "expected .* weights of words >= 0"),
+        ({"topics": 0 * MEAN}, "expected .* weights of words >= 0"),
+        ({"topics": MEAN[:, 1:]}, f"X has {V} columns: expected {V - 1}"),
+        ({"dates": None}, "y=None: expected the period of each row of X"),
+        ({"dates": NAMES}, f"y has {PERIODS} values: expected 20"),
+        ({"clip": 2}, "clip=2"),
+        ({"doc_length": 0}, "doc_length=0"),
+    ],
+)
+def test_unusable_settings_spend_nothing(tmp_path, change, message):
+    budget = Budget.create(tmp_path / "budget", 1.0, 1e-6, dataset="notes", unit="record")
+    how = {"periods": NAMES, "topics": MEAN, "epsilon": 1.0, "delta": 1e-6, **change}
+    dates = how.pop("dates", ["month 0"] * 20)
+    with pytest.raises(ValueError, match=message):
+        DriftingTopics(**how).fit(np.ones((20, V), int), dates, budget=budget)
+    assert Budget(tmp_path / "budget").spent == 0
+
+
+def test_the_forecast_is_near_the_width_of_the_intervals_and_warns_before_it_spends(tmp_path):
+    told = []
+    X, dates, persons = corpus()
+    model = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, epsilon=1.0)
+    model.fit(X, dates, groups=persons, on_forecast=told.append)
+    points = float(told[0].text.split("changes by ")[1].split()[0])
+    found = model.drift()
+    first = np.argsort(-MEAN, axis=1)[:, :10]
+    width = np.take_along_axis(found.change_high - found.change_low, first, axis=1) / 2 * (PERIODS - 1)
+    assert 0.6 < points / (100 * np.median(width)) < 1.6 and told[0].warning is None
+
+    def refuse(forecast):
+        raise ValueError(forecast.text)
+
+    budget = Budget.create(tmp_path / "budget", 1.0, 1e-6, dataset="notes", unit="person")
+    few = DriftingTopics(NAMES, topics=MEAN, doc_length=LENGTH, epsilon=0.5, delta=1e-6)
+    with pytest.raises(ValueError, match="Use more records"):
+        few.fit(X[:300], dates[:300], groups=persons[:300], budget=budget, on_forecast=refuse)
+    assert Budget(tmp_path / "budget").spent == 0
+
+
+def test_a_reading_takes_a_level():
+    shape = (2, 1, 3)
+    found = [
+        read_drift(np.ones(shape), np.full(shape, 0.1), np.full((1, 3), 1 / 3), ("a", "b"), ("x", "y", "z"), level)
+        for level in (0.5, 0.99)
+    ]
+    assert (found[0].low > found[1].low).all() and (found[0].high < found[1].high).all()
     with pytest.raises(ValueError, match="level=1"):
-        drift(models, level=1)
-    plain = copy.deepcopy(models[0]).set_params(options=None)
-    plain.partial_fit(month(1, np.random.default_rng(0)), groups=np.arange(PERSONS), n_records=PERSONS)
-    with pytest.raises(ValueError, match=r"expected LdaOptions\(learning_decay="):
-        drift([models[0], plain])
-
-
-def test_the_chain_verifies(tmp_path):
-    rng = np.random.default_rng(0)
-    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=4.0, n_steps=3)
-    model.fit(month(0, rng), transcript=tmp_path / "t").set_params(options=LdaOptions(learning_decay=0.0))
-    model.partial_fit(month(1, rng), n_records=PERSONS, transcript=tmp_path / "t").save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t").ok
+        fit().drift(level=1)

@@ -10,7 +10,7 @@ from ..engine.model import Release
 from ..engine.result import Public
 from ..models.clusters import DocumentClusters, PublicVectors
 from ..models.estimator import PrivateEstimator
-from ..models.lda import LatentDirichletAllocation, LdaOptions
+from ..models.lda import DriftingTopics, LatentDirichletAllocation, LdaOptions
 from ..models.lda.masses import LONG_HISTOGRAM
 from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
@@ -27,7 +27,7 @@ from .bench import Data
 class LdaAdapter(Adapter):
     """Topic models. A record is a dense vector of counts."""
 
-    estimator_type = LatentDirichletAllocation
+    estimator_type: ClassVar[type[PrivateEstimator]] = LatentDirichletAllocation
     wide, many = 320, 4200
     cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
     most_canaries = 2**20
@@ -204,6 +204,59 @@ class VectorTopicsAdapter(LdaAdapter):
     def blank(self, entries: int) -> list[Any]:
         """Return an empty document."""
         return [(np.zeros(self.small, np.int32), np.eye(6)[0])]
+
+
+class DriftAdapter(LdaAdapter):
+    """Topics that drift. A record is (counts, number of its period)."""
+
+    estimator_type = DriftingTopics
+
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        self.wide = self.small
+        if not self.settings.get("periods"):
+            self.settings["periods"] = ["May", "June", "July"]
+        if self.settings.get("topics") is None:
+            # Each word is in one topic, so that documents of one word keep their norm.
+            self.settings["topics"] = np.eye(2)[:, np.arange(self.small) % 2]
+
+    @property
+    def _loudest(self) -> int:
+        options = self.settings.get("options")
+        return 1 if options is None or options.word_clip is None else super()._loudest
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Counts as a sparse matrix, and periods."""
+        names = self.settings["periods"]
+        dates = np.array([names[place % len(names)] for _, place in records], dtype=object)
+        return {**super().data([counts for counts, _ in records]), "y": dates}
+
+    def sharp(self, stage: Stage) -> None:
+        """Do nothing: topics are settings."""
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Make documents of one word each, of different words and periods."""
+        return (self._loud(3), 0), (self._loud(2), 1)
+
+    def base(self, n: int) -> list[Any]:
+        """Make documents of the other words, in all periods."""
+        return [(counts, i) for i, counts in enumerate(super().base(n))]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Draw counts, and a period."""
+        return super().generated(rng, columns), int(rng.integers(len(self.settings["periods"])))
+
+    def invalid(self) -> list[Any]:
+        """Make counts that are not valid."""
+        return [(counts, 0) for counts in super().invalid()]
+
+    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+        """Return None: there are as many words as topics have."""
+        return None
+
+    def blank(self, entries: int) -> list[Any]:
+        """Return an empty document."""
+        return [(np.zeros(self.small, np.int32), 0)]
 
 
 class SbnAdapter(Adapter):

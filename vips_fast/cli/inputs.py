@@ -213,10 +213,15 @@ def refuse(args: Namespace, *options: str) -> None:
             raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
 
 
-def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
+def load_model(
+    folder: str,
+    expected: type[PrivateEstimator] | tuple[type[PrivateEstimator], ...],
+    name: str,
+    verify_key: str | None = None,
+) -> Any:
     """Load the fitted model in a folder.
 
-    It has the expected class, or a variant of it, and its command is ``name``. With the file of a public key, a
+    It has an expected class, or a variant of it, and its command is ``name``. With the file of a public key, a
     signature must hold. Raises FileNotFoundError or ValueError if there is no such model or its files differ from the
     saved ones.
     """

@@ -17,6 +17,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
@@ -364,10 +366,16 @@ class Job:
                 if self.force and folder == Path(self.out):
                     return None
                 raise ValueError(
-                    f"{folder} holds a finished model with {name} = {theirs.get(name)!r}, this fit has {mine[name]!r}; "
+                    f"{folder} holds a finished model with {name} = {_shown(theirs.get(name))}, this fit has "
+                    f"{_shown(mine[name])}; "
                     "expected the same with resume=True"
                 )
         return there
+
+
+def _shown(value: object) -> str:
+    """Write a setting in a line."""
+    return f"another array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
 
 
 def warn_of_persons(source: Any, invalid: str) -> None:

@@ -202,6 +202,15 @@ FAMILIES = (
         adapter="audit.nights:NightsAdapter",
     ),
     Family(
+        name="drift",
+        title="Words of topics over time",
+        classes=("models.lda:DriftingTopics",),
+        text="drift.csv",
+        inputs=(VOCABULARY, READING),
+        part="report.parts.drift:WordsOverTime",
+        adapter="audit.adapters:DriftAdapter",
+    ),
+    Family(
         name="words",
         title="Vocabulary",
         classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),

@@ -39,7 +39,9 @@ def check_memory(what: str, need: int, advice: str = "") -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Compare two arguments; arrays are the same only if identical."""
+    """Compare two arguments."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
     try:
         return bool(a is b or a == b)
     except ValueError:

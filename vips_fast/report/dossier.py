@@ -25,7 +25,7 @@ from ..models.privacy_file import ledger_bounds
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
-from .whole import Section, chain_models, drifted, findings, number_names, purchased_words, sections, spent_by
+from .whole import Section, chain_models, findings, number_names, purchased_words, sections, spent_by
 from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
@@ -79,8 +79,6 @@ def make_dossier(
     model: PrivateEstimator,
     *,
     tables: Sequence[PrivateEstimator] = (),
-    earlier: Sequence[PrivateEstimator] = (),
-    periods: Sequence[str] | None = None,
     words: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     titles: Sequence[str] | None = None,
@@ -96,8 +94,7 @@ def make_dossier(
     """Make the dossier of a fitted estimator, and of its ``tables``.
 
     Each of the `TopicTables` has to include the one before it, and the first the model (``after=``). The guarantee is
-    then about all of them. ``earlier`` are the models after earlier periods (`vips_fast.models.lda.drifting`), and
-    ``periods`` name these and the last one. ``words`` name the columns of a topic model, ``names`` the columns of any
+    then about all of them. ``words`` name the columns of a topic model, ``names`` the columns of any
     other; None takes the names that the model knows. ``titles`` name its topics or clusters; None joins their words. A
     topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
     `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
@@ -122,7 +119,7 @@ def make_dossier(
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
     purchased, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
-    more = (*drifted(model, earlier, periods, columns), *sections(tables, purchased, titles))
+    more = sections(tables, purchased, titles)
     n_releases = sum(len(one.ledger_) for one in (*every, *([] if purchased is None else [purchased])))
     return Dossier(
         kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),

@@ -22,8 +22,6 @@ def html_report(
     model: PrivateEstimator,
     *,
     tables: Sequence[PrivateEstimator] = (),
-    earlier: Sequence[PrivateEstimator] = (),
-    periods: Sequence[str] | None = None,
     words: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     titles: Sequence[str] | None = None,
@@ -44,8 +42,6 @@ def html_report(
     dossier = make_dossier(
         model,
         tables=tables,
-        earlier=earlier,
-        periods=periods,
         words=words,
         names=names,
         titles=titles,

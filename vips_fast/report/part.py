@@ -93,10 +93,6 @@ class Part:
             caption="Published arrays",
         )
 
-    def drifted(self, models: Sequence[Any], periods: Sequence[str] | None, columns: Sequence[str] | None) -> Learned:
-        """Show a chain of models after each period; ValueError for other models."""
-        raise ValueError(f"earlier: expected none for a {type(models[-1]).__name__}; only topics are followed")
-
     def released(self, model: Any) -> str:
         """Name the published quantities in a phrase."""
         return f"the arrays {', '.join(model._fitted().arrays)}"

@@ -35,8 +35,8 @@ def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) ->
     """
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
-        if family_of(after).name not in ("tables", "nights"):
-            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables")
+        if family_of(after).name not in ("tables", "nights", "drift"):
+            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables or DriftingTopics")
         heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := purchase_of(plan))}
         if before.ledger_.head not in heads:
             which = "model" if before is model else "tables before them"
@@ -59,25 +59,13 @@ def sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[st
     part: Any
     for k, one in enumerate(tables, 1):
         part = part_of(one)
-        learned = part.learned(one, titles, 10)
-        found.append(Section(f"tables{k}", f"Shares by {_columns(one)}", part.released(one), learned))
+        # The columns of tables are topics, and those of drift are words.
+        learned = part.learned(one, None if family_of(one).name == "drift" else titles, 10)
+        found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
     if words is not None:
         part = part_of(words)
         found.append(Section("words", "Words", part.released(words), part.learned(words, None, 10)))
     return tuple(found)
-
-
-def drifted(
-    model: PrivateEstimator,
-    earlier: Sequence[PrivateEstimator],
-    periods: Sequence[str] | None,
-    columns: Sequence[str] | None,
-) -> tuple[Section, ...]:
-    """Make the section of a model's course since earlier ones."""
-    if not earlier:
-        return ()
-    learned = part_of(model).drifted([*earlier, model], periods, columns)
-    return (Section("drift", "Over time", f"the same after each of {len(earlier)} earlier periods", learned),)
 
 
 def number_names(learned: Learned, titles: Sequence[str] | None) -> Learned:
@@ -111,9 +99,11 @@ def spent_by(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
     rows = [] if words is None else [("after the words", words.ledger_.epsilon(delta))]
     rows.append((f"after the {family_of(every[0]).title.lower()}", every[0].ledger_.epsilon(delta)))
     for one in every[1:]:
-        rows.append((f"after the shares by {_columns(one)}", one.ledger_.epsilon(delta)))
+        rows.append((f"after the {_heading(one).lower()}", one.ledger_.epsilon(delta)))
     return figures.spending([row for row in rows if math.isfinite(row[1])])
 
 
-def _columns(tables: Any) -> str:
-    return " and ".join(tables._as_fitted().by)
+def _heading(tables: Any) -> str:
+    """Name tables on the page by their columns."""
+    drifts = family_of(tables).name == "drift"
+    return family_of(tables).title if drifts else f"Shares by {' and '.join(tables._as_fitted().by)}"

@@ -25,6 +25,7 @@ from ...jobs.publication import publish as publish_parts
 from ...jobs.signing import SIGNATURE, check_signature, sign_folder
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
+from ...models.lda import DriftingTopics
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
@@ -69,10 +70,8 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
 def report(args: Namespace) -> int:
     """Write a model's report."""
     model, known = load(args)
-    known["tables"] = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.tables]
-    if args.earlier:
-        known["earlier"] = [load_model(path, type(model), "fit lda", args.verify_key) for path in args.earlier]
-        known["periods"] = [Path(path).name for path in (*args.earlier, args.model)]
+    kinds = TopicTables, DriftingTopics
+    known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables]
     if args.audit is not None:
         try:
             known["audit"] = json.loads(Path(args.audit).read_bytes())

@@ -1,4 +1,4 @@
-"""Tables of topics or clusters by public groups: ``tabulate``."""
+"""Tables of a model by public groups and periods: ``tabulate``, ``drift``, ``nights``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from ...accounting.calibration import Target
 from ...data.records import read_batches
@@ -22,9 +23,9 @@ from ...jobs.nights import NightJob
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
-from ...models.family import COLUMNS, family_of
+from ...models.family import COLUMNS, READING, VOCABULARY, family_of
 from ...models.inputs import column_names, listed
-from ...models.lda import LatentDirichletAllocation
+from ...models.lda import DriftingTopics, LatentDirichletAllocation
 from ...models.tables import NightlyTables, TopicTables, model_epsilon
 from ...report import part_of
 from ...report.whole import chain_models
@@ -45,13 +46,41 @@ def tabulate(args: Namespace) -> int:
     if args.paper:
         raise ValueError("--paper: leave it out; tables have no form of the paper's own")
     model, clusters = _topics(args)
-    earlier = [load_model(path, TopicTables, "tabulate", args.verify_key) for path in args.after]
-    after = chain_models(model, earlier)[-1]
+    after = _before(args, model)
     source = _documents(args, model, clusters, after)
     code = run_fit(args, TopicTables, lambda: source)
     if args.parquet is not None and not code and not args.check:
         load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
     return code
+
+
+def drift(args: Namespace) -> int:
+    """Release the words of a model's topics by period."""
+    if args.paper:
+        raise ValueError("--paper: leave it out; topics that drift have no form of the paper's own")
+    model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
+    after = _before(args, model)
+    words, analyzer = _words(args, model)
+    args.periods = [*public_values(args.values, [args.by])[args.by]]
+    args.topics, args.doc_length = model.components_, args.doc_length or model.get_params()["doc_length"]
+    inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
+
+    def read(drifting: Any) -> Material:
+        found = list[Any]()
+        cells, groups = _columns(
+            args, model, [args.by], drifting.invalid, lambda texts: found.append(count_matrix([texts], words, analyzer))
+        )
+        counts = scipy.sparse.vstack(found, format="csr")
+        return Material((counts, cells[args.by]), inputs, beside.shown, groups, after=after)
+
+    return run_fit(args, DriftingTopics, lambda: ReadBy(args.input, read, args.person))
+
+
+def _before(args: Namespace, model: Any) -> Any:
+    """Load the last of the tables that come before, or return the model."""
+    kinds = TopicTables, DriftingTopics
+    earlier = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.after]
+    return chain_models(model, earlier)[-1]
 
 
 def nights(args: Namespace) -> int:
@@ -73,28 +102,34 @@ def _documents(args: Namespace, model: Any, clusters: bool, after: Any) -> ReadB
     """Make the source of texts: their topics and their groups."""
     args.by = public_values(args.values, args.by.split(","))
     shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
-    kept = read_settings(model)
-    text = args.text or kept.get("columns") or ["text"]
 
     def read(tables: Any) -> Material:
-        columns = [*text, *args.by, *([] if args.person is None else [args.person])]
-        found, cells, persons = list[np.ndarray](), {name: list[str | None]() for name in args.by}, list[Any]()
-        how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": tables.invalid}
-        for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
-            found.append(
-                shares(["\n".join(parts) for parts in zip(*map(_filled, (batch[n] for n in text)), strict=True)])
-            )
-            for name, column in cells.items():
-                column += [None if cell is None else str(cell) for cell in batch[name]]
-            persons += [] if args.person is None else batch[args.person]
-        if not found:
-            raise ValueError(f"{args.input}: has no records")
-        groups = None if args.person is None else persons
+        found = list[np.ndarray]()
+        cells, groups = _columns(args, model, args.by, tables.invalid, lambda texts: found.append(shares(texts)))
         names = part_of(model).names(model)
         inputs = {COLUMNS: listed(names)} if names else {}
         return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
 
     return ReadBy(args.input, read, args.person)
+
+
+def _columns(
+    args: Namespace, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
+) -> tuple[dict[str, list[str | None]], list[Any] | None]:
+    """Read columns and persons, and hand each batch of texts to ``take``."""
+    text = args.text or read_settings(model).get("columns") or ["text"]
+    columns = [*text, *by, *([] if args.person is None else [args.person])]
+    cells, persons, empty = {name: list[str | None]() for name in by}, list[Any](), True
+    how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": invalid}
+    for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
+        take(["\n".join(parts) for parts in zip(*map(_filled, (batch[n] for n in text)), strict=True)])
+        for name, column in cells.items():
+            column += [None if cell is None else str(cell) for cell in batch[name]]
+        persons += [] if args.person is None else batch[args.person]
+        empty = False
+    if empty:
+        raise ValueError(f"{args.input}: has no records")
+    return cells, None if args.person is None else persons
 
 
 def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
@@ -166,10 +201,16 @@ def _filled(column: Sequence[str | None]) -> list[str]:
     return [text or "" for text in column]
 
 
-def _topic_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+def _words(args: Namespace, model: Any) -> tuple[tuple[str, ...], Any]:
+    """Find a model's words, and how texts become words."""
     words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
     if words is None or analyzer is None:
         raise ValueError(f"{args.model}: has no words, since it was fitted to counts; expected a model of texts")
+    return words, analyzer
+
+
+def _topic_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+    words, analyzer = _words(args, model)
 
     def shares(texts: list[str]) -> np.ndarray:
         counts = count_matrix([texts], words, analyzer)

@@ -5,7 +5,7 @@ A new option is one entry here. The parser, the job file, the help, the manual p
 """
 
 from ..options import Option, command, switch
-from .fits import FIT, NIGHTS, SEARCH, TABULATE
+from .fits import DRIFT, FIT, NIGHTS, SEARCH, TABULATE
 from .models import (
     CLEAN,
     COHERENCE,
@@ -45,6 +45,7 @@ PROGRAM = command(
             DEMO,
             FIT,
             TABULATE,
+            DRIFT,
             NIGHTS,
             TOPICS,
             PLAN,

@@ -375,6 +375,27 @@ TABULATE = _fit(
     ),
 )
 
+DRIFT = _fit(
+    "drift",
+    "release how the words of a model's topics move over public periods, such as months",
+    "tables:drift",
+    *_TABLED,
+    model=(
+        Option("--by", "column of the periods, such as month", metavar="COLUMN", required=True),
+        source(
+            "--values", "public periods of this column in order (TOML), never taken from the records", required=True
+        ),
+        folder("--after", "tables of this model, which the statement then includes too", **_SEVERAL),
+    ),
+    privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),
+    more=(setting("--doc-length", "words of a usual document; default: the fit's", WHOLE, metavar="N"), ANYWAY),
+    words="drift",
+    examples=(
+        "topics notes.csv --by month --values values.toml --person patient --epsilon 2.1 --out drift",
+        "topics notes.csv --by month --values values.toml --after tables --budget notes.budget --epsilon 2 --out drift",
+    ),
+)
+
 NIGHTS = command(
     "nights",
     "count a night's documents into running tables of topics, and release the tables so far",

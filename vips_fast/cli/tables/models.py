@@ -77,9 +77,6 @@ REPORT = command(
     *_REPORTED,
     file("-o --out", "an .html file", ending(".html"), required=True),
     folder("--tables", _TABLES, metavar="TABLES", **_AGAIN),
-    folder(
-        "--earlier", "topics after an earlier period, to show their words over time; repeat for later periods", **_AGAIN
-    ),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that the fit spent from, to show its rest"),
     Option("--dataset", "the data set's name, for the page; default: the budget's", metavar="NAME"),

@@ -1,7 +1,8 @@
 """Latent Dirichlet allocation."""
 
 from ..forecast import HopelessWarning
-from .drifting import Drift, drift
+from .drift_estimator import DriftingTopics
+from .drifting import Drift
 from .estimator import LatentDirichletAllocation
 from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
@@ -19,12 +20,12 @@ from .prior_building import (
 __all__ = [
     "PRIOR_WORDS",
     "Drift",
+    "DriftingTopics",
     "HopelessWarning",
     "LatentDirichletAllocation",
     "LdaOptions",
     "Plan",
     "PublicPrior",
-    "drift",
     "load_prior",
     "nearest_words",
     "packaged_prior",

@@ -1,48 +1,42 @@
-"""Topics that drift, from a chain of releases.
+"""Read topics that drift out of released sums by period: post-processing.
 
-Each period has a release of its documents' statistics, a call of ``partial_fit`` that starts from the topics released
-before. So topic k of a period follows topic k of the period before. `drift` takes the models after each period and
-computes only from them: it costs nothing, and the last model's statement covers all of it.
+The release has sums S of words v in topics k and periods p (`vips_fast.models.lda.drift_model`), with a noise of known
+variance s^2 in each entry. A topic's sum in a period is T = sum_v S, its noise has the variance w.
 
-*A period's statistics.* A call averages its release into the statistics so far, S <- (1 - r) S + r R, with public rates
-r. Over the calls of a period S becomes c S + (1 - c) R. Here c is the product of their 1 - r, and R a weighted mean of
-their releases. So R = (S_t - c S_(t-1)) / (1 - c). Its noise has the variance (v_t - c^2 v_(t-1)) / (1 - c)^2 in each
-entry. Noise of different periods is independent. The first model's S is the first period as it is.
-
-*Shares.* A word's share s of a topic is its entry over the topic's sum n. Let the noise of the entry have the variance
-v, and of the sum w. To first order the share's noise has the variance (v (1 - 2 s) + s^2 w) / n^2. Intervals of shares
-are not smoothed, so they hold whatever the words do. `vips_fast.models.smoothing` smooths the shares, with a common
-prior of the words of a topic.
+*Shares.* The share of a word in a topic and a period is S / T. To first order its noise has the variance (s^2 (1 - 2 x)
++ x^2 w) / T^2 at a share of x. Intervals are of each period by itself, so they hold whatever the words do.
 
 *Change.* The mean change of a share from a period to the next is by least squares, with the normal noise that follows.
 A word *moved* if 0 is outside of its interval at the level 1 - (1 - level) / (K V). So with a probability of ``level``
 no word is listed that only noise moved.
 
-All of it is about the records that were in the fits: intervals know the noise, and not which other documents could have
-been written. Statistics are sums of clipped contributions.
+*Topics of a period* are the topics b that the sums were made with, and a deviation from them. A topic's size t in a
+period is the least-squares factor of b in the sums, which noise moves less than T. The deviations d = S / t - b of a
+word are a random walk over the periods with a start of variance a and steps of variance q. Both are in units of the
+noise. They have a prior on a grid, which EM learns from all words of a topic (`vips_fast.models.smoothing.shrink`). So
+the words of a topic that did not move keep b, and the words that moved follow the months beside them. The size is found
+once more with the result in place of b.
+
+All of it is about the records in the fit: intervals know the noise, and not which other documents could have been
+written. Sums are of clipped contributions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import scipy
 
-from ...checks import check_number
 from ...data.types import Array, Matrix
-from ..inputs import column_names
-from ..smoothing import smoothed
-from .model import LdaModel
-
-if TYPE_CHECKING:
-    from .estimator import LatentDirichletAllocation
+from ..smoothing import shrink
 
 #: Standard deviations of its noise that a topic's sum must have, for its shares of a period to be read.
 _CLEAR = 4.0
+#: Times that the sizes of topics are found: with the topics as they were, and then as they are.
+_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -55,8 +49,8 @@ class Drift:
         Names of the P periods, in order.
     words : tuple of str
         Names of the V words.
-    shares : (P, K, V) array
-        Probability of each word in each topic, smoothed or not.
+    topics : (P, K, V) array
+        Probability of each word in each topic and period; rows sum to 1.
     low, high : (P, K, V) arrays
         Ends of intervals for the share without noise; 0 and 1 where noise hides the topic.
     change : (K, V) array
@@ -67,7 +61,7 @@ class Drift:
 
     periods: tuple[str, ...]
     words: tuple[str, ...]
-    shares: Array
+    topics: Array
     low: Array
     high: Array
     change: Matrix
@@ -85,114 +79,66 @@ class Drift:
         rows: list[list[Any]] = [["topic", "word", "period", "share", "low", "high"]]
         for k, v in self.moved():
             for t, period in enumerate(self.periods):
-                numbers = (float(array[t, k, v]) for array in (self.shares, self.low, self.high))
+                numbers = (float(array[t, k, v]) for array in (self.topics, self.low, self.high))
                 rows.append([k + 1, self.words[v], period, *numbers])
         return rows
 
 
-def drift(
-    models: Sequence[LatentDirichletAllocation],
-    periods: Sequence[str] | None = None,
-    *,
-    level: float = 0.9,
-    smooth: bool = True,
+def read_drift(
+    sums: Array, noise_sd: Array, topics: Matrix, periods: tuple[str, ...], words: tuple[str, ...], level: float
 ) -> Drift:
-    """Follow the words of topics over periods, from the models after each.
-
-    Parameters
-    ----------
-    models : sequence of fitted LatentDirichletAllocation
-        At least two, in order. Each continued the one before by ``partial_fit``, with
-        ``options=LdaOptions(learning_decay=...)`` given. A decay of 0 makes every call forget the statistics before it.
-    periods : sequence of str or None
-        Their names; None numbers them from 1.
-    level : float
-        Level of the intervals, in (0, 1).
-    smooth : bool
-        Whether the shares borrow strength from the periods beside them.
-
-    Raises ValueError if the models are not such a chain.
-
-    Examples
-    --------
-    >>> import copy
-    >>> import numpy as np
-    >>> from vips_fast import LatentDirichletAllocation
-    >>> from vips_fast.models.lda import LdaOptions, drift
-    >>> rng = np.random.default_rng(0)
-    >>> def month(number):  # the first topic's word 0 goes down, its word 1 up
-    ...     first, second = [0.5 - 0.1 * number, 0.1 + 0.1 * number, 0.4, 0, 0, 0], [0, 0, 0, 0.4, 0.3, 0.3]
-    ...     return np.array([rng.multinomial(20, topic) for topic in [first, second] * 2000])
-    >>> model = LatentDirichletAllocation(2, doc_length=20, noise_multiplier=2.0, n_steps=6, random_state=0)
-    >>> models = [model.fit(month(0), groups=[f"0-{i}" for i in range(4000)])]
-    >>> for number in (1, 2, 3, 4):
-    ...     model = copy.deepcopy(models[-1]).set_params(options=LdaOptions(learning_decay=0.0))
-    ...     names = [f"{number}-{i}" for i in range(4000)]
-    ...     models.append(model.partial_fit(month(number), groups=names, n_records=4000))
-    >>> found = drift(models, ["May", "June", "July", "August", "September"])
-    >>> found.shares.shape, sorted(v for _, v in found.moved()[:2])
-    ((5, 2, 6), [0, 1])
-    """
-    level = check_number("level", level, 0, 1, low_open=True, high_open=True)
-    names = [str(t + 1) for t in range(len(models))] if periods is None else list(map(str, periods))
-    if len(models) < 2 or len(names) != len(models) or len(set(names)) < len(names):
-        raise ValueError(f"models: {len(models)}, periods: {len(names)}; expected two or more, with a name for each")
-    sums, variances = _statistics(models)
-    totals, noise = sums.sum(axis=1), variances.sum(axis=1)
+    """Read sums (P, K, V) with their noise, made with ``topics`` (K, V)."""
+    variances = noise_sd**2
+    totals, noise = sums.sum(axis=2), variances.sum(axis=2)
     clear = totals > _CLEAR * np.sqrt(noise)
-    if not clear.all():
-        totals = np.where(clear, totals, np.maximum(totals, _CLEAR * np.sqrt(noise) + 1e-300))
-    shares = sums / totals[:, None]
-    of_shares = (variances * (1.0 - 2.0 * shares) + shares**2 * noise[:, None]) / totals[:, None] ** 2
+    totals = np.where(clear, totals, np.maximum(totals, _CLEAR * np.sqrt(noise) + 1e-300))
+    shares = sums / totals[:, :, None]
+    of_shares = (variances * (1.0 - 2.0 * shares) + shares**2 * noise[:, :, None]) / totals[:, :, None] ** 2
     of_shares = np.maximum(of_shares, 1e-300)
     half = float(scipy.special.ndtri(0.5 + level / 2)) * np.sqrt(of_shares)
-    low, high = (np.where(clear[:, None], np.clip(shares + sign * half, 0, 1), end) for sign, end in ((-1, 0), (1, 1)))
-    steps = np.arange(len(models)) - (len(models) - 1) / 2
-    factors = steps / (steps @ steps)
-    change = np.einsum("t,tvk->kv", factors, shares)
-    several = -float(scipy.special.ndtri((1.0 - level) / (2 * change.size)))
-    widths = several * np.sqrt(np.einsum("t,tvk->kv", factors**2, of_shares))
-    hidden = ~clear.all(axis=0)
-    widths[hidden] = math.inf
-    shown = shares
-    if smooth and len(models) > 2:
-        walks = [
-            smoothed(shares[:, :, k].T, of_shares[:, :, k].T[:, :, None] * np.eye(len(models)), pooled=True).T
-            for k in range(shares.shape[2])
-        ]
-        shown = np.stack(walks, axis=2)
-    words = column_names(models[-1]._fitted().public) or tuple(f"#{v}" for v in range(shares.shape[1]))
-    shown, low, high = (np.moveaxis(array, 1, 2) for array in (np.clip(shown, 0.0, 1.0), low, high))
-    return Drift(tuple(names), words, shown, low, high, change, change - widths, change + widths)
+    low, high = (
+        np.where(clear[:, :, None], np.clip(shares + sign * half, 0, 1), end) for sign, end in ((-1, 0), (1, 1))
+    )
+    factors = _factors(len(sums))
+    change = np.einsum("p,pkv->kv", factors, shares)
+    widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, of_shares))
+    widths[~clear.all(axis=0)] = math.inf
+    found = np.stack([_follow(sums[:, k], variances[:, k], topics[k], clear[:, k]) for k in range(len(topics))], axis=1)
+    return Drift(periods, words, found, low, high, change, change - widths, change + widths)
 
 
-def _statistics(models: Sequence[LatentDirichletAllocation]) -> tuple[np.ndarray, np.ndarray]:
-    """Find each period's statistics, (P, V, K), and their noise's variance."""
-    sums: list[np.ndarray] = []
-    variances: list[np.ndarray] = []
-    before: tuple[np.ndarray, np.ndarray] | None = None
-    for number, model in enumerate(models):
-        result, restored = model._fitted(), model._restored()
-        if not isinstance(restored, LdaModel):
-            raise ValueError(f"models: number {number + 1} has a public prior; expected models without one")
-        values, sd = restored.statistics()
-        variance = np.broadcast_to(sd, values.shape) ** 2
-        share = 0.0
-        if before is not None:
-            last = models[number - 1]._fitted()
-            chained = last.ledger.head in result.ledger.heads and last.arrays["components"].shape == values.T.shape
-            if not chained or result.n_steps <= last.n_steps:
-                raise ValueError(
-                    f"models: number {number + 1} does not continue the one before; expected partial_fit of a copy"
-                )
-            if cast(Any, model._as_fitted())._options.learning_decay is None:
-                raise ValueError("models: options=None: expected LdaOptions(learning_decay=...), such as 0.0")
-            share = restored.share_before(range(last.n_steps, result.n_steps))
-        kept = (values, variance)
-        if before is not None and share > 0.0:
-            values = (values - share * before[0]) / (1.0 - share)
-            variance = np.maximum(variance - share**2 * before[1], 0.0) / (1.0 - share) ** 2
-        sums.append(values)
-        variances.append(variance)
-        before = kept
-    return np.array(sums), np.array(variances)
+def change_width(n_periods: int, n_entries: int, level: float) -> float:
+    """Find the half width of a change's interval, over a share's noise."""
+    return _several(n_entries, level) * float(np.linalg.norm(_factors(n_periods)))
+
+
+def _factors(n_periods: int) -> np.ndarray:
+    """Make the factors of the mean change by least squares."""
+    steps = np.arange(n_periods) - (n_periods - 1) / 2
+    return np.asarray(steps / (steps @ steps))
+
+
+def _several(n_entries: int, level: float) -> float:
+    """Find the deviations of an interval that holds for all entries together."""
+    return -float(scipy.special.ndtri((1.0 - level) / (2 * n_entries)))
+
+
+def _follow(sums: Matrix, variances: Matrix, start: np.ndarray, clear: np.ndarray) -> Matrix:
+    """Find a topic's words, (P, V), in each period."""
+    found = np.tile(start, (len(sums), 1))
+    if not variances.all():
+        return np.where(clear[:, None], sums / np.maximum(sums.sum(axis=1), 1e-300)[:, None], start)
+    if not clear.any():
+        return found
+    scale = variances.mean(axis=0)  # a word's noise is the same in each period
+    seen = np.flatnonzero(clear)
+    for _ in range(_ROUNDS):
+        shape = found[seen] / scale
+        sizes = (sums[seen] * shape).sum(axis=1) / (found[seen] * shape).sum(axis=1)
+        seen, sizes = seen[sizes > 0], sizes[sizes > 0]
+        if not len(seen):
+            break
+        deviations = (sums[seen] / sizes[:, None] - start) / np.sqrt(scale)
+        found[seen] = np.maximum(start + shrink(deviations, sizes**-2.0, seen) * np.sqrt(scale), start * 1e-3)
+        found /= found.sum(axis=1, keepdims=True)
+    return found

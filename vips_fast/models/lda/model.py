@@ -307,14 +307,6 @@ class LdaModel(Model):
         # After a start the average holds something already, as after a first step.
         return self._schedule.rate(step if self._starting else step - max(self._start_steps - 1, 0))
 
-    def statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        """Give the averaged statistics of a record, (V, K), and their noise."""
-        return self._average.values, self._average.noise_sd
-
-    def share_before(self, steps: range) -> float:
-        """Find the weight of the average before these last steps."""
-        return math.prod(1.0 - self._rate(step - self._histogram.count) for step in steps)
-
     def _take_masses(self) -> None:
         """Read the histograms so far, and scale the next one."""
         self._known = KnownMasses(*self._histogram.mean())

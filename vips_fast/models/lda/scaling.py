@@ -71,6 +71,10 @@ class EntryScales:
         np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
         self.weight = 1.0 / self._word
 
+    def of_entries(self, n_words: int, n_topics: int) -> np.ndarray:
+        """Return the scales of the first entries, (n_words, n_topics)."""
+        return np.asarray(self._word[:n_words, None] * np.sqrt(self._table[:n_words, :n_topics] + self.floor))
+
     def blend(self, release: Release, rate: float, first: int, values: np.ndarray, noise: np.ndarray) -> None:
         """Average the words from ``first`` on of a release.
 

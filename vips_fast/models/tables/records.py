@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.arrays import dense_array
-from ...data.frames import named_columns
+from ...data.frames import named_columns, public_places
 
 #: Documents of a block; proportions are whole numbers of 1 / GRID.
 _BLOCK, GRID = 1024, 2.0**24
@@ -90,16 +90,8 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.
     for name, column in zip(by, columns, strict=True):
         if column.shape != (n_rows,):
             raise ValueError(f"y: {name!r} has shape {column.shape}; expected ({n_rows},), one value for each row of X")
-    places = np.column_stack([places_of(column, values) for column, values in zip(columns, by.values(), strict=True)])
+    places = np.column_stack(
+        [public_places(column, values) for column, values in zip(columns, by.values(), strict=True)]
+    )
     places[(places < 0).any(axis=1)] = -1
     return places
-
-
-def places_of(column: np.ndarray, values: Collection[str | int]) -> np.ndarray:
-    """Find each entry among the public values, -1 for any other."""
-    numbers = {value: place for place, value in enumerate(values)}
-    return np.array([numbers.get(entry, -1) if _plain(entry) else -1 for entry in column.tolist()], np.int64)
-
-
-def _plain(entry: object) -> bool:
-    return isinstance(entry, (str, int, float, np.generic))

@@ -7,17 +7,14 @@ import numpy as np
 
 from ...models.hierarchy import Hierarchy, hellinger
 from ...models.inputs import column_names
-from ...models.lda import drift
 from .. import figures
-from ..part import Group, Learned, Part, Topic
+from ..part import Learned, Part, Topic
 from ..text import Namer, top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
 #: Most topics of a hierarchy, whose lines then stay apart.
 _TREE = 60
-#: Words that moved on a page.
-_MOVED = 24
 #: Share of all words that the public topics on a terminal hold, and their largest number.
 _HELD, _TERMINAL = 0.9, 20
 
@@ -72,30 +69,6 @@ class Topics(Part):
             note=note.strip(),
             map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
             tree=_tree(components[shown], topics) if 2 < len(topics) <= _TREE else None,
-        )
-
-    def drifted(self, models: Sequence[Any], periods: Sequence[str] | None, columns: Sequence[str] | None) -> Learned:
-        """Show the words that moved within their topics, period by period."""
-        found = drift(models, periods)
-        names = found.words if columns is None else columns
-        seen = np.ones(len(found.periods), bool).tolist()
-        groups = []
-        for k, v in found.moved()[:_MOVED]:
-            values, low, high = (array[:, k, v].tolist() for array in (found.shares, found.low, found.high))
-            rows = figures.shares(found.periods, values, low, high, seen)
-            ends = [100 * float(array[k, v]) for array in (found.change, found.change_low, found.change_high)]
-            least, size, most = sorted(map(abs, ends))
-            word = "Rises" if ends[0] > 0 else "Falls"
-            note = f"{word} by {size:.2f} points from one period to the next ({least:.2f} to {most:.2f})."
-            groups.append(Group(f"{names[v]} in topic {k + 1}", rows, note))
-        total = len(found.moved())
-        shown = f" Shown are the {_MOVED} clearest of {total}." if total > _MOVED else ""
-        none = " No word moved clearly." if not total else ""
-        return Learned(
-            "Words whose probability in a topic rises or falls over the periods. Bars are smoothed over the periods, "
-            "lines are 90 % intervals of the noise for each period by itself. With a probability of 90 % noise alone "
-            f"moved none of these words.{shown}{none}",
-            groups=tuple(groups),
         )
 
     def released(self, model: Any) -> str:

@@ -1,0 +1,89 @@
+"""``drift``: words of topics over months, at the shell."""
+
+import csv
+import json
+
+import numpy as np
+import pandas
+import pytest
+
+from vips_fast import DriftingTopics
+from vips_fast.cli.main import main
+from vips_fast.engine.budget import Budget
+
+WORDS = ("cough", "fever", "swab", "rent", "debt", "form")
+DRIFT = "drift topics notes.csv --by month --values values.toml --person patient --epsilon 6 --out words --quiet"
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Write notes in which fever gives way to swabs."""
+    monkeypatch.chdir(tmp_path)
+    rng, rows = np.random.default_rng(0), []
+    for number in range(4000):
+        month = number % 4
+        own = [0.5, 0.4 - 0.1 * month, 0.1 + 0.1 * month] if rng.random() < 0.5 else None
+        words = rng.choice(WORDS[:3], 10, p=own) if own else rng.choice(WORDS[3:], 10)
+        rows.append((" ".join(words), rng.integers(0, 2000), f"2026-{month + 1:02}"))
+    pandas.DataFrame(rows, columns=["note", "patient", "month"]).to_csv("notes.csv", index=False)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+    (tmp_path / "values.toml").write_text('month = ["2026-01", "2026-02", "2026-03", "2026-04"]\n')
+    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 6"
+    more = "--doc-length 10 --no-measure-gain --out topics --seed 0 --quiet --anyway"
+    assert main([*fit.split(), *more.split()]) == 0
+    return tmp_path
+
+
+def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys):
+    assert main([*DRIFT.split(), "--transcript", "releases"]) == 0
+    said = capsys.readouterr().out
+    assert "Topics in 2026-01 and in 2026-04" in said and "one person of" in said
+    assert "fever in topic" in said and "swab in topic" in said
+    found = DriftingTopics.load("words")
+    assert 4 < found.privacy_.epsilon <= 6 and found.drift().words == WORDS
+    rows = list(csv.DictReader(open("words/drift.csv")))
+    swabs = [float(row["share"]) for row in rows if row["word"] == "swab"][:4]
+    assert swabs == sorted(swabs) and swabs[3] > swabs[0] + 0.15
+    assert main(["verify", "words", "--transcript", "releases"]) == 0
+    assert main([*DRIFT.split(), "--transcript", "releases", "--resume"]) == 0
+    assert "nothing was spent" in capsys.readouterr().out
+    assert main("report topics --tables words --out page.html".split()) == 0
+    assert "Words of topics over time" in (notes / "page.html").read_text()
+    tabulate = "tabulate topics notes.csv --by month --values values.toml --person patient --epsilon 7 --out tables"
+    assert main([*tabulate.split(), "--after", "words", "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["exit"] == "done"
+    assert main("report topics --tables words --tables tables --out both.html".split()) == 0
+    (notes / "names.txt").write_text("money\nillness\n")
+    assert main("publish topics words tables --names names.txt --out published".split()) == 0
+    assert "Swab in topic" in (notes / "published" / "report.html").read_text()
+    assert main("verify published".split()) == 0
+    assert main("report topics --tables tables --out none.html".split()) == 2
+    assert "leaves out the model" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
+    few = DRIFT.replace("--epsilon 6", "--noise-multiplier 900").split()
+    assert main(few) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Use more records" in said and "nothing was spent" in said and not (notes / "words").exists()
+    assert main([*few, "--anyway"]) == 0
+    assert "warning: Forecast" in capsys.readouterr().err and len(list(csv.reader(open("words/drift.csv")))) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--paper", "--paper: leave it out"),
+        ("--by town", "has no list 'town'; expected the public values of town"),
+        ("--by patient --values one.toml", "periods"),
+        ("--text diary", "diary"),
+        ("--epsilon 3", "epsilon"),
+        ("--values none.toml", "none.toml"),
+    ],
+)
+def test_bad_options_spend_nothing(notes, capsys, more, message):
+    Budget.create("budget", 9.0, 1e-6, dataset="notes", unit="person")
+    (notes / "one.toml").write_text('patient = ["1"]\n')
+    assert main([*DRIFT.split(), *more.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert not (notes / "words").exists() and Budget("budget").spent == 0
