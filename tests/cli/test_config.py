@@ -81,6 +81,7 @@ OWN = {
         "vocab_size": 9,
         "analyzer": "paper",
         "stop-words": "public:en",
+        "coarse-words": "none",
         "language": "de",
         "lemmas": "own:lemma",
         "vocab_share": 0.2,

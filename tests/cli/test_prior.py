@@ -52,6 +52,9 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     shown = [line.split()[1:] for line in said.splitlines()[-3:]]
     assert {frozenset(line) for line in shown} < {frozenset(c) for g in GROUPS for c in combinations(g)}
     assert run("prior", "show", "public:en")[0] == 0
+    (tmp_path / "own.txt").write_text("cat\n")
+    said = run("prior", "show", out, "--words", 6, "--coarse-words", tmp_path / "own.txt")[1]
+    assert "dog" in said and "cat" not in said
     assert "is a folder" in refused(*build, "--out", tmp_path)
     assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
     assert "expected a code such as en" in refused(*build, "--language", "../en")

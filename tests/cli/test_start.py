@@ -15,7 +15,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from vips_fast import PublicPrior
+from vips_fast import PublicPrior, plan
 from vips_fast.cli import main
 from vips_fast.cli.commands.start import _guesses
 from vips_fast.models.lda import forecast, prior_file
@@ -165,6 +165,37 @@ def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
         options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
         assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
     assert "no list of this language" in capsys.readouterr().out
+
+
+def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, capsys, through_a_terminal):
+    """Each vocabulary has its forecast; the answers that nobody gives are the best one's."""
+    monkeypatch.setattr(forecast, "HOPELESS", 0.0)  # as the other process has it
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    prior_file("en").unlink()
+    started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--person", "none", "--epsilon", "8")
+    for question, line in [(b"(--text): ", b""), (b"(--note-length): ", b"12"), (b"(--language): ", b"de")]:
+        expect(question)
+        answer(line)
+    said = expect(b"(--words): ").decode()
+    planned = {size: plan(1200, size, None, doc_length=6, epsilon=8.0) for size in (None, 500, 2000, 8000)}
+    assert "Forecasts for 1,200 rows, whose number is taken as public:" in said
+    for size, one in planned.items():
+        words = "private words" if size is None else f"{size:,} public words"
+        assert f"{words}, {one.n_components} topics: {one.forecast().removeprefix('forecast: ')}" in said
+    assert "The plan's choice: 500 public words, " in said and planned[8000].hopeless and not planned[500].hopeless
+    answer(b"")
+    expect(f"[{planned[500].n_components}] (--topics): ".encode())
+    answer(b"")
+    expect(b"(--go): ")
+    answer(b"n")
+    assert started.wait(60) == 2
+    options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
+    chosen = {name: options[name] for name in ("vocab", "vocab_size", "topics")}
+    assert chosen == {"vocab": "public:de", "vocab_size": 500, "topics": planned[500].n_components}
+    # Without a hopeful choice, words are not purchased in vain: the refusal costs nothing.
+    assert main(["start", "notes.csv", "--yes", "--epsilon", ".1", "--language", "de", "--job", "low.toml"]) == 2
+    said = capsys.readouterr()
+    assert "The plan's choice: 500 public words, 5 topics." in said.out and "nothing was spent" in said.err
 
 
 def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):

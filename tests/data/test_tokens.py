@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vips_fast.data import Analyzer, TokenIndex, count_matrix, public_vocabulary, stop_words, tokens
+from vips_fast.data import Analyzer, TokenIndex, coarse_words, count_matrix, public_vocabulary, stop_words, tokens
 
 PAPER = Analyzer("paper")
 
@@ -303,6 +303,18 @@ def test_public_words():
     for call in (public_vocabulary, stop_words):
         with pytest.raises(ValueError, match="^public:tlh: the package .* of this language$"):
             call("public:tlh")
+
+
+def test_coarse_words(tmp_path):
+    """A list of English leaves each word out in the form that a text has it."""
+    listed = coarse_words("public:en")
+    analyzer = Analyzer(stop_words=listed)
+    assert analyzer.stop_words == listed and {"shit", "fucking"} <= set(listed)
+    # Words of clinical notes, of names and of other senses stay.
+    assert not {"anus", "breast", "penis", "rape", "rectum", "sex", "sexual", "stool", "vagina", "prick"} & set(listed)
+    assert coarse_words("public:de") == ()
+    (tmp_path / "own.txt").write_text("golly\n")
+    assert coarse_words(tmp_path / "own.txt") == ("golly",)
 
 
 # Languages without spaces, and base forms

@@ -4,6 +4,7 @@ import csv
 import inspect
 import io
 import json
+import os
 import sys
 
 import numpy as np
@@ -14,7 +15,7 @@ from vectors import encode16, known16, notes16, prior16
 
 from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior, VectorTopics
 from vips_fast.data import Corpus
-from vips_fast.jobs.text import read_settings
+from vips_fast.jobs.text import TextFile, read_settings
 from vips_fast.jobs.topics import TopicWord
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
@@ -144,6 +145,29 @@ def test_a_file_gives_a_published_folder(prior, tmp_path):
     LatentDirichletAllocation(2, n_steps=1, private=False).fit(np.eye(4, dtype=int)).save(tmp_path / "counts")
     with pytest.raises(ValueError, match="without texts; expected a folder of PrivateTopics.save"):
         PrivateTopics.load(tmp_path / "counts")
+
+
+def test_coarse_words_are_never_shown(tmp_path):
+    """Neither topics, nor the page, nor a table has one; a prior may know them."""
+    coarse = ("shit", "fucking", "Bitch")
+    words = [*WORDS, *map(str.lower, coarse)]
+    ratios = np.where(np.arange(19) % 16 < 8, [[5.0], [0.2]], [[0.2], [5.0]])
+    table = notes()
+    table["note"] = [f"{note} {' '.join(coarse)}" for note in table["note"]]
+    found = topics(PublicPrior(words, ratios, [1, 1], np.ones(19), "a test"))
+    found.fit(table, text="note", person="patient").report(tmp_path / "page.html")
+    found.save(tmp_path / "folder")
+    shown = found.topics(19).to_csv() + str(found) + (tmp_path / "page.html").read_text()
+    shown += "".join((tmp_path / "folder" / name).read_text() for name in ("topics.txt", "vocab.txt"))
+    assert "cough" in shown and not any(word in shown.lower() for word in words[16:])
+    assert set(found.topics(19)["word"]) == set(WORDS)
+    # You can keep them, or choose others, in texts that are about them.
+    for given, kept in (("none", set(words)), (tmp_path / "own.txt", {*words} - {"nurse"})):
+        (tmp_path / "own.txt").write_text("nurse\n")
+        source = TextFile(table, ("note",), public_prior=found.public_prior, coarse_words=os.fspath(given))
+        assert set(source.public_words()) == kept
+    assert not TextFile(table, ("note",), vocab="private").words_analyzer()(" ".join(coarse))
+    assert TextFile(table, ("note",), vocab=str(tmp_path / "own.txt")).words_analyzer()("shit") == ["shit"]
 
 
 def test_pages_of_a_notebook(prior):

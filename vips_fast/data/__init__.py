@@ -12,7 +12,7 @@ from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
 from .tokens import Analyzer, TokenIndex
 from .vectors import load_word_vectors, save_word_vectors
-from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words, word_frequencies
+from .vocabulary import coarse_words, count_matrix, load_vocabulary, public_vocabulary, stop_words, word_frequencies
 from .wordpieces import packaged_model, wordpiece_vectors
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "binarize",
     "binary_records",
     "check_counts",
+    "coarse_words",
     "column_names",
     "count_matrix",
     "documents",

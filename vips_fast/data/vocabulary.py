@@ -5,6 +5,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ PathLike = str | os.PathLike[str]
 #: The words of the columns, a file that holds them, or "public:LANGUAGE".
 Vocabulary = Sequence[str] | PathLike
 _PUBLIC = "public:"
+#: The coarse words of English; a medical or common other sense keeps a word off it.
+_COARSE = Path(__file__).with_name("coarse-en.txt")
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
@@ -123,6 +126,17 @@ def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
         return tuple(package.get_stop_words(listed.removeprefix(_PUBLIC)))
     except package.StopWordError:
         raise ValueError(f"{listed}: the package stop-words has no list of this language") from None
+
+
+def coarse_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Load a public list of coarse words to leave out.
+
+    It is a file, as `load_vocabulary` reads it, or "public:LANGUAGE": the package's own list of English, and no word
+    for another language. That list has no word that a clinical note needs. Errors are those of `load_vocabulary`.
+    """
+    if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
+        return load_vocabulary(listed)
+    return load_vocabulary(_COARSE) if listed == f"{_PUBLIC}en" else ()
 
 
 def _package(name: str) -> Any:

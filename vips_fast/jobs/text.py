@@ -23,6 +23,7 @@ from ..data import (
     Corpus,
     Records,
     ShardedCorpus,
+    coarse_words,
     holds_records,
     load_corpus,
     load_word_vectors,
@@ -73,6 +74,8 @@ class TextFile:
         A purchase leaves out words that more than this share of the persons use.
     language : str or None
         Language of the stop words and the segmenter; None is the prior's language, or English.
+    coarse_words : path, "public:LANGUAGE", "none" or None
+        Coarse words to leave out; None is the list of the ``language``, except with a file of words.
     analyzer, stop_words, min_length, numbers, ngrams, lemmas
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
@@ -105,6 +108,7 @@ class TextFile:
     language: str | None = None
     analyzer: str | None = None
     stop_words: str | None = None
+    coarse_words: str | None = None
     min_length: int = 1
     numbers: str | None = None
     ngrams: int = 1
@@ -154,13 +158,14 @@ class TextFile:
 
     def words_analyzer(self) -> Analyzer:
         """Choose how texts become words; with a vocabulary file, every word counts."""
-        listed, numbers = self.stop_words, self.numbers
+        listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
         if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
             language = self.language or ("en" if self.prior is None else self.prior.language)
             usual = f"{PUBLIC}{language}" if language else NONE
             listed = listed or (usual if self.vocab in (None, PRIVATE) or self.language else self.vocab)
-            numbers = numbers or "mixed"
+            coarse, numbers = coarse or usual, numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(str(listed))
+        left_out += () if coarse in (None, NONE) else coarse_words(str(coarse))
         words = self.analyzer or segmenter_of(self.language) or "unicode"
         return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out, self.lemmas)
 

@@ -130,6 +130,8 @@ class PrivateTopics:
         A purchase leaves out words that more than this share of the persons use.
     stop_words : "public:LANGUAGE", "none", path or None
         Words to leave out; None is the language of prior or words, or English.
+    coarse_words : "public:LANGUAGE", "none", path or None
+        Coarse words to leave out, too; None is as for ``stop_words``, and there is a list of English.
     doc_length : int or None
         Words that each text is brought to, a public number; None is the default of `LatentDirichletAllocation`.
     n_records : int or None
@@ -192,6 +194,7 @@ class PrivateTopics:
         vocab_size: int | None = None,
         max_share: float = 0.3,
         stop_words: str | os.PathLike[str] | None = None,
+        coarse_words: str | os.PathLike[str] | None = None,
         doc_length: int | None = None,
         n_records: int | None = None,
         invalid: str = "raise",
@@ -205,7 +208,7 @@ class PrivateTopics:
         self.epsilon, self.delta, self.public_prior, self.n_topics = epsilon, delta, public_prior, n_topics
         self.target_attack_success = target_attack_success
         self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
-        self.stop_words, self.doc_length = stop_words, doc_length
+        self.stop_words, self.coarse_words, self.doc_length = stop_words, coarse_words, doc_length
         self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
         self.vectors, self.public_vectors = vectors, public_vectors
         self.n_jobs, self.random_state = n_jobs, random_state
@@ -279,11 +282,12 @@ class PrivateTopics:
                 vocab_size=self.vocab_size,
                 max_share=self.max_share,
                 stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
+                coarse_words=None if self.coarse_words is None else os.fspath(self.coarse_words),
                 public_prior=prior,
                 invalid=self.invalid,
                 progress=lambda label: ReadingLine(label) if shown else nullcontext(),
             )
-        for name in ("vocab", "vocab_size", "stop_words"):
+        for name in ("vocab", "vocab_size", "stop_words", "coarse_words"):
             if (value := getattr(self, name)) is not None:
                 raise ValueError(f"{name}={value!r}: expected None with vectors=, whose public words are counted")
         lines = text_lines(shown)

@@ -33,8 +33,8 @@ from .tables import with_tables
 
 #: Options about words, which sentence vectors leave no choice of.
 _WORDS = (
-    *("vocab", "vocab_size", "vocab_share", "max_share", "language", "analyzer", "stop_words", "min_length"),
-    *("numbers", "ngrams", "lemmas", "features", "word_vectors"),
+    *("vocab", "vocab_size", "vocab_share", "max_share", "language", "analyzer", "stop_words", "coarse_words"),
+    *("min_length", "numbers", "ngrams", "lemmas", "features", "word_vectors"),
 )
 #: Numbers of records and epsilons of the table, in parts of the given ones.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
+from ...data import coarse_words, holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ...data.wordpieces import PACKAGE
 from ...jobs.text import NONE
 from ...models.lda import PRIOR_WORDS, PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
@@ -75,5 +75,8 @@ def show(args: Namespace) -> int:
     prior = load_prior(args.prior)
     rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
     print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
-    print(f"\n{topics_table(prior.topics(), prior.words, args.words, width=width())}", end="")
+    listed = args.coarse_words or f"public:{prior.language}"
+    dropped = frozenset(() if listed == NONE else coarse_words(listed))
+    shown = prior.restricted_to([word for word in prior.words if word not in dropped])
+    print(f"\n{topics_table(shown.topics(), shown.words, args.words, width=width())}", end="")
     return 0

@@ -2,8 +2,9 @@
 
 It leads from a table to a page about its topics.
 
-It reads the names of the columns, and no cell. The exception is the encoding: whether a file is UTF-8 depends on all of
-its bytes, and the command says so. Each question has a default and an option, so a script can answer them all.
+It reads the names of the columns, and no cell, with two exceptions that it tells you. Whether a file is UTF-8 depends on
+all of its bytes. Without public topics it counts the persons for a forecast, and takes their number as public, as the
+fit does. Each question has a default and an option, so a script can answer them all.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from ...data.header import missing_column
 from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
 from ...data.wordpieces import INSTALL, packaged_model
-from ...jobs.text import NONE
-from ...models.lda import load_prior, prior_file
+from ...jobs.text import NONE, TextFile
+from ...models.lda import Plan, load_prior, plan, prior_file
+from ...models.lda.planning import DOC_LENGTH, usual_length
 from ...report.html import environment
 from ..messages import say
 from ..options import POSITIVE, WHOLE
@@ -37,6 +39,8 @@ from ..parser import parse
 #: Words in the name of a column of texts, the likeliest first.
 _TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
 _EPSILONS = (0.5, 1.0, 2.0, 4.0)
+#: Sizes of public vocabularies that are compared.
+_SIZES = (500, 2000, 8000)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def start(args: Namespace) -> int:
     if length:
         # About half of the words of a text are stop words, or not on the list.
         options["doc_length"] = max(5, round(length / 2))
-    options |= _words(args, ask)
+    options |= _words(args, ask, options)
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
     _write(path, options, ask)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
@@ -171,27 +175,73 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
     return {**options, "input": os.path.relpath(path, Path(args.job or args.out).parent)}
 
 
-def _words(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
+def _words(args: Namespace, ask: Callable[..., Any], asked: dict[str, Any]) -> dict[str, Any]:
     """Ask for the source of words and topics."""
     language = ask("language", "Language of the texts", "en", _language)
-    options = {"language": language}
+    options, public = {"language": language}, f"public:{language}"
     try:
-        stop_words(f"public:{language}")
+        stop_words(public)
     except ValueError as error:
         print(f"No words are left out: {error}")
         options["stop_words"] = NONE
     print("\nA public list of words costs nothing. If no list fits your texts, private words are")
     print("purchased with a part of epsilon; that takes thousands of persons.")
-    words = ask("words", "Words: public or private", "public", _source)
-    if words == "public":
-        try:
-            load_prior(f"public:{language}")
-            return {**options, "public_prior": f"public:{language}"}
-        except (ValueError, ImportError) as error:
-            print(f"No public topics: {error}")
-        public_vocabulary(f"public:{language}", size=1)  # refuses an unknown language
-        words = f"public:{language}"
-    return {**options, "vocab": words, "topics": ask("topics", "Number of topics", 10, WHOLE.value)}
+    choices: list[_Choice] = []
+    try:
+        load_prior(public)
+    except (ValueError, ImportError) as error:
+        print(f"No public topics: {error}")
+        public_vocabulary(public, size=1)  # refuses an unknown language
+        choices = _choices(args.input, asked, (None, *_SIZES))
+    usual = "private" if choices and max(choices).size is None else "public"
+    words = ask("words", "Words: public or private", usual, _source)
+    if words == "public" and not choices:
+        return {**options, "public_prior": public}
+    best = max(
+        one for one in choices or _choices(args.input, asked, (None,)) if (one.size is None) == (words == "private")
+    )
+    topics = ask("topics", "Number of topics", best.plan.n_components, WHOLE.value)
+    size = {} if best.size is None else {"vocab_size": best.size}
+    return {**options, "vocab": "private" if best.size is None else public, **size, "topics": topics}
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A vocabulary's size, None if it is purchased, and the plan with it."""
+
+    size: int | None
+    plan: Plan
+
+    def __lt__(self, other: "_Choice") -> bool:
+        return self._worth < other._worth
+
+    @property
+    def _worth(self) -> tuple[bool, bool, float]:
+        """Expect the nats that all words of a text gain: other words gain nothing.
+
+        Of hopeless choices public words are better, for they cost nothing.
+        """
+        words, hopeless = self.plan.vocabulary, self.plan.hopeless
+        share = usual_length(self.size or 1) / DOC_LENGTH if words is None else words.token_share
+        return not hopeless, hopeless and words is None, -math.log1p(-self.plan.expected_gain) * share
+
+    def __str__(self) -> str:
+        words = "private words" if self.size is None else f"{self.size:,} public words"
+        return f"{words}, {self.plan.n_components} topics"
+
+
+def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) -> list[_Choice]:
+    """Plan topics of purchased words, and of some public ones; print the forecasts."""
+    persons, target = asked.get("person"), asked.get("attack_success")
+    n = TextFile(path, asked["text"], persons, encoding=asked["encoding"]).count()
+    print(f"\nForecasts for {n:,} {'rows' if persons is None else 'persons'}, whose number is taken as public:")
+    terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "target_attack_success": target}
+    terms |= {"doc_length": asked.get("doc_length"), "rows_per_group": 1 if persons is None else None}
+    found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]
+    for one in found:
+        print(f"  {one}: {one.plan.forecast().removeprefix('forecast: ')}")
+    print(f"The plan's choice: {max(found)}.")
+    return found
 
 
 def _source(text: str) -> str:

@@ -33,6 +33,11 @@ JOBS = setting("--jobs", "threads, -1 for all", THREADS, dest="n_jobs")
 FORCE = switch("--force", "replace an existing model")
 NAMES = source("--names", "names of a matrix's columns, one a line")
 TOPIC_WORDS = Option("--words", "words a topic, default 10", WHOLE, default=10)
+COARSE_WORDS = source(
+    "--coarse-words",
+    "coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)",
+    words=("none", "public:"),
+)
 VERIFY_KEY = file("--verify-key", "Ed25519 public key (PEM) that must have signed the model")
 CLASS = Option("--class", "class of a model of your own", dest="cls", metavar="MODULE:CLASS")
 _DISTINCT = "distinct words of a usual document or person, public; default: N ** 0.9"
@@ -83,6 +88,7 @@ _WORDS = Group(
         "words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)",
         words=("none", "public:"),
     ),
+    COARSE_WORDS,
     Option("--min-length", "fewest characters of a word, default 1", WHOLE, default=1),
     Option(
         "--numbers",

@@ -21,6 +21,7 @@ from ..options import (
 from .shared import (
     ANYWAY,
     ATTACK,
+    COARSE_WORDS,
     DELTA,
     DISTINCT_WORDS,
     DOC_LENGTH,
@@ -218,6 +219,7 @@ PRIOR = command(
             "print source, digest and topics of a public prior",
             source("prior", "file, or public:LANGUAGE", "PRIOR", words=("public:",)),
             TOPIC_WORDS,
+            COARSE_WORDS,
             examples=("prior.npz", "public:en --words 5"),
         ),
     ),

@@ -14,7 +14,7 @@ import numpy as np
 from ...data.sentences import SentenceEncoder
 from ...data.tokens import Analyzer
 from ...data.types import Cells
-from ...data.vocabulary import public_vocabulary, stop_words
+from ...data.vocabulary import coarse_words, public_vocabulary, stop_words
 from ...store.atomic import write_file
 from ..lda.prior import PublicPrior
 from ..lda.prior_building import load_prior, prior_file
@@ -41,7 +41,7 @@ def packaged_vectors(
         return _made(encode, prior, name or "a given encoder, of invented documents", progress)
     encoder, prior = SentenceEncoder(), load_prior("public:en")
     path = prior_file("en").with_name("vectors-en.npz")
-    source = f"{encoder.name}, of invented documents by {prior.source}"
+    source = f"{encoder.name}, of invented documents by {prior.source}, without coarse words"
     if path.exists() and (known := PublicVectors.load(path)).name == source:
         return known
     known = _made(encoder, prior, source, progress)
@@ -53,7 +53,7 @@ def packaged_vectors(
 
 
 def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:
-    analyzer = Analyzer("unicode", 1, "mixed", 1, tuple(stop_words("public:en")))
+    analyzer = Analyzer("unicode", 1, "mixed", 1, (*stop_words("public:en"), *coarse_words("public:en")))
     words, documents = public_vocabulary("public:en", analyzer, size=_WORDS), invented_documents(prior)
     texts = [*documents, *words]
     found = encode.of_public(texts, progress) if isinstance(encode, SentenceEncoder) else encode(texts)
