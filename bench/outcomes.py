@@ -2,8 +2,10 @@
 
     python bench/outcomes.py persons    # rows of one person are alike: a random effect
     python bench/outcomes.py counts     # counts, as spread as stated and not
+    python bench/outcomes.py predictions --runs 8    # of counts, beside the best factor of the logits
     python bench/outcomes.py classes    # three classes, each against the rest
     python bench/outcomes.py survey     # a survey through the shell, 40 seeds
+    python bench/outcomes.py wards      # a survey with rare values of categories
     python bench/outcomes.py randhie    # visits to a doctor, beside statsmodels (needs statsmodels)
 
 Data and noise of a run come from its number, so the figures repeat. Only surveys have fresh noise.
@@ -11,6 +13,7 @@ Data and noise of a run come from its number, so the figures repeat. Only survey
 
 import argparse
 import csv
+import itertools
 import math
 import subprocess
 import sys
@@ -20,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
+from vips_fast.data import Schema
 
 #: Rows of one data set: design, outcomes, true coefficients, and other arguments of ``fit``.
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
@@ -91,6 +96,35 @@ def of_counts(runs: int) -> None:
                 return CountRegression(largest=40, row_norm=6**0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
 
             print(f"dispersion {spread}, {n} rows, epsilon {epsilon}:", cover(runs, simulate, make), flush=True)
+
+
+def of_predictions(runs: int) -> None:
+    """Print the mean log probability of other records' counts.
+
+    Beside it are the mean count only, and the best factor for the deviations of these records' logits.
+    """
+
+    def draw(seed: int, n: int, binary: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng([seed, n, binary])
+        numbers = rng.uniform(-1, 1, (n, 1 if binary else 6))
+        X = np.hstack([numbers, rng.random((n, binary)) < 0.25])
+        slopes = [0.8, *(0.4 * np.random.default_rng(5).normal(size=10))] if binary else [0.6, -0.4, 0.2, 0, 0, 0.3]
+        return X, rng.poisson(np.exp((-0.2 if binary else 0.6) + X @ slopes) * rng.gamma(1, 1, n))
+
+    def score(logits: np.ndarray, y: np.ndarray) -> float:
+        return float(np.mean(y * logits - (y + 1) * np.logaddexp(0, logits)))
+
+    for binary, n, epsilon in itertools.product((0, 10), (1500, 6000), (1.0, 4.0)):
+        found = []
+        for seed in range(runs):
+            (X, y), (other, seen) = draw(seed, n, binary), draw(seed + 1000, 20_000, binary)
+            model = CountRegression(largest=40, row_norm=X.shape[1] ** 0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
+            model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, y)
+            logits, seen = model.decision_function(other), np.minimum(seen, 40)
+            apart, mean = logits - logits.mean(), math.log(seen.mean())
+            best = minimize(lambda c, apart=apart, y=seen: -score(c[0] * apart + c[1], y), [1, mean], method="Powell")
+            found.append((score(logits, seen), score(np.full(len(seen), mean), seen), -best.fun, best.x[0]))
+        print(f"{X.shape[1]} columns, {n} rows, epsilon {epsilon}:", np.round(np.mean(found, axis=0), 3), flush=True)
 
 
 def of_classes(runs: int) -> None:
@@ -190,6 +224,59 @@ def of_surveys(runs: int) -> None:
     print(f"{'all':20s}", *(f"{share.mean() / runs:.3f}" for share in (hits, agrees, signs)))
 
 
+WARDS = """[columns.age]
+kind = "number"
+low = 18
+high = 95
+[columns.sex]
+kind = "binary"
+values = ["female", "male"]
+[columns.ward]
+kind = "category"
+values = ["A", "B", "C", "D", "E", "F"]
+[columns.smoking]
+kind = "category"
+values = ["never", "former", "current"]
+"""
+#: Shares of the values, and their log odds against the first.
+SHARES = {
+    "sex": ([0.55, 0.45], [0, 0.3]),
+    "ward": ([0.3, 0.25, 0.2, 0.12, 0.08, 0.05], [0, 0.2, -0.3, 0.5, 0, 0.8]),
+    "smoking": ([0.5, 0.3, 0.2], [0, 0.3, 0.8]),
+}
+
+
+def of_wards(runs: int) -> None:
+    """Print the coverage of known effects, and what a standard deviation of their error is in the stated ones."""
+    schema = Schema.parse(WARDS)
+    values = {column.name: column.values for column in schema.columns}
+    for n in (2000, 6000, 20_000):
+        for epsilon in (0.5, 1.0, 3.0):
+            known, hits, errors = 0, [], []
+            for seed in range(runs):
+                rng = np.random.default_rng([seed, n])
+                cells: dict[str, Any] = {"age": np.clip(np.round(rng.normal(55, 17, n)), 18, 95)}
+                logits, truth = 0.035 * (cells["age"] - 55) - 2, {"age": 0.035}
+                for name, (shares, odds) in SHARES.items():
+                    places = rng.choice(len(shares), n, p=shares)
+                    cells[name], logits = np.array(values[name])[places], logits + np.array(odds)[places]
+                    truth |= {f"{name}={value}": own for value, own in zip(values[name], odds, strict=True)}
+                y = (rng.random(n) < expit(logits)).astype(int)
+                model = BayesianLogisticRegression(row_norm=schema.row_norm, epsilon=epsilon, delta=1e-6, n_jobs=1)
+                model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big"))
+                model.fit(schema.encode(cells), y, inputs={"schema.toml": WARDS})
+                found = [one for one in model.effects() if one.change]
+                known += sum(one.known for one in found)
+                for one in found:
+                    if one.known:
+                        mean, low, high = one.log_ratio
+                        hits.append(low <= truth[one.name] <= high)
+                        errors.append((mean - truth[one.name]) / (high - low) * 2 * 1.645)
+            sd = math.sqrt(np.mean(np.square(errors))) if errors else math.nan
+            share, inside = known / (runs * len(found)), np.mean(hits) if hits else math.nan
+            print(f"{n} rows, epsilon {epsilon}: known {share:.2f}, covered {inside:.3f}, sd {sd:.2f}", flush=True)
+
+
 #: Public bounds of columns of RAND's health insurance experiment: coinsurance, limits, chronic conditions and so on.
 RANDHIE = {"lncoins": (0, 5), "idp": (0, 1), "lpi": (0, 8), "fmde": (0, 9), "physlm": (0, 1), "disea": (0, 60)}
 
@@ -220,8 +307,10 @@ def main() -> None:
     benches = {
         "persons": of_persons,
         "counts": of_counts,
+        "predictions": of_predictions,
         "classes": of_classes,
         "survey": of_surveys,
+        "wards": of_wards,
         "randhie": of_randhie,
     }
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])

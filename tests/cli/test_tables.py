@@ -93,8 +93,12 @@ def test_draft_and_check(run, refused, folder):
     # A first line of JSON Lines is a record: no name is taken from it.
     assert "JSON Lines has no header" in refused("schema", "draft", folder / "t.jsonl")
     assert "column 'home': its kind is not said" in refused("schema", "check", folder / "d.toml")
-    code, text, _ = run("schema", "check", folder / "s.toml", folder / "t.csv")
+    check = "schema", "check", folder / "s.toml", folder / "t.csv"
+    (code, text, _), (_, without, _) = run(*check), run(*check, "--label", "ill")
     assert code == 0 and "home, note" in text and "features" in text
+    norm, of_features = (float(said.split("largest row norm")[1].split()[0]) for said in (text, without))
+    assert of_features**2 == pytest.approx(norm**2 - 1, abs=0.01)  # as a fit takes it
+    assert "--label ILL: no column of the schema; expected one of" in refused(*check, "--label", "ILL")
     (folder / "other.csv").write_text("age,ill\n1,yes\n")
     assert "no column 'work'" in refused("schema", "check", folder / "s.toml", folder / "other.csv")
 

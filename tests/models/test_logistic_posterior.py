@@ -165,6 +165,20 @@ def observed(law, path, gradient, variance=0.0, sampling=0.0, hidden=0.0, start=
     return Observed(law, path, gradient, variance, sampling, np.full((d, d), hidden), start)
 
 
+def test_columns_that_say_the_same_do_not_widen_the_others():
+    """Only their sum is known: what the prior allows their difference is no noise of the curvature."""
+    apart = np.eye(2)
+    gradient = Records(20_000, np.zeros(2), apart).expected(path_of([0, 0]), np.array([0.5, -0.3]), 0.0)[0]
+    alike = np.array([[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]) + 1e-9 * np.eye(3)
+    sds = []
+    for covariance, seen in ((apart, gradient), (alike, np.append(gradient[0], np.full(2, gradient[1] / 2**0.5)))):
+        d = len(seen)
+        law = Records(20_000, np.zeros(d), covariance)
+        given = observed(law, path_of(np.zeros(d)), seen, variance=900.0, hidden=0.05**2)
+        sds.append(np.sqrt(posterior_given(given, (1.0, 1e-6), np.zeros(d))[1].diagonal()))
+    assert sds[1][1] > 1 and sds[1][0] < 1.2 * sds[0][0]  # it was three times as much
+
+
 def test_an_exact_gradient_gives_the_truth():
     """From centers far away, where one Newton step would go wrong."""
     X, m = records()

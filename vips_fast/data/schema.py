@@ -64,7 +64,11 @@ KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "f
 _MISSING, _UNKNOWN, _WRONG = -1, -2, -3
 #: A number with a decimal comma, and points between its thousands or none.
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
-_PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "expected a finite number"}
+_PROBLEMS = {
+    -1: "a missing value; drop such records with invalid='drop', or give the column a rule for missing",
+    -2: "not one of the schema's values; spell both alike, or give the column a rule for unknown",
+    -3: "expected a finite number",
+}
 
 
 class Change(NamedTuple):

@@ -100,10 +100,13 @@ def draft(args: Namespace) -> int:
 def check(args: Namespace) -> int:
     """Print the features that a schema makes of a table."""
     schema = Schema.load(args.schema)
+    if args.label is not None and args.label not in (names := [column.name for column in schema.columns]):
+        raise ValueError(f"--label {args.label}: no column of the schema; expected one of {', '.join(names)}")
+    features = schema.without(args.label)
     rows: list[tuple[str, Any]] = [
         ("columns", len(schema.columns)),
-        ("features", len(schema.feature_names)),
-        ("largest row norm", f"{schema.row_norm:.4g}"),
+        ("features", len(features.feature_names)),
+        ("largest row norm", f"{features.row_norm:.4g}"),
     ]
     if args.table is not None:
         names = column_names(args.table)
