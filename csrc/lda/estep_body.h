@@ -318,6 +318,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
 
     LOCAL(document) e;
     LOCAL(lay_out)(&e, n_topics, max_words, table, workspace);
+    const unsigned before = vf_flush(); /* what a topic without a word has of it may be below 10^-38 */
     for (int64_t d = 0; d < n_docs; ++d) {
         LOCAL(turn_to)(&e, docs, d);
         int32_t rounds = 0;
@@ -340,6 +341,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
         if (n_iter) n_iter[d] = rounds;
         if (norms) norms[d] = norm;
     }
+    vf_normal(before);
     return VF_OK;
 }
 
@@ -493,6 +495,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
     sum.topic = sum.column_of + n_topics;
     sum.column = sum.topic + n_topics;
     memset(sum.row_of, 0xff, (size_t)(n_words + n_topics) * sizeof *sum.row_of);
+    const unsigned before = vf_flush();
     for (int64_t u = 0; u < n_units; ++u) {
         const int together = starts[u + 1] - starts[u] > 1;
         double norm = 0.0;
@@ -524,5 +527,6 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
         }
         if (norms) norms[u] = norm;
     }
+    vf_normal(before);
     return VF_OK;
 }
