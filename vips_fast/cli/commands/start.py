@@ -2,9 +2,9 @@
 
 It leads from a table to a page about its topics.
 
-It reads the names of the columns, and no cell, with two exceptions that it tells you. Whether a file is UTF-8 depends on
-all of its bytes. Without public topics it counts the persons for a forecast, and takes their number as public, as the
-fit does. Each question has a default and an option, so a script can answer them all.
+It reads the names of the columns, and no cell, with two exceptions that it tells you. Whether a file is UTF-8 depends
+on all of its bytes. Without public topics it counts the persons for a forecast, and takes their number as public, as
+the fit does. Each question has a default and an option, so a script can answer them all.
 """
 
 from __future__ import annotations
@@ -207,19 +207,22 @@ def _words(args: Namespace, ask: Callable[..., Any], asked: dict[str, Any]) -> d
 
 @dataclass(frozen=True)
 class _Choice:
-    """A vocabulary's size, None if it is purchased, and the plan with it."""
+    """A vocabulary to choose, and the plan with it.
+
+    It has the public ``size``; None is a purchase.
+    """
 
     size: int | None
     plan: Plan
 
-    def __lt__(self, other: "_Choice") -> bool:
+    def __lt__(self, other: _Choice) -> bool:
         return self._worth < other._worth
 
     @property
     def _worth(self) -> tuple[bool, bool, float]:
-        """Expect the nats that all words of a text gain: other words gain nothing.
+        """Expect the nats that all words of a text gain.
 
-        Of hopeless choices public words are better, for they cost nothing.
+        Words that are not counted gain nothing. Of hopeless choices public words are better, for they cost nothing.
         """
         words, hopeless = self.plan.vocabulary, self.plan.hopeless
         share = usual_length(self.size or 1) / DOC_LENGTH if words is None else words.token_share
@@ -231,7 +234,7 @@ class _Choice:
 
 
 def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) -> list[_Choice]:
-    """Plan topics of purchased words, and of some public ones; print the forecasts."""
+    """Plan topics of purchased and of public words; print forecasts."""
     persons, target = asked.get("person"), asked.get("attack_success")
     n = TextFile(path, asked["text"], persons, encoding=asked["encoding"]).count()
     print(f"\nForecasts for {n:,} {'rows' if persons is None else 'persons'}, whose number is taken as public:")
