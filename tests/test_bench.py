@@ -43,7 +43,7 @@ def test_the_page_has_the_stored_times_of_the_one_line():
     assert parts and one_line.parts_table(parts) in page
 
 
-def test_drift_is_best_wherever_its_forecast_does_not_refuse_it():
+def test_drift_is_best_where_its_forecast_says_so():
     """The page has the stored rows, and the forecast tells their cells apart."""
     drift = load("drift")
     rows = json.loads((BENCH / "drift.json").read_text())
@@ -61,7 +61,11 @@ def test_drift_is_best_wherever_its_forecast_does_not_refuse_it():
         )
         forecast = Planner().plan(model.request(Public(drift.V, drift.MONTHS * n, seed=0)), None).forecast
         assert (forecast.warning is None) == (n >= 2000)
-        assert len(some) == drift.SEEDS and (n < 2000 or means["drift"] == min(means.values()))
+        assert len(some) == drift.SEEDS
+        if n >= 2000:
+            assert means["drift"] < means["all months"]
+            # The page names the cell in which words move so far that fits by month are better.
+            assert means["drift"] < means["each month"] or (n, strength) == (6000, 2.0)
 
 
 def test_notes_are_as_many_as_they_should_be(tmp_path, monkeypatch):

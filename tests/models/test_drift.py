@@ -203,7 +203,7 @@ def test_the_forecast_is_near_the_width_of_the_intervals_and_warns_before_it_spe
 def test_a_reading_takes_a_level():
     shape = (2, 1, 3)
     found = [
-        read_drift(np.ones(shape), np.full(shape, 0.1), np.full((1, 3), 1 / 3), ("a", "b"), ("x", "y", "z"), level)
+        read_drift(np.ones(shape), np.full(shape[1:], 0.1), np.full((1, 3), 1 / 3), ("a", "b"), ("x", "y", "z"), level)
         for level in (0.5, 0.99)
     ]
     assert (found[0].low > found[1].low).all() and (found[0].high < found[1].high).all()

@@ -59,7 +59,7 @@ def sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[st
     part: Any
     for k, one in enumerate(tables, 1):
         part = part_of(one)
-        # The columns of tables are topics, and those of drift are words.
+        # Names of topics are the columns of tables; drift has words as columns.
         learned = part.learned(one, None if family_of(one).name == "drift" else titles, 10)
         found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
     if words is not None:

@@ -339,13 +339,13 @@ CLUSTERS = _fit(
 
 _SEVERAL: dict[str, Any] = {"metavar": "TABLES", "repeated": True, "default": ()}
 
-_TABLED = (
-    *model("fit lda or fit clusters, whose releases the statement includes"),
+_TEXTS = (
     source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
     Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
     Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
 )
+_TABLED = (*model("fit lda or fit clusters, whose releases the statement includes"), *_TEXTS)
 _GROUPED = (
     Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
     source("--values", "public values of these columns (TOML), never taken from the records", required=True),
@@ -379,7 +379,8 @@ DRIFT = _fit(
     "drift",
     "release how the words of a model's topics move over public periods, such as months",
     "tables:drift",
-    *_TABLED,
+    *model("fit lda, whose releases the statement includes"),
+    *_TEXTS,
     model=(
         Option("--by", "column of the periods, such as month", metavar="COLUMN", required=True),
         source(

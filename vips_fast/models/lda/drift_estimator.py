@@ -19,6 +19,7 @@ from ..fitted import ArraySpec
 from ..forecast import HopelessWarning
 from ..inputs import column_names
 from ..parameters import Bookkeeping
+from ..readouts import kept
 from .drift_model import DatedDocuments, DriftModel
 from .drifting import Drift, change_width, read_drift
 from .options import LdaOptions
@@ -183,7 +184,7 @@ class DriftingTopics(PrivateEstimator):
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         shape = len(self.periods), len(self._known_topics()), public.n_features
-        return {"sums": ArraySpec(shape), "noise_sd": ArraySpec(shape, low=0.0)}
+        return {"sums": ArraySpec(shape), "noise_sd": ArraySpec(shape[1:], low=0.0)}
 
     # ------------------------------------------------------------ read-outs
 
@@ -197,7 +198,10 @@ class DriftingTopics(PrivateEstimator):
 
         ``level`` in (0, 1) is of the intervals. It costs nothing (`vips_fast.models.lda.drifting`).
         """
-        level = check_number("level", level, 0, 1, low_open=True, high_open=True)
+        return self._drift(check_number("level", level, 0, 1, low_open=True, high_open=True))
+
+    @kept
+    def _drift(self, level: float) -> Drift:
         result, own = self._fitted(), self._as_fitted()
         topics, arrays = own._known_topics(), result.arrays
         words = column_names(result.public) or tuple(f"#{v}" for v in range(topics.shape[1]))

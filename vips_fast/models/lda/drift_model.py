@@ -85,12 +85,13 @@ class DriftModel(LdaModel):
         return False
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give sums and their noise's deviation, (P, K, V), per unit."""
-        values = self._average.values
-        both = values, np.broadcast_to(self._average.noise_sd, values.shape)
-        shape = self.n_periods, -1, self.n_topics
-        sums, sd = (np.ascontiguousarray(one.reshape(shape).transpose(0, 2, 1)) for one in both)
-        return {"sums": sums, "noise_sd": sd}
+        """Give sums, (P, K, V), per unit, and their noise's deviation, (K, V).
+
+        The noise is the same in each period.
+        """
+        values = self._average.values.reshape(self.n_periods, -1, self.n_topics)
+        sd = np.broadcast_to(self._average.noise_sd, self.shape)[: values.shape[1]]
+        return {"sums": np.ascontiguousarray(values.transpose(0, 2, 1)), "noise_sd": np.ascontiguousarray(sd.T)}
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the averaged releases."""

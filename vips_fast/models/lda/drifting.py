@@ -85,10 +85,10 @@ class Drift:
 
 
 def read_drift(
-    sums: Array, noise_sd: Array, topics: Matrix, periods: tuple[str, ...], words: tuple[str, ...], level: float
+    sums: Array, noise_sd: Matrix, topics: Matrix, periods: tuple[str, ...], words: tuple[str, ...], level: float
 ) -> Drift:
-    """Read sums (P, K, V) with their noise, made with ``topics`` (K, V)."""
-    variances = noise_sd**2
+    """Read sums (P, K, V) with their noise (K, V), made with ``topics`` (K, V)."""
+    variances = np.broadcast_to(noise_sd**2, sums.shape)
     totals, noise = sums.sum(axis=2), variances.sum(axis=2)
     clear = totals > _CLEAR * np.sqrt(noise)
     totals = np.where(clear, totals, np.maximum(totals, _CLEAR * np.sqrt(noise) + 1e-300))
@@ -103,7 +103,9 @@ def read_drift(
     change = np.einsum("p,pkv->kv", factors, shares)
     widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, of_shares))
     widths[~clear.all(axis=0)] = math.inf
-    found = np.stack([_follow(sums[:, k], variances[:, k], topics[k], clear[:, k]) for k in range(len(topics))], axis=1)
+    found = np.stack(
+        [_follow(sums[:, k], noise_sd[k] ** 2, topics[k], clear[:, k]) for k in range(len(topics))], axis=1
+    )
     return Drift(periods, words, found, low, high, change, change - widths, change + widths)
 
 
@@ -123,14 +125,16 @@ def _several(n_entries: int, level: float) -> float:
     return -float(scipy.special.ndtri((1.0 - level) / (2 * n_entries)))
 
 
-def _follow(sums: Matrix, variances: Matrix, start: np.ndarray, clear: np.ndarray) -> Matrix:
-    """Find a topic's words, (P, V), in each period."""
+def _follow(sums: Matrix, scale: np.ndarray, start: np.ndarray, clear: np.ndarray) -> Matrix:
+    """Find a topic's words, (P, V), in each period.
+
+    ``scale``, (V,), are the variances of the noise.
+    """
     found = np.tile(start, (len(sums), 1))
-    if not variances.all():
+    if not scale.all():
         return np.where(clear[:, None], sums / np.maximum(sums.sum(axis=1), 1e-300)[:, None], start)
     if not clear.any():
         return found
-    scale = variances.mean(axis=0)  # a word's noise is the same in each period
     seen = np.flatnonzero(clear)
     for _ in range(_ROUNDS):
         shape = found[seen] / scale
