@@ -12,6 +12,9 @@
 #define MAX_RATIO 1e12f
 #define MAX_GRID 1e6f
 
+/* Entries that are compared with all edges while they are in the cache. */
+#define TOGETHER 2048
+
 static int32_t check(const vf_shrink_params *p, const float *x, const float *expected, const float *grid,
                      const float *prior, const double *edges, const float *workspace, const float *means,
                      const double *responsibility) {
@@ -41,58 +44,49 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
     return heaviest >= 1e-10f;
 }
 
-/* VF_NF entries from the i-th on, and the bits of those below n. Others have x = 0, and lie above all edges. */
-VF_INLINE unsigned take(int64_t i, int64_t n, const float *x, const float *expected, vff *xs, vff *b) {
-    if (n - i >= VF_NF) {
-        *xs = vff_load(x + i);
-        *b = vff_load(expected + i);
-        return (1u << VF_NF) - 1u;
-    }
-    float own[VF_NF], base[VF_NF];
-    for (int64_t j = 0; j < VF_NF; ++j) {
-        own[j] = i + j < n ? x[i + j] : 0.0f;
-        base[j] = i + j < n ? expected[i + j] : MAX_RATIO;
-    }
-    *xs = vff_load(own);
-    *b = vff_load(base);
-    return (1u << (n - i)) - 1u;
+/* VF_NF numbers from the i-th of n on; those that are not there lie above all edges. */
+VF_INLINE vff take(int64_t i, int64_t n, const float *expected) {
+    if (n - i >= VF_NF) return vff_load(expected + i);
+    float some[VF_NF];
+    for (int64_t j = 0; j < VF_NF; ++j) some[j] = i + j < n ? expected[i + j] : MAX_RATIO;
+    return vff_load(some);
 }
 
 /* Write x and expected in the order of their bands to by_band and b, each band's from first[band] on, and where each entry
  * came from to place. Those of a band come in their own order. */
 static int32_t sort_by_bands(int64_t n, int64_t n_bands, const float *x, const float *expected, const double *edges,
                              float *by_band, float *b, int32_t *place, int64_t *first) {
-    const unsigned all = (1u << VF_NF) - 1u;
-    const vff most = vff_set1(nextafterf(MAX_RATIO, INFINITY));
     float edge[VF_SHRINK_BANDS];
     int64_t below[VF_SHRINK_BANDS] = {0}, next[VF_SHRINK_BANDS];
-    unsigned inside = all;
+    int32_t outside = 0;
     for (int64_t e = 0; e + 1 < n_bands; ++e) {
         const float near = (float)edges[e];
         edge[e] = (double)near < edges[e] ? nextafterf(near, INFINITY) : near;
     }
-    for (int64_t i = 0; i < n; i += VF_NF) {
-        vff xs, base;
-        take(i, n, x, expected, &xs, &base);
-        inside &= vff_less_bits(vff_abs(xs), most) & vff_less_bits(vff_abs(base), most);
-        for (int64_t e = 0; e + 1 < n_bands; ++e)
-            below[e] += __builtin_popcount(vff_less_bits(base, vff_set1(edge[e])));
+    for (int64_t i = 0; i < n; i += TOGETHER) {
+        const float *VF_RESTRICT from = expected + i;
+        const int64_t here = n - i < TOGETHER ? n - i : TOGETHER;
+        for (int64_t j = 0; j < here; ++j) outside |= !((fabsf(x[i + j]) <= MAX_RATIO) & (fabsf(from[j]) <= MAX_RATIO));
+        for (int64_t e = 0; e + 1 < n_bands; ++e) {
+            const float bound = edge[e];
+            int32_t sum = 0;
+            for (int64_t j = 0; j < here; ++j) sum += from[j] < bound;
+            below[e] += sum;
+        }
     }
-    if (inside != all) return VF_ERR_RANGE;
+    if (outside) return VF_ERR_RANGE;
     below[n_bands - 1] = n;
     for (int64_t k = 0; k < n_bands; ++k) first[k] = next[k] = k > 0 ? below[k - 1] : 0;
     first[n_bands] = n;
     for (int64_t i = 0; i < n; i += VF_NF) {
-        vff xs, base;
-        const unsigned here = take(i, n, x, expected, &xs, &base);
+        const vff base = take(i, n, expected);
+        const unsigned here = n - i < VF_NF ? (1u << (n - i)) - 1u : (1u << VF_NF) - 1u;
         unsigned done = 0;
         for (int64_t k = 0; done != here; ++k) {
             const unsigned low = k + 1 < n_bands ? vff_less_bits(base, vff_set1(edge[k])) : here;
             const unsigned own = low & ~done;
             if (!own) continue;
-            vff_store_picked(by_band + next[k], own, xs);
-            vff_store_picked(b + next[k], own, base);
-            vf_store_numbers(place + next[k], own, (int32_t)i);
+            vff_pick(own, x + i, expected + i, (int32_t)i, by_band + next[k], b + next[k], place + next[k]);
             next[k] += __builtin_popcount(own);
             done = low;
         }

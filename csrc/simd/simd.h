@@ -22,7 +22,7 @@
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
  *   store_i32    truncation toward zero; the values must fit int32
  *
- * vff_store_picked stores the lanes whose bits are set side by side, and vf_store_numbers the lanes' numbers + first. */
+ * vff_pick writes the lanes of vectors at p and q whose bits are set side by side to a and b, and first + lane to places. */
 #ifndef VF_SIMD_H
 #define VF_SIMD_H
 
@@ -135,14 +135,14 @@ VF_INLINE vff vff_root_recip(vff a) {
 }
 VF_INLINE vff vff_scale(vff a, vff n) { return _mm512_scalef_ps(a, n); }
 VF_INLINE vfd vfd_scale(vfd a, vfd n) { return _mm512_scalef_pd(a, n); }
-VF_INLINE __mmask16 vff_lowest_(unsigned bits) { return (__mmask16)((1u << __builtin_popcount(bits)) - 1u); }
-VF_INLINE void vff_store_picked(float *p, unsigned bits, vff a) {
-    _mm512_mask_storeu_ps(p, vff_lowest_(bits), _mm512_maskz_compress_ps((__mmask16)bits, a));
-}
-VF_INLINE void vf_store_numbers(int32_t *p, unsigned bits, int32_t first) {
+VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t first, float *a, float *b,
+                        int32_t *places) {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first), lanes);
-    _mm512_mask_storeu_epi32(p, vff_lowest_(bits), _mm512_maskz_compress_epi32((__mmask16)bits, numbers));
+    const __mmask16 picked = (__mmask16)bits, lowest = (__mmask16)((1u << __builtin_popcount(bits)) - 1u);
+    _mm512_mask_storeu_ps(a, lowest, _mm512_maskz_compress_ps(picked, _mm512_maskz_loadu_ps(picked, p)));
+    _mm512_mask_storeu_ps(b, lowest, _mm512_maskz_compress_ps(picked, _mm512_maskz_loadu_ps(picked, q)));
+    _mm512_mask_storeu_epi32(places, lowest, _mm512_maskz_compress_epi32(picked, numbers));
 }
 VF_INLINE float vff_sum(vff a) { return _mm512_reduce_add_ps(a); }
 VF_INLINE float vff_hmax(vff a) { return _mm512_reduce_max_ps(a); }
@@ -338,15 +338,14 @@ VF_INLINE double vfd_hmax(vfd a) { return a[0] > a[1] ? a[0] : a[1]; }
 #if !defined(VF_ISA_AVX512)
 VF_INLINE vff vff_scale(vff a, vff n) { return vff_mul(a, vff_pow2(n)); }
 VF_INLINE vfd vfd_scale(vfd a, vfd n) { return vfd_mul(a, vfd_pow2(n)); }
-VF_INLINE void vff_store_picked(float *p, unsigned bits, vff a) {
-    float all[VF_NF];
-    vff_store(all, a);
-    for (int j = 0; j < VF_NF; ++j)
-        if (bits >> j & 1u) *p++ = all[j];
-}
-VF_INLINE void vf_store_numbers(int32_t *p, unsigned bits, int32_t first) {
-    for (int j = 0; j < VF_NF; ++j)
-        if (bits >> j & 1u) *p++ = first + j;
+VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t first, float *a, float *b,
+                        int32_t *places) {
+    for (; bits; bits &= bits - 1) {
+        const int j = __builtin_ctz(bits);
+        *a++ = p[j];
+        *b++ = q[j];
+        *places++ = first + j;
+    }
 }
 #endif
 

@@ -487,7 +487,7 @@ class LdaModel(Model):
         if arithmetic:
             # The means of all topics times one factor, which cancels and keeps float32 in its range.
             inverse = total.min() / total
-            map_chunks(self.n_words, _CHUNK, self._n_threads, share)
+            map_chunks(self.n_words, -(-self.n_words // self._n_threads), self._n_threads, share)
         else:
             self._table[:, n_topics:] = 0
             bias = scipy.special.digamma(total)

@@ -28,7 +28,7 @@ from ...engine.model import Release, array_of
 from ...kernels import native
 from ...kernels.threads import map_chunks
 
-#: Words blended at a time by a thread.
+#: Words averaged at a time by a thread, while there are no scales.
 _CHUNK = 512
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
@@ -66,7 +66,7 @@ class EntryScales:
         def fill(first: int, last: int, worker: int) -> None:
             native.table_spread(self.floor, topic_weight, table[first:last], self._word[first:last])
 
-        map_chunks(len(table), _CHUNK, n_threads, fill)
+        map_chunks(len(table), -(-len(table) // n_threads), n_threads, fill)
         self._word *= word
         np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
         self.weight = 1.0 / self._word
@@ -124,7 +124,7 @@ class ScaledAverage:
         else:
             if self.noise_sd.shape != values.shape:
                 self.noise_sd = np.full(values.shape, self.noise_sd)
-            map_chunks(len(values), _CHUNK, n_threads, blend)
+            map_chunks(len(values), -(-len(values) // n_threads), n_threads, blend)
         self.initial_weight *= 1.0 - rate
 
     def _with_even_noise(self, release: Release, rate: float) -> np.ndarray:
