@@ -1,4 +1,4 @@
-/* Averages of noised releases, and what the read-out takes from them: one pass over the matrices for each; kernels.toml has
+/* Averages of noised releases, and their read-out: one pass over the matrices for each; kernels.toml has
  * the formulas. Nothing is reordered across the topics of a word, so that all instruction sets give the same bits. */
 
 #include <math.h>

@@ -349,7 +349,7 @@ VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t f
 }
 #endif
 
-/* From here on results that would be denormal are 0 in this thread, if the machine can; what vf_normal needs to go back.
+/* From here on results that would be denormal are 0 in this thread, if the machine can. Returns the state for vf_normal.
  * An operation that makes one takes a hundred times as long. */
 VF_INLINE unsigned vf_flush(void) {
 #if defined(VF_ISA_PORTABLE)
