@@ -404,7 +404,7 @@ def coverage() -> None:
     """Write the coverage of each source, with constants fitted on the others."""
     runs = Runs()
     print("constants", runs.constants(runs.gain > -np.inf), "\nused     ", forecast.CONSTANTS, "\n")
-    write_table("coverage", coverage_table(runs, *left_out(runs)))
+    write_table("coverage", coverage_table(runs, *(ends := left_out(runs))))
     early = [
         (row, plan(row["units"], None, None, rows_per_group=None, **settings(row))) for row in of_one_method("fits")
     ]
@@ -412,6 +412,11 @@ def coverage() -> None:
     print(
         f"\nPurchases refused: {len(few)}; of these found 20 words all the same: {sum(words >= 20 for words in few)}."
     )
+    own = np.array(["purchased" in row["corpus"] for row in runs.rows]) & (ends[2] >= forecast.HOPELESS)
+    said = {(row["corpus"], row["asked"], row["epsilon"]): one.expected_gain for row, one in early}
+    before = np.array([said[row["corpus"], row["asked"], row["epsilon"]] for row in runs.rows])
+    shares = (percent(np.mean(is_near(one, runs.gain)[own])) for one in (before, ends[1]))
+    print(f"Of {own.sum()} runs with purchased words the forecast is near in {' before and '.join(shares)} after them.")
 
 
 def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> str:
