@@ -32,15 +32,17 @@ RANGE = 4.0
 class Attributes:
     """The attributes of one-hot columns and numbers.
 
-    From rows to codes, and from codes to the same columns.
+    From rows to codes, and from codes to the same columns. A column that has no "=" in its name is a number from
+    ``low`` to 1, rounded to ``levels`` values.
     """
 
-    def __init__(self, names, low):
+    def __init__(self, names, low, levels=None):
         groups: dict = {}
         for j, name in enumerate(names):
             groups.setdefault(name.partition("=")[0], []).append(j)
         self.columns = list(groups.values())
         self.low, self.n_columns = low, len(names)
+        self.levels = [LEVELS] * len(names) if levels is None else levels
 
     def codes(self, X):
         """Code the rows, (n, attributes).
@@ -51,8 +53,8 @@ class Attributes:
         for columns in self.columns:
             part = X[:, columns]
             if len(columns) == 1:
-                low = self.low[columns[0]]
-                found.append(np.rint((part[:, 0] - low) / (1 - low) * (LEVELS - 1)).clip(0, LEVELS - 1))
+                low, last = self.low[columns[0]], self.levels[columns[0]] - 1
+                found.append(np.rint((part[:, 0] - low) / (1 - low) * last).clip(0, last))
             else:
                 found.append(np.where(part.max(axis=1) > 0, part.argmax(axis=1), len(columns)))
         return np.stack(found, axis=1).astype(np.int64)
@@ -62,13 +64,19 @@ class Attributes:
         out = []
         for columns in self.columns:
             if len(columns) == 1:
-                table, low = np.zeros((LEVELS, self.n_columns)), self.low[columns[0]]
-                table[:, columns[0]] = np.linspace(low, 1, LEVELS)
+                table, low = np.zeros((self.levels[columns[0]], self.n_columns)), self.low[columns[0]]
+                table[:, columns[0]] = np.linspace(low, 1, len(table))
             else:
                 table = np.zeros((len(columns) + 1, self.n_columns))
                 table[range(len(columns)), columns] = 1.0
             out.append(table)
         return out
+
+
+def of_table(data):
+    """Describe the attributes of Adult or Abalone; only capital gains and losses are not centered."""
+    names = table_of(data).feature_names
+    return Attributes(names, [0.0 if name.startswith("capital") else -1.0 for name in names])
 
 
 def quadratic_loss():
@@ -160,10 +168,8 @@ def run(cell: dict) -> dict:
     from sklearn.metrics import roc_auc_score
 
     rows, y = load(cell["data"])
-    X, names = rows.toarray(), table_of(cell["data"]).feature_names
+    X, attributes = rows.toarray(), of_table(cell["data"])
     train, test = split(len(y), cell["run"])
-    # Only capital gains and losses are not centered.
-    attributes = Attributes(names, [0.0 if name.startswith("capital") else -1.0 for name in names])
     made = measured(attributes, X[train], y[train], cell["epsilon"], DELTA)
     found = {}
     for name, (w, intercept) in (

@@ -19,7 +19,12 @@ class OpacusLogisticRegression:
     GRID: ClassVar[tuple[tuple[float, float, int], ...]] = tuple(
         (rate, clip, steps) for rate in (1.0, 4.0, 16.0) for clip in (0.2, 1.0) for steps in (40, 160)
     )
-    TUNED: ClassVar[dict[float, tuple[float, float, int]]] = {0.3: (1.0, 1.0, 160), 1.0: (4.0, 1.0, 160)}
+    TUNED: ClassVar[dict[float, tuple[float, float, int]]] = {
+        0.1: (16.0, 0.2, 160),
+        0.3: (1.0, 1.0, 160),
+        1.0: (4.0, 1.0, 160),
+        3.0: (16.0, 1.0, 160),
+    }
 
     def __init__(self, epsilon: float, delta: float, tuned: tuple[float, float, int], share: float = 0.1):
         self.epsilon, self.delta, self.tuned, self.share = epsilon, delta, tuned, share
