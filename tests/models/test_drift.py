@@ -132,7 +132,7 @@ def test_a_document_of_another_month_contributes_nothing():
 def test_the_statement_is_about_persons_and_the_model_before():
     X, dates, persons = corpus()
     whose = {"groups": persons, "unit": "patient"}
-    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=4.0, n_steps=6, random_state=0)
+    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=12.0, n_steps=6, random_state=0)
     model.fit(X, **whose)
     drifting = DriftingTopics(NAMES, topics=model.components_, doc_length=LENGTH, epsilon=3.0)
     drifting.fit(X, dates, after=model, **whose)
