@@ -89,10 +89,15 @@ def test_planted_words_are_found_with_their_intervals_and_none_is_invented(exact
     assert np.allclose(found.topics.sum(axis=2), 1.0) and (found.topics >= 0).all()
 
 
-def test_topics_that_do_not_move_stay_as_they_were():
-    found = [fit(seed, topics(0), moves=False).drift() for seed in range(6)]
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.01), (4.0, 0.016)])
+def test_topics_that_do_not_move_stay_as_they_were(epsilon, most):
+    """With little noise the choice of documents moves words.
+
+    It does so by .02 in a month by itself.
+    """
+    found = [fit(seed, topics(0), moves=False, epsilon=epsilon).drift() for seed in range(6)]
     assert sum(bool(one.moved()) for one in found) <= 3
-    assert np.mean([np.abs(one.topics - topics(0)).sum(axis=2).mean() / 2 for one in found]) < 0.01
+    assert np.mean([np.abs(one.topics - topics(0)).sum(axis=2).mean() / 2 for one in found]) < most
 
 
 def test_a_months_hidden_topic_is_the_topic_given():
@@ -127,7 +132,7 @@ def test_a_document_of_another_month_contributes_nothing():
 def test_the_statement_is_about_persons_and_the_model_before():
     X, dates, persons = corpus()
     whose = {"groups": persons, "unit": "patient"}
-    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=4.0, n_steps=6, random_state=0)
+    model = LatentDirichletAllocation(K, doc_length=LENGTH, noise_multiplier=12.0, n_steps=6, random_state=0)
     model.fit(X, **whose)
     drifting = DriftingTopics(NAMES, topics=model.components_, doc_length=LENGTH, epsilon=3.0)
     drifting.fit(X, dates, after=model, **whose)

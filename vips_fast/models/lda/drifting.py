@@ -6,9 +6,11 @@ variance s^2 in each entry. A topic's sum in a period is T = sum_v S, its noise 
 *Shares.* The share of a word in a topic and a period is S / T. To first order its noise has the variance (s^2 (1 - 2 x)
 + x^2 w) / T^2 at a share of x. Intervals are of each period by itself, so they hold whatever the words do.
 
-*Change.* The mean change of a share from a period to the next is by least squares, with the normal noise that follows.
-A word *moved* if 0 is outside of its interval at the level 1 - (1 - level) / (K V). So with a probability of ``level``
-no word is listed that only noise moved.
+*Change.* The mean change of a share from a period to the next is by least squares. Its interval knows the noise, and
+the choice of documents: a share x of T has the further variance D x / T. Its dispersion D is common to a topic's words,
+and is found from what lies off their lines, beyond the noise. So words that move in curves widen it. With two periods
+there is no D, and the interval is for the noise. A word *moved* if 0 is outside of its interval at the level 1 - (1 -
+level) / (K V). So with a probability of about ``level`` no word is listed that only chance moved.
 
 *Topics of a period* are the topics b that the sums were made with, and a deviation from them. A topic's size t in a
 period is the least-squares factor of b in the sums, which noise moves less than T. The deviations d = S / t - b of a
@@ -17,7 +19,7 @@ noise. They have a prior on a grid, which EM learns from all words of a topic (`
 the words of a topic that did not move keep b, and the words that moved follow the months beside them. The size is found
 once more with the result in place of b.
 
-All of it is about the records in the fit: intervals know the noise, and not which other documents could have been
+Intervals of shares are about the records in the fit: they know the noise, and not which other documents could have been
 written. Sums are of clipped contributions.
 """
 
@@ -101,11 +103,12 @@ def read_drift(
     )
     factors = _factors(len(sums))
     change = np.einsum("p,pkv->kv", factors, shares)
-    widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, of_shares))
-    widths[~clear.all(axis=0)] = math.inf
     found = np.stack(
         [_follow(sums[:, k], noise_sd[k] ** 2, topics[k], clear[:, k]) for k in range(len(topics))], axis=1
     )
+    chance = of_shares + _chance(shares, of_shares, found / totals[:, :, None])
+    widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, chance))
+    widths[~clear.all(axis=0)] = math.inf
     return Drift(periods, words, found, low, high, change, change - widths, change + widths)
 
 
@@ -118,6 +121,18 @@ def _factors(n_periods: int) -> np.ndarray:
     """Make the factors of the mean change by least squares."""
     steps = np.arange(n_periods) - (n_periods - 1) / 2
     return np.asarray(steps / (steps @ steps))
+
+
+def _chance(shares: Array, noise: Array, counted: Array) -> Array:
+    """Estimate the variance of shares by the choice of documents, (P, K, V)."""
+    if len(shares) < 3:
+        return np.zeros_like(shares)
+    factors = _factors(len(shares))
+    steps = factors / (factors @ factors)
+    rest = shares - shares.mean(axis=0) - steps[:, None, None] * np.einsum("p,pkv->kv", factors, shares)
+    apart, weights = (rest**2).sum(axis=0) / (len(shares) - 2), 1.0 / noise.mean(axis=0)
+    dispersion = (apart * weights - 1.0).sum(axis=1) / (counted.mean(axis=0) * weights).sum(axis=1)
+    return np.asarray(np.maximum(dispersion, 0.0)[:, None] * counted)
 
 
 def _several(n_entries: int, level: float) -> float:

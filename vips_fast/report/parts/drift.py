@@ -42,7 +42,7 @@ class WordsOverTime(Part):
         none = " No word moved clearly." if not total else ""
         return Learned(
             "Words whose probability in a topic rises or falls over the periods. Bars are smoothed over the periods, "
-            "lines are 90 % intervals of the noise for each period by itself. With a probability of 90 % noise alone "
+            "lines are 90 % intervals of the noise for each period by itself. With a probability of about 90 % chance "
             f"moved none of these words.{shown}{none}",
             groups=tuple(groups),
         )
