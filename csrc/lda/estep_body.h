@@ -318,7 +318,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
 
     LOCAL(document) e;
     LOCAL(lay_out)(&e, n_topics, max_words, table, workspace);
-    const unsigned before = vf_flush(); /* a share of a topic without a word may be below 10^-38 */
+    const unsigned before = vf_flush(); /* a topic's part of a word that it does not use */
     for (int64_t d = 0; d < n_docs; ++d) {
         LOCAL(turn_to)(&e, docs, d);
         int32_t rounds = 0;

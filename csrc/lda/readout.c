@@ -126,7 +126,7 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
     return VF_OK;
 }
 
-/* Topics that are taken at a time. What they share is loaded once, and their chains of sums do not wait for each other. */
+/* Topics that are taken at a time. Their common numbers are loaded once, and no chain of sums waits for another. */
 #define TOPICS 4
 
 /* Ratios of VF_ND words, whose numbers lie side by side. base, share = p base and scaled = x - base, later p times that,

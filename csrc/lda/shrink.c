@@ -44,7 +44,7 @@ static int prior_is_good(int64_t n_grid, const float *weight) {
     return heaviest >= 1e-10f;
 }
 
-/* VF_NF numbers from the i-th of n on; those that are not there lie above all edges. */
+/* VF_NF numbers from the i-th of n on; missing ones lie above all edges. */
 VF_INLINE vff take(int64_t i, int64_t n, const float *expected) {
     if (n - i >= VF_NF) return vff_load(expected + i);
     float some[VF_NF];
@@ -52,8 +52,8 @@ VF_INLINE vff take(int64_t i, int64_t n, const float *expected) {
     return vff_load(some);
 }
 
-/* Write x and expected in the order of their bands to by_band and b, each band's from first[band] on, and where each entry
- * came from to place. Those of a band come in their own order. */
+/* Sort x and expected by bands into by_band and b. A band begins at first[band], and its entries keep their order; place
+ * has where each lies in the matrix. */
 static int32_t sort_by_bands(int64_t n, int64_t n_bands, const float *x, const float *expected, const double *edges,
                              float *by_band, float *b, int32_t *place, int64_t *first) {
     float edge[VF_SHRINK_BANDS];

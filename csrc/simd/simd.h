@@ -22,7 +22,7 @@
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
  *   store_i32    truncation toward zero; the values must fit int32
  *
- * vff_pick writes the lanes of vectors at p and q whose bits are set side by side to a and b, and first + lane to places. */
+ * vff_pick packs the lanes whose bits are set: of the vectors at p and q to a and b, and first + lane to places. */
 #ifndef VF_SIMD_H
 #define VF_SIMD_H
 
@@ -349,8 +349,8 @@ VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t f
 }
 #endif
 
-/* From here on results that would be denormal are 0 in this thread, if the machine can. Returns the state for vf_normal.
- * An operation that makes one takes a hundred times as long. */
+/* From here on results that would be denormal are 0 in this thread, if the machine can. An operation that makes one takes
+ * a hundred times as long. vf_normal takes the result, and ends this. */
 VF_INLINE unsigned vf_flush(void) {
 #if defined(VF_ISA_PORTABLE)
     return 0;
