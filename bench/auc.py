@@ -1,4 +1,4 @@
-"""Compare private logistic regressions on five data sets: AUC, log loss, calibration error.
+"""Compare private logistic regressions on five data sets.
 
     python bench/auc.py --out bench/auc.json            # needs Adult and Abalone in VIPS_FAST_DATA
     python bench/auc.py --methods ours --out new.json   # of another commit
@@ -125,7 +125,7 @@ class Posterior:
 
 
 def attributes(name: str) -> tuple[Attributes, float]:
-    """Describe the columns of a data set as attributes, and what scales its rows to them."""
+    """Describe a data set's columns as attributes, and scale its rows."""
     if name in ("Adult", "Abalone"):
         return of_table(name.lower()), 1.0
     if name == "hospital":
@@ -179,7 +179,7 @@ class Statsmodels:
 
 
 def methods(epsilon: float, name: str) -> dict[str, list[Callable[[], Any]]]:
-    """Make the estimators of each method for a data set; the best of several counts."""
+    """Make the estimators of each method for a data set."""
     common: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     made: dict[str, list[Callable[[], Any]]] = {
         "ours": [lambda: BayesianLogisticRegression(n_jobs=1, **common)],
@@ -225,7 +225,7 @@ def measured(make: Callable[[], Any], X: Any, y: np.ndarray, run: int) -> dict[s
 
 
 def table(rows: list[dict[str, Any]], figure: str, chosen: list[str] | None = None) -> str:
-    """Write the means of a figure: a line a method, a column a data set, its cells in the order of epsilon."""
+    """Write a figure's means: a line a method, a column a set."""
     cells: dict[str, dict[str, list[str]]] = {}
     sets, names = list(dict.fromkeys(row["set"] for row in rows)), sorted({r["method"] for r in rows if figure in r})
     for method in names if chosen is None else [name for name in chosen if name in names]:

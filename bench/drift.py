@@ -1,4 +1,4 @@
-"""Topics by month on a corpus with planted drift: three ways, at one epsilon.
+"""Compare three ways to topics by month, with planted drift.
 
 Six topics of 600 words over six months; the fits have eight, as the tutorial advises, so that no two are mixed up. In
 each topic a quarter of the words grow or shrink, by a factor of exp(s z) to either side of the middle, z normal and s
@@ -45,7 +45,7 @@ def documents(rng: np.random.Generator, topics: np.ndarray, n: int) -> np.ndarra
 
 
 def error(found: np.ndarray, truth: np.ndarray) -> float:
-    """Match topics (T, K, V) once for all T months; average their distance."""
+    """Match topics (T, K, V) once; average their distance."""
     apart = np.abs(found[:, :, None] - truth[:, None]).sum(axis=3) / 2
     rows, columns = linear_sum_assignment(apart.mean(axis=0))
     return float(apart[:, rows, columns].mean())

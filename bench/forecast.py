@@ -449,7 +449,7 @@ def coverage_table(runs: Runs, low: np.ndarray, middle: np.ndarray, high: np.nda
 
 
 def is_near(said: np.ndarray, gain: np.ndarray) -> Any:
-    """Tell which figures are within 15 % of the gain, or 5 points."""
+    """Find figures within 15 % of the gain, or 5 points."""
     return np.abs(said - gain) <= np.maximum(0.05, 0.15 * np.abs(gain))
 
 
@@ -459,7 +459,7 @@ def percent(gain: float) -> str:
 
 
 def persons() -> None:
-    """Write the table of persons: for each epsilon the words, forecast, gain and verdict."""
+    """Write the table of persons."""
     cells: dict[tuple[str, int], dict[float, str]] = {}
     for row in of_one_method("fits"):
         if (name := row["corpus"]) not in PERSONS:

@@ -34,7 +34,7 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 def cover(runs: int, simulate: Callable[[int], Data], make: Callable[[], Any]) -> str:
-    """Fit ``runs`` data sets; give coverage of known effects, their share, width and error."""
+    """Fit ``runs`` data sets; describe the intervals of known effects."""
     hits, shares, widths, errors = [], [], [], []
     for seed in range(runs):
         X, y, truth, more = simulate(seed)
@@ -247,7 +247,7 @@ SHARES = {
 
 
 def of_wards(runs: int) -> None:
-    """Print the coverage of known effects, and what a standard deviation of their error is in the stated ones."""
+    """Print the coverage and errors of known effects."""
     schema = Schema.parse(WARDS)
     values = {column.name: column.values for column in schema.columns}
     for n in (2000, 6000, 20_000):

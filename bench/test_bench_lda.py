@@ -167,7 +167,7 @@ def test_w1_ten_words(articles, paired):
 
 @pytest.mark.parametrize(("length", "n_docs"), [(500, 5000), (100, 10_000), (10, 20_000)])
 def test_units_with_scales(articles, paired, length, n_docs):
-    """The kernel that private fits run: words and entries have scales, and words bounds of their own.
+    """Time the kernel of private fits, with scales and bounds.
 
     Beside it `lda_estep`, which has one bound for a document.
     """

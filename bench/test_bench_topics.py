@@ -21,7 +21,7 @@ SCALE = {"numpy": N_FEWER / N_WORDS}
 
 
 def noised():
-    """Statistics and expected ones in units of noise, (V, K) float32, and the noise."""
+    """Make statistics and expected ones, (V, K) float32, and their noise."""
     rng = np.random.default_rng(0)
     base = (3.0 * rng.gamma(1.0, 1.0, (N_WORDS, N_TOPICS)) + 1e-3).astype(np.float32)
     x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
@@ -142,7 +142,7 @@ def test_tables(paired, kernel):
 
 
 def test_m_step(paired):
-    """A step's read-out and M-step, from release to table, beside the scaled sum of the release only."""
+    """Time a step from release to table, beside its sum."""
     sizes = dict(n_topics=N_TOPICS, n_words=N_WORDS, n_records=40_000, alpha=0.02, eta=0.01, doc_length=500, seed=0)
     model = LdaModel(**sizes, clip=50.0, clips=True, options=LdaOptions())
     x, *_ = noised()

@@ -124,7 +124,7 @@ def opacus(at, X, y, X_test, y_test):
 
 
 def orders(rows):
-    """Check the accountants' order at each epoch, and at the last printed one."""
+    """Check the accountants' order at each epoch."""
     (mine,) = (row for row in rows if row["method"] == "vips_fast")
 
     def above(greater, less):

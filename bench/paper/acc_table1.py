@@ -88,7 +88,7 @@ def search(data):
 
 
 def constructed(runs):
-    """Compute privacy losses of the only person with an attribute, from the system's own releases.
+    """Compute privacy losses of the only person with an attribute.
 
     The data are Adult's training rows and hers: a usual row that speaks against an income over 50,000, made longer, one
     more column, which is 0 for all others, and the label that says she has one. Given the releases so far, every

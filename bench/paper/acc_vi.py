@@ -39,7 +39,7 @@ TRIALS = 10
 
 
 def load(data):
-    """Load training rows and labels, the first 80 %, and the rest as the test, as DPVI does."""
+    """Load the first 80 % as training rows, as DPVI does."""
     if data == "abalone":
         with np.load(DATA / "abalone" / "dpvi_aba.npz") as file:
             X, y = file["x"], file["y"]
@@ -68,7 +68,7 @@ def distances(model, block):
 
 
 def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, watch=None):
-    """Fit variational inference by samples; return the coefficients, and the Bayesian accountants' epsilons.
+    """Fit variational inference by samples; return coefficients and epsilons.
 
     ``watch(model, records, release)`` is called before the model sees a release.
     """

@@ -1,4 +1,4 @@
-"""Marginals by AIM: a program for the interpreter that has the package dpmm (`blr_marginals`).
+"""Marginals by AIM, for the interpreter that has dpmm.
 
 python aim_marginals.py GIVEN.npz MADE.npz
 """

@@ -1,4 +1,4 @@
-"""Perplexity of private topics under random allocation and under Poisson sampling, at equal epsilon.
+"""Perplexity under random allocation and Poisson sampling, at equal epsilon.
 
     python bench/paper/allocation.py                    # simulated 400,000 documents, both samplings as planned
     python bench/paper/allocation.py --scale 10 --runs 5

@@ -1,4 +1,4 @@
-"""Coverage of the logistic regression's 90 % intervals and of its credible regions.
+"""Coverage of the logistic regression's intervals and regions.
 
 Simulated records: true weights N(0, 3^2) and an intercept of 0.5, delta = 10^-5, adding or removing a record. Rows are
 correlated normal columns inside the unit ball, or 0/1 columns of shares from 2 to 50 %, over the root of their number.

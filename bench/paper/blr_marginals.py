@@ -74,7 +74,7 @@ class Attributes:
 
 
 def of_table(data):
-    """Describe the attributes of Adult or Abalone; only capital gains and losses are not centered."""
+    """Describe the attributes of Adult or Abalone."""
     names = table_of(data).feature_names
     return Attributes(names, [0.0 if name.startswith("capital") else -1.0 for name in names])
 

@@ -1,4 +1,4 @@
-"""Private clusters beside diffprivlib's k-means and fits without privacy: the tables of docs/mixtures_measured.md.
+"""Private clusters beside diffprivlib's k-means and plain fits.
 
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
     python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all

@@ -1,4 +1,4 @@
-"""Coverage of the topics' 90 % intervals (`components_interval`): simulated documents, one step with and without noise.
+"""Coverage of the topics' 90 % intervals, on simulated documents.
 
 Documents of 60 words from 10 topics over 1,000 words, topics Dirichlet with Zipf's means. A fit of one step, from the
 true topics, has the same expected statistics with noise and without. So the intervals of one are about the entries

@@ -38,7 +38,7 @@ class Watched:
         return read_out.perplexity(Y)
 
     def clipped_so_far(self, Y):
-        """Compute the share of documents whose statistics exceed a tenth of their words."""
+        """Compute the share of documents with large statistics."""
         topics = self.running.result()["components"]
         beta = np.exp(digamma(topics) - digamma(topics.sum(axis=1, keepdims=True)))
         alpha = np.full(len(topics), 1.0 / len(topics))

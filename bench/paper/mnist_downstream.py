@@ -1,4 +1,4 @@
-"""Classifiers trained on private samples of MNIST and tested on its real images, beside published generative models.
+"""Classifiers trained on private samples of MNIST.
 
 A `ClassConditionalNetwork` is fitted to the 60,000 training images, binarized above 0, with their labels; 2,000 records
 of each class are drawn from it, and classifiers that see nothing else are tested on the 10,000 test images, binarized

@@ -1,4 +1,4 @@
-"""VIPS article, Figure 8: pixel accuracy of private sigmoid belief networks on MNIST, and their images.
+"""VIPS article, Figure 8: private sigmoid belief networks on MNIST.
 
 Images are binarized above 0. Algorithm 6 is run as printed, as its authors' code runs it (`peers.vips`) and in the
 package's variant (`SigmoidBeliefNetwork.paper`). Ours is the defaults of `SigmoidBeliefNetwork` at the printed

@@ -1,4 +1,4 @@
-"""Running tables of topics over nights, beside nights as parts of the data set (the table of docs/tabulate.md).
+"""Running tables of topics over nights, beside nights as parts.
 
 Accounting: adding or removing one person, delta = 10^-6. Sixteen topics of newsgroup posts at epsilon = 4, tables of
 epsilon = .5 by themselves. Persons are dealt to nights, so that each is in one. The first topic has two points more in

@@ -1,4 +1,4 @@
-"""Topics with a public prior, where persons are few (the tables of docs/priors.md).
+"""Topics with a public prior, if persons are few.
 
 Accounting: adding or removing one unit, delta = 10^-6; the plan's settings. The unit is a person for posts and notes,
 and a document for sections, newswires and blog entries (KOS: its words are not listed, so it has no prior). *Articles*:

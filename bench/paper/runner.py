@@ -1,4 +1,4 @@
-"""Every figure and table of the papers, and the page that shows them: ``python -m bench.paper``.
+"""Every figure and table of the papers, and their page.
 
     python -m bench.paper                          # the printed ranges and numbers of runs
     python -m bench.paper --scale 10 --only fig2   # the quick form of the figures that have fig2 in their name

@@ -1,4 +1,4 @@
-"""Private logistic regression of texts, one topic against the rest: the table of docs/text_regression.md.
+"""Private logistic regression of texts, one topic against the rest.
 
 Reuters-21578: the 10,377 articles with a topic over 9,637 words, which are taken as public (they were chosen from the
 whole corpus); the five most frequent topics. Newsgroups: 15,351 posts, their words hashed to 2^16 columns, which needs

@@ -1,4 +1,4 @@
-"""Topics of words and sentence vectors, beside topics of words (the table of docs/topics_measured.md).
+"""Topics of words and sentence vectors, beside topics of words.
 
 Accounting: adding or removing one person, delta = 10^-6; the plan's settings. Posts, words, vectors and groups come
 from `public_clusters`, and the public prior from `public_prior`, made from packages only. *Words* are topics of words

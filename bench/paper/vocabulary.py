@@ -1,4 +1,4 @@
-"""Words that a vocabulary purchased from the budget holds, and topics over them.
+"""Words of a purchased vocabulary, and topics over them.
 
     python bench/paper/vocabulary.py words         # 21,475 Wikipedia articles, and 400,000 drawn from them
     python bench/paper/vocabulary.py forecast      # the forecast for them, for 4,000 articles, sections and posts

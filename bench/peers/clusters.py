@@ -1,4 +1,4 @@
-"""Private clusters of vectors by other methods, written from the descriptions of their papers.
+"""Private clusters of vectors by other papers' methods.
 
 All release Gaussian sums of documents with a public weight, 1 over the number of the person's documents. So adding
 or removing a person moves a histogram or a sum of vectors of norm at most 1 by at most 1. Their noise is for one
@@ -34,7 +34,7 @@ def _nearest(rows: Matrix, points: Matrix) -> np.ndarray:
 def lsh_clusters(
     rows: Matrix, weights: Vector, n_clusters: int, epsilon: float, delta: float, rng: np.random.Generator
 ) -> Matrix:
-    """Find centers, (K, d), by a tree of hashes and a private coreset.
+    """Find centers, (K, d), by hashing and a private coreset.
 
     Chang, Ghazi, Kumar & Manurangsi 2021.
 

@@ -130,7 +130,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         return name, {"conversion": "simple"} if name == "zcdp" else {}
 
     def _noise(self, sampler: Sampler, n_steps: int, delta: float) -> float:
-        """Find the noise multiplier of the run; refuse a run over its target."""
+        """Find the noise multiplier, or refuse the run."""
         target = 1.0 if self.epsilon is None else float(self.epsilon)
 
         def event(z: float) -> PrivacyEvent:

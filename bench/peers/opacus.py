@@ -1,4 +1,4 @@
-"""Logistic regression by DP-SGD of Opacus (Yousefpour et al. 2021); needs opacus and torch."""
+"""Logistic regression by Opacus's DP-SGD (Yousefpour et al. 2021)."""
 
 import warnings
 from typing import Any, ClassVar, Self

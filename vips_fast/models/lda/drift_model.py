@@ -16,7 +16,7 @@ from .scaling import EntryScales, ScaledAverage, word_scales
 
 
 class DatedDocuments(Documents):
-    """Documents whose words are told apart by the document's period.
+    """Documents with a word of its own for each period.
 
     Column p V + v is word v in period p. A document of another period has no words, so it contributes nothing.
     """

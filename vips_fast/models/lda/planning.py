@@ -70,8 +70,8 @@ _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 WORD_SCALE = 0.25
 #: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
 _CLEAR = 2.4
-#: Share of the steps that release histograms of words, and of those of noisy masses; the noise in nats from which on
-#: they are; fewest steps of a run that has some, and the signal that needs only one.
+#: Share of the steps that release histograms of words, and the share if noise hides masses; the least such noise in
+#: nats; fewest steps of a run that has some, and the signal that needs only one.
 _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH = 0.15, 0.25, 0.12, 10, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
