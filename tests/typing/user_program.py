@@ -21,6 +21,7 @@ from vips_fast import (
     ConjugateEstimator,
     CountRegression,
     DocumentClusters,
+    DriftingTopics,
     GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
@@ -221,6 +222,8 @@ def texts(folder: Path) -> PrivateTopics:
     assert_type(again.transform(["word1 word2"]), Matrix)
     assert_type(again.privacy_, Privacy)
     assert_type(again.fit(["one text", None] * 100), PrivateTopics)
+    drifting = DriftingTopics(["May", "June"], topics=np.eye(2), epsilon=5.0).fit(np.eye(2), ["May", "June"])
+    assert_type(drifting.drift().topics, Array)
     nightly = NightlyTables({"ward": ["n", "s"]}, nights=2, epsilon=5.0)
     nightly.add_night("first", np.eye(2), ["n", "s"], state=folder / "nights")
     assert_type(nightly.course({"all": nightly.night_names}).shares, Matrix)
