@@ -51,6 +51,19 @@ def test_two_numbers_decide(found, clear, worth, says):
     assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
 
 
+@pytest.mark.parametrize(
+    "found, careful, worth, says",
+    [
+        (MUCH, FoundGain(0.15, 0.03, 0.27), "useful", "15% better (90 % interval 3% to 27%)"),
+        (MUCH, UNSURE, "weak", "perhaps no better (-10% to 20%)"),
+        (UNSURE, UNSURE, "noise", "perhaps no better (-10% to 20%)"),
+    ],
+)
+def test_doubts_beside_noise_make_a_gain_less_sure(found, careful, worth, says):
+    verdict = Verdict.of(found, "it predicts", over="chance does", careful=careful)
+    assert verdict.worth == worth and says in verdict.text and verdict.found == careful
+
+
 @pytest.mark.parametrize("noise, worth", [(6.0, "useful"), (3000.0, "noise")])
 def test_every_door_says_it_first(noise, worth):
     model = LatentDirichletAllocation(

@@ -48,11 +48,13 @@ class Verdict:
         clear: int | None = None,
         enough: int = 0,
         feature: str = "",
+        careful: FoundGain | None = None,
     ) -> "Verdict":
         """Judge a found gain and the number of clear features.
 
         ``claim`` names the prediction, ``over`` the one that it is compared with. From ``enough`` clear features on,
-        the model can be read.
+        the model can be read. ``careful`` is the gain with doubts that are no noise of the score, if there are any. It
+        is the one that you read, and a model is useful only if its interval is above a gain that matters.
         """
         readable = clear is None or clear >= enough
         if found is None:
@@ -60,7 +62,7 @@ class Verdict:
                 return cls("", found, clear, "")
             return cls("noise", found, clear, f"Verdict: mostly noise. {_count(clear, feature)}")
         advice = ""
-        if _is_above(found, _LEAST):
+        if _is_above(found, _LEAST) and (careful is None or careful.low > _LEAST):
             worth = "useful" if readable else "weak"
             advice = "" if readable else "good for prediction, not for reading"
         elif clear is None:
@@ -69,7 +71,8 @@ class Verdict:
             worth = "weak" if readable else "noise"
             if readable and found.low <= _LEAST:
                 advice = "good for reading and for tables, not for prediction"
-        if _is_above(found, 0.0):
+        found = found if careful is None else careful
+        if found.low > 0.0 if careful else _is_above(found, 0.0):
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
             gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"

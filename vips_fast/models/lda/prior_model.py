@@ -262,6 +262,10 @@ class PriorLdaModel(Model):
         score = self._last or (self._first if self._own is None else None)
         return None if score is None else score.found(self._taken, finished=score is self._last)
 
+    def frequency_loss(self) -> float:
+        """Estimate the nats a word that noisy word frequencies cost."""
+        return self.read_out.loss()
+
     @property
     def fits_own(self) -> bool:
         """Whether steps are about topics of one's own."""

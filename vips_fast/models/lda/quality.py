@@ -94,7 +94,10 @@ class TopicQuality(Transformer):
             public = " The public topics were not used." if self._judged()[1] is not None and found.found else ""
         else:
             # Words of public topics are known without the records: that they stand clear of the noise says little.
-            found = Verdict.of(self.found_gain_, claim, over=over)
+            gain = self.found_gain_
+            # The run's word frequencies are partly public ones, too. The score does not show how far these are off.
+            careful = None if gain is None else over_frequencies(gain, self._restored().frequency_loss())
+            found = Verdict.of(gain, claim, over=over, careful=careful)
             mostly = (
                 "The topics are mostly public knowledge" if share < _MOSTLY_PUBLIC else "The topics are partly public"
             )
