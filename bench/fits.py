@@ -1,7 +1,7 @@
 """Time whole private fits here and in another checkout, with their perplexity.
 
     python bench/fits.py ../other/.venv/bin/python
-    python bench/fits.py ../other/.venv/bin/python --corpora kos newswires --pairs 3
+    python bench/fits.py ../other/.venv/bin/python --corpora kos newswires --pairs 3 --table bench/fits.json
 
 Both interpreters fit in turn with the same seeds and the same noise, each in its own process. A ratio is their
 processor seconds over ours, the median of the pairs. A perplexity is a mean: it is of held-out words, each predicted
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import short
 
@@ -107,25 +108,39 @@ def compare(name, other, n_pairs, folder):
     return pairs
 
 
+def table(rows):
+    """Print rows as Markdown."""
+    lines = ["| fit | pairs | processor seconds, before, now | ratio | perplexity, before, now |", "|" + " --- |" * 5]
+    for row in rows:
+        seconds, perplexities = ([row[who][place] for who in ("other", "ours")] for place in (0, 1))
+        lines.append(
+            f"| {row['fit']} | {row['pairs']} | {seconds[0]:.2f}, {seconds[1]:.2f} | {row['ratio']:.2f} × "
+            f"| {perplexities[0]:,.0f}, {perplexities[1]:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Print the table."""
+    """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", help="the other checkout's interpreter")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--table", type=Path, help="JSON file of rows, which the rows replace or join")
     args = parser.parse_args()
-    print("| fit | ours, s | other, s | other / ours | perplexity | other's | change |\n" + "| --- " * 7 + "|")
     for name in args.corpora:
         with tempfile.TemporaryDirectory() as folder:
             pairs = compare(name, args.other, args.pairs, folder)
-        ours, theirs = (statistics.median(pair[i][0] for pair in pairs) for i in (0, 1))
-        ratio = statistics.median(b[0] / a[0] for a, b in pairs)
-        mine, other = (statistics.mean(pair[i][1] for pair in pairs) for i in (0, 1))
-        print(
-            f"| {name} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} | {mine:,.1f} | {other:,.1f} "
-            f"| {100 * (mine / other - 1):+.2f} % |",
-            flush=True,
-        )
+        row = {"fit": name, "pairs": args.pairs}
+        for place, who in enumerate(("ours", "other")):
+            seconds, perplexities = zip(*(pair[place] for pair in pairs))
+            row[who] = [round(statistics.median(seconds), 3), round(statistics.mean(perplexities), 1)]
+        row["ratio"] = round(statistics.median(theirs[0] / ours[0] for ours, theirs in pairs), 3)
+        print(table([row]), flush=True)
+        if args.table is not None:
+            import one_line  # not for the other checkout
+
+            one_line.store(args.table, [row], ("fit",))
 
 
 if __name__ == "__main__":
