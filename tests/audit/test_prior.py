@@ -98,9 +98,10 @@ def test_persons():
 # ----------------------------------------------------------------------------------------------------------- mutants
 
 
-def unbounded(unit, counts, scales, n_units, clip, power, long):
-    """Return a histogram whose long units are not brought to the clip."""
-    return counts**power / scales * (clip / long)
+def unbounded(units, scales, clip, power, long, spacing, out):
+    """Add a histogram whose long units are not brought to the clip."""
+    values = units.counts**power / scales[units.columns] * (clip / long)
+    np.add.at(out, units.columns, (values / spacing).astype(np.int64))
 
 
 def failed(kind, layers):
@@ -109,28 +110,28 @@ def failed(kind, layers):
 
 
 def test_a_histogram_without_a_clip_is_seen(monkeypatch):
-    monkeypatch.setattr(masses, "histogram", unbounded)
+    monkeypatch.setattr(masses, "add_histogram", unbounded)
     assert "distance of neighbors" in failed(Stepped, "A")
     assert not counts_first("A").passed
 
 
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
-    honest = masses.histogram
+    honest = masses.add_histogram
 
-    def shared(unit, counts, scales, n_units, *bound):
-        return honest(unit, counts, scales, n_units, *bound) * (1.0 - 1e-6 * n_units)
+    def shared(units, scales, clip, *more):
+        honest(units, scales, clip * (1.0 - 1e-6 * len(units.ends)), *more)
 
-    monkeypatch.setattr(masses, "histogram", shared)
+    monkeypatch.setattr(masses, "add_histogram", shared)
     assert failed(Stepped, "B")
 
 
 def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
     """Topics are read with exact masses, which the releases do not contain."""
-    honest, exact = masses.histogram, {}
+    honest, exact = masses.add_histogram, {}
 
-    def kept(unit, counts, *rest):
-        exact["sum"] = exact.get("sum", 0.0) + float(counts.sum())
-        return honest(unit, counts, *rest)
+    def kept(units, *rest):
+        exact["sum"] = exact.get("sum", 0.0) + float(units.counts.sum())
+        honest(units, *rest)
 
     mean = masses.WordHistogram.mean
 
@@ -138,7 +139,7 @@ def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
         x, sd = mean(self)
         return x + exact.get("sum", 0.0), sd
 
-    monkeypatch.setattr(masses, "histogram", kept)
+    monkeypatch.setattr(masses, "add_histogram", kept)
     monkeypatch.setattr(masses.WordHistogram, "mean", peeked)
     assert not counts_first("G").passed
 

@@ -119,6 +119,74 @@ def lda_gather(rows, indptr, indices, counts, *, mode, doc_length, seeds, isa):
     return ends, words[: ends[-1]], values[: ends[-1]]
 
 
+def unit_words_arguments(rng, size):
+    """Yield units of no, one and several documents, repeated rows and zero counts.
+
+    Columns lie around the borders of 64.
+    """
+    csr = documents(rng, [*rng.integers(1, 60, 11), 0, size], 200)
+    csr = (csr[0], csr[1].astype(np.int32), rng.integers(0, 3, len(csr[1])).astype(np.int32))
+    yield (rng.integers(0, 13, 13), np.array([0, 1, 1, 4, 5, 11, 13]), *csr), {}
+    yield (np.arange(13), np.arange(14), *csr), {}
+
+
+def unit_words(rows, starts, indptr, indices, counts, *, isa):
+    room, n_words = int(np.diff(indptr)[rows].sum()), 200
+    found = np.full(len(starts), 7), np.empty(room, np.int32), np.empty(room)
+    scratch = np.full(n_words + n_words // 64 + 1, 2**60)
+    native.unit_words(rows, starts, indptr, indices, counts, n_words, scratch, *found, isa)
+    return found[0], *(part[: found[0][-1]] for part in found[1:])
+
+
+def words_of_units(rng, size):
+    """Make some units' words, among 200, with counts to 10^6."""
+    ends, columns, _ = documents(rng, [3, 0, *rng.integers(1, 60, 4), size], 200)
+    return ends, columns.astype(np.int32), rng.choice([1.0, 2.0, 3.0, 63.0, 64.0, 65.0, 1e6], len(columns))
+
+
+def histogram_arguments(rng, size):
+    """Yield units below and above the least norm."""
+    for least_norm in (1e-3, 5.0, 1e8):
+        settings = {"clip": 3.0, "least_norm": least_norm, "factor": 2.0**30}
+        yield (*words_of_units(rng, size), rng.uniform(0.1, 1.0, 200)), settings
+
+
+def word_histogram(ends, columns, values, scales, *, clip, least_norm, factor, isa):
+    sums = np.full(200, 5)
+    native.word_histogram(ends, columns, values, scales, clip, least_norm, factor, sums, isa)
+    return sums - 5  # they are added to
+
+
+def split_arguments(rng, size):
+    """Yield all units asked, and some."""
+    for asked in (None, rng.integers(0, 2, 7, dtype=np.uint8)):
+        yield (*words_of_units(rng, size), rng.integers(0, 2**64, 7, dtype=np.uint64)), {"asked": asked}
+
+
+def split_words(ends, columns, counts, words, *, asked, isa):
+    halves = [[np.empty_like(part) for part in (ends, columns, counts)] for _ in range(2)]
+    native.split_words(ends, columns, counts, words, asked, *halves[0], *halves[1], isa)
+    return [part if k == 0 else part[: half[0][-1]] for half in halves for k, part in enumerate(half)]
+
+
+def word_ratio_arguments(rng, size):
+    """Yield as many topics as the size."""
+    ends, columns, _ = words_of_units(rng, 9)
+    proportions = rng.dirichlet(np.full(size, 0.3), 7).astype(np.float32)
+    yield (ends, columns, proportions, rng.gamma(0.5, 1.0, (200, size)).astype(np.float32)), {}
+
+
+def word_ratios(ends, columns, proportions, ratios, *, isa):
+    out = np.empty(len(columns))
+    native.word_ratios(ends, columns, proportions, ratios, out, isa)
+    return out
+
+
+def word_ratios_compare(ours, twin, precision):
+    # Sums of at most 129 products above 0, in float32.
+    np.testing.assert_allclose(ours, twin, rtol=(129 / 8 + 4) * 2.0**-23)
+
+
 def units_arguments(rng, size):
     """Units of no, one and several documents that share words.
 
@@ -957,6 +1025,10 @@ REGISTRY = {
     "lda_gather": Case(gather_arguments, token_compare),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
+    "unit_words": Case(unit_words_arguments, token_compare),
+    "word_histogram": Case(histogram_arguments, equal),
+    "split_words": Case(split_arguments, token_compare),
+    "word_ratios": Case(word_ratio_arguments, word_ratios_compare),
     "csv_cells": Case(cell_arguments, cell_compare),
     "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
@@ -1013,6 +1085,10 @@ OURS = {
     "logistic_classes": logistic_classes,
     "logistic_units": logistic_units,
     "lda_units": lda_units,
+    "unit_words": unit_words,
+    "word_histogram": word_histogram,
+    "split_words": split_words,
+    "word_ratios": word_ratios,
     "blend_release": blend_release,
     "noise_sums": noise_sums,
     "noise_units": noise_units,

@@ -17,10 +17,11 @@ from vips_fast.engine.assumptions import assess
 from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
-from vips_fast.models.lda.masses import HistogramReadOut, histogram, histogram_scales, topic_weights, word_masses
+from vips_fast.models.lda.masses import HistogramReadOut, add_histogram, histogram_scales, topic_weights, word_masses
 from vips_fast.models.lda.planning import TopicCase
 from vips_fast.models.lda.prior_planning import PriorSteps, own_are_better
-from vips_fast.models.lda.score import HalfPrediction, halved, proportions_prior
+from vips_fast.models.lda.records import UnitWords
+from vips_fast.models.lda.score import HalfPrediction, _halves, proportions_prior
 from vips_fast.models.lda.shrinkage import KnownMasses, frequency_bands
 from vips_fast.report import html_report, make_dossier, short_report
 
@@ -44,18 +45,22 @@ units = st.lists(
 
 
 def entries(rows):
-    unit = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int64)
+    ends = np.cumsum([0, *(len(row) for row in rows)])
+    columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int32)
     counts = np.array([row[v] for row in rows for v in sorted(row)], dtype=np.float64)
-    return unit, columns, counts
+    return UnitWords(ends, columns, counts)
 
 
 @given(units, st.sampled_from([0.5, 0.75, 1.0]), st.sampled_from([0.5, 8.0, 100.0]))
 def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows, power, long):
-    unit, columns, counts = entries(rows)
-    values = histogram(unit, counts, histogram_scales(prior_of(V).frequencies)[columns], len(rows), 3.0, power, long)
-    norms = np.sqrt(np.bincount(unit, weights=values**2, minlength=len(rows)))
-    assert (norms <= 3.0).all() and (values >= 0).all()
+    scales, added = histogram_scales(prior_of(V).frequencies), []
+    for part in [[row] for row in rows] + [rows]:
+        added.append(np.zeros(V, np.int64))
+        add_histogram(entries(part), scales, 3.0, power, long, 2.0**-30, added[-1])
+    *single, together = added
+    for out in single:
+        assert (out >= 0).all() and np.linalg.norm(out * 2.0**-30) <= 3.0
+    np.testing.assert_array_equal(together, np.sum(single, axis=0))
 
 
 def halves():
@@ -70,13 +75,13 @@ def halves():
 
 @given(units, st.integers(0, 2**32))
 def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed):
-    half, (unit, columns, counts) = halves(), entries(rows)
+    half = halves()
     words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
-    out = half.contributions(unit, columns, counts, words, 3.0)
+    out = half.contributions(entries(rows), words, 3.0)
     assert out.shape == (len(rows), half.cells) and (out >= 0).all()
     assert (np.sqrt((out * out).sum(axis=1)) <= 3.0).all()
     for unit, row in enumerate(rows):
-        alone = half.contributions(*entries([row]), words[unit : unit + 1], 3.0)
+        alone = half.contributions(entries([row]), words[unit : unit + 1], 3.0)
         np.testing.assert_array_equal(alone[0], out[unit])
 
 
@@ -86,20 +91,29 @@ def test_a_unit_can_reach_the_clip_of_a_score():
     All candidates win the most that they can.
     """
     row = {v: 1000 for v in range(0, V, K)}
-    out = halves().contributions(*entries([row]), np.array([7], dtype=np.uint64), 3.0)
+    out = halves().contributions(entries([row]), np.array([7], dtype=np.uint64), 3.0)
     assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0
+
+
+def first_half(n, bits):
+    """Draw the first half of a count n by each of the words."""
+    units = UnitWords(np.arange(len(bits) + 1), np.zeros(len(bits), np.int32), np.full(len(bits), float(n)))
+    first, second = (np.zeros(len(bits)) for _ in range(2))
+    known, told = _halves(units, bits, None)
+    first[np.diff(known.ends) > 0], second[np.diff(told.ends) > 0] = known.counts, told.counts
+    assert (first + second == n).all()
+    return first
 
 
 def test_halves_are_binomial():
     bits = np.random.default_rng(0).integers(0, 2**64, 40_000, dtype=np.uint64)
     for n in (0, 1, 5, 64):
-        heads = halved(np.full(len(bits), float(n)), bits)
+        heads = first_half(n, bits)
         assert heads.min() >= 0 and heads.max() <= n
         assert abs(heads.mean() - n / 2) < 5 * np.sqrt(n / 4 / len(bits)) + 1e-9
         assert heads.var() == pytest.approx(n / 4, rel=0.05)
     # What is above 64 is divided evenly.
-    assert (halved(np.full(2, 1064.0), np.array([0, 2**64 - 1], dtype=np.uint64)) == [500.0, 564.0]).all()
-    assert (halved(np.full(2, 3.0), np.array([0, 5], dtype=np.uint64)) == [0.0, 2.0]).all()
+    assert (first_half(1064, bits) == 500 + first_half(64, bits)).all()
 
 
 # -- read-outs

@@ -8,7 +8,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.units import UnitRecords
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.records import Documents, word_counts
+from vips_fast.models.lda.records import Documents, unit_words
 from vips_fast.models.rebuild import verify
 
 KEY = b"u" * 32
@@ -141,14 +141,15 @@ def test_replacing_a_person_is_accounted_where_the_number_of_persons_is_public()
 
 
 @pytest.mark.parametrize("units", ["in a row", "scattered", "of several documents", "none"])
-def test_word_counts_are_those_of_the_units(units):
+def test_unit_words_are_those_of_the_units(units):
     X = corpus(60)
     X.data[::7] = 0  # stored zeros are no words
     documents = Documents(X, invalid="raise", expected_by="fit")
     groups = np.arange(60) // 3 if units == "of several documents" else np.arange(60)
     chosen = {"scattered": np.array([3, 4, 9, 40, 59]), "none": np.empty(0, np.int64)}.get(units, np.arange(5, 17))
     block = (UnitRecords(documents, groups) if units == "of several documents" else documents).block(chosen)
-    unit, columns, counts = word_counts(block, np.zeros(len(chosen), np.uint64), X.shape[1])
+    ends, columns, counts = unit_words(block, np.zeros(len(chosen), np.uint64), X.shape[1])
+    unit = np.repeat(np.arange(len(chosen)), np.diff(ends))
     dense = np.stack([X.toarray()[groups == one].sum(axis=0) for one in chosen] or [np.zeros(X.shape[1])])
     expected = np.nonzero(dense)
     np.testing.assert_array_equal(np.stack([unit, columns]), np.stack(expected))

@@ -21,6 +21,7 @@ from vips_fast.engine.gain import NATS, GainScore, Score
 from vips_fast.engine.measured import MeasuredModel
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.records import UnitWords
 from vips_fast.models.lda.score import HalfPrediction
 from vips_fast.models.rebuild import verify
 from vips_fast.models.vocabulary import TokenRows
@@ -128,9 +129,9 @@ def truth(model, fresh, masses=None):
         topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
         candidates = [(topics, np.full(K, alpha)) for alpha in restored._read_out_alphas]
         score = HalfPrediction(candidates, masses / masses.sum(), finished=True)
-    rows, columns = fresh.nonzero()
     words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
-    values = score.contributions(rows, columns, fresh.data.astype(np.float64), words, 1.0).mean(axis=0)
+    units = UnitWords(fresh.indptr.astype(np.int64), fresh.indices.astype(np.int32), fresh.data.astype(np.float64))
+    values = score.contributions(units, words, 1.0).mean(axis=0)
     taken = Score.restore(model._fitted().state["score"]).best(0)
     return Score.read(values, 0.0, 1.0, 1e12).found(taken).gain
 
@@ -380,7 +381,7 @@ def test_mutants(monkeypatch):
         patch.setattr(HalfPrediction, "contributions", lambda self, *a: 40.0 * honest(self, *a))
         assert any(name.startswith("distance of") for name in failed("A"))
     with monkeypatch.context() as patch:  # a unit's row depends on the others
-        patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[3])))
+        patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[1])))
         assert failed("B")
     with monkeypatch.context() as patch:  # an exact gain, which no release holds
         exact, read = {}, gain.Score.read

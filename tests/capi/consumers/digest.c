@@ -5,7 +5,7 @@
  * are compared with other builds.
  *
  * SHA-256 of the lines of noise and integer sums:
- * a0dabd9921872f9dbb7e8afd34c11f067a46c34136617045cdf5f6dd5f4a19fe */
+ * 3c5fd5962e97b3bc608666296ef88c38897f9444a5f2acc306acf6fd4fa1fb6e */
 #include <stdio.h>
 #include <string.h>
 #include <vips_fast/vips_fast.h>
@@ -142,6 +142,19 @@ static void integers(const vf_api *api) {
         show("lda_gather, words", status, (size_t)out_indptr[ROWS] * 4, places);
         show("lda_gather, counts", status, (size_t)out_indptr[ROWS] * 8, area);
     }
+    enum { UNITS = ROWS / 2 };
+    static int32_t columns[1 << 14], columns_of_half[2][1 << 14];
+    static int64_t starts[UNITS + 1], ends[UNITS + 1], ends_of_half[2][UNITS + 1];
+    static double words[1 << 14], words_of_half[2][1 << 14];
+    for (int u = 0; u <= UNITS; ++u) starts[u] = 2 * u;
+    int32_t status = api->unit_words(ROWS, rows, UNITS, starts, ROWS, indptr, indices, counts, J, 2 * J, sums, 1 << 14,
+                                     ends, columns, words);
+    show("unit_words, columns", status, (size_t)ends[UNITS] * 4, columns);
+    show("unit_words, counts", status, (size_t)ends[UNITS] * 8, words);
+    status = api->split_words(UNITS, ends, 1 << 14, columns, words, seeds, NULL, ends_of_half[0], columns_of_half[0],
+                              words_of_half[0], ends_of_half[1], columns_of_half[1], words_of_half[1]);
+    show("split_words, columns", status, (size_t)ends_of_half[0][UNITS] * 4, columns_of_half[0]);
+    show("split_words, counts", status, (size_t)ends_of_half[1][UNITS] * 8, words_of_half[1]);
 }
 
 /* A number in [0, 1] with 20 bits. */
@@ -186,6 +199,13 @@ static void topics(const vf_api *api) {
                                            sums, norms);
         show("lda_units, sums", status, WORDS * K * 8, sums);
     }
+    memset(sums, 0, WORDS * 8);
+    show("word_histogram",
+         api->word_histogram(DOCS, indptr, DOCS * WORDS, indices, values, WORDS, weight, 3, 2, 0x1p30, sums), WORDS * 8,
+         sums);
+    show("word_ratios",
+         api->word_ratios(DOCS, indptr, DOCS * WORDS, indices, WORDS, STRIDE, narrow, narrow, (double *)area),
+         (size_t)n * 8, area);
 
     static float grid[] = {0, 0.5F, 1, 4}, prior[] = {0.25F, 0.25F, 0.25F, 0.25F, 0.7F, 0.1F, 0.1F, 0.1F};
     static const double edge[] = {1}, ends[] = {0, 0.5, 1, 4};

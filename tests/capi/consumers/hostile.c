@@ -97,6 +97,18 @@ static void lda(const vf_api *api) {
         expect(api, "lda_gather, first row pointer below 0", VF_ERR_INDPTR, GATHER(before));
         expect(api, "lda_gather, row pointers at the ends", VF_ERR_INDPTR, GATHER(far));
     }
+    const int64_t scratch_items = WORDS + WORDS / 64 + 1;
+    int64_t *scratch_of_words = (int64_t *)(void *)room, ends[2];
+#define UNIT_WORDS(starts_in)                                                                                     \
+    api->unit_words(1, rows, 1, one, 1, starts_in, words, items, WORDS, scratch_items, scratch_of_words, 8, ends, \
+                    places, values)
+    static const int64_t one[] = {0, 1}, beyond[] = {0, 2};
+    expect(api, "unit_words, good", VF_OK, UNIT_WORDS(plain));
+    expect(api, "unit_words, first row pointer below 0", VF_ERR_INDPTR, UNIT_WORDS(before));
+    expect(api, "unit_words, row pointers at the ends", VF_ERR_INDPTR, UNIT_WORDS(far));
+    expect(api, "unit_words, a unit of more documents than there are", VF_ERR_INDPTR,
+           api->unit_words(1, rows, 1, beyond, 1, plain, words, items, WORDS, scratch_items, scratch_of_words, 8, ends,
+                           places, values));
 }
 
 static void regression(const vf_api *api) {

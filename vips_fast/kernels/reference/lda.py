@@ -8,7 +8,16 @@ from scipy.special import digamma
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
-__all__ = ["lda_estep", "lda_gather", "lda_table", "lda_units"]
+__all__ = [
+    "lda_estep",
+    "lda_gather",
+    "lda_table",
+    "lda_units",
+    "split_words",
+    "unit_words",
+    "word_histogram",
+    "word_ratios",
+]
 
 #: The longest step of an extrapolation, in last rounds, with a stop and without one. The last is the share of its words
 #: that a topic keeps in it.
@@ -247,3 +256,84 @@ def _truncated(s: np.ndarray, clip_norm: float | None, spacing: float) -> np.nda
     while clip_norm and sum(int(x) ** 2 for x in q[q != 0]) > np.floor(clip_norm / spacing) ** 2:
         q = np.trunc(q * (1 - 2.0**-16)).astype(np.int64)
     return q
+
+
+def unit_words(
+    rows: np.ndarray, starts: np.ndarray, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List the words of units, each once: ends, columns and sums of counts.
+
+    Unit u has the documents ``rows[starts[u] : starts[u + 1]]`` of a CSR corpus.
+    """
+    ends = [0]
+    columns: list[np.ndarray] = [np.empty(0, np.int32)]
+    sums: list[np.ndarray] = [np.empty(0)]
+    for first, last in zip(starts[:-1], starts[1:], strict=True):
+        parts = [slice(indptr[row], indptr[row + 1]) for row in rows[first:last]]
+        words, place = np.unique(np.concatenate([indices[part] for part in parts] or columns[:1]), return_inverse=True)
+        total = np.bincount(place, np.concatenate([counts[part] for part in parts] or sums[:1]), len(words))
+        columns.append(words[total > 0])
+        sums.append(total[total > 0])
+        ends.append(ends[-1] + len(sums[-1]))
+    return np.array(ends), np.concatenate(columns), np.concatenate(sums)
+
+
+def word_histogram(
+    ends: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    scales: np.ndarray,
+    *,
+    clip: float,
+    least_norm: float,
+    factor: float,
+) -> np.ndarray:
+    """Add up units' values over their words' scales, (V,) int64.
+
+    A unit's values are multiplied by clip / max(their norm, least_norm), then by factor, and truncated.
+    """
+    sums, unit = np.zeros(len(scales), np.int64), np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    scaled = values / scales[columns]
+    norms = np.sqrt(np.bincount(unit, scaled * scaled, len(ends) - 1))
+    np.add.at(sums, columns, (scaled * (clip / np.maximum(norms, least_norm))[unit] * factor).astype(np.int64))
+    return sums
+
+
+def split_words(
+    ends: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, asked: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """Divide units' words in two: ends, columns and counts of each half.
+
+    Of a count n the first half has Binomial(n, 1/2), by bits scrambled from the unit's word and the column. What n has
+    above 64 is divided evenly. Units that are not ``asked`` have nothing.
+    """
+    known: list[list[tuple[int, int]]] = []
+    told: list[list[tuple[int, int]]] = []
+    for u, word in enumerate(words.tolist()):
+        known.append([])
+        told.append([])
+        for i in range(ends[u], ends[u + 1]) if asked is None or asked[u] else ():
+            z = (word + int(columns[i]) * GOLDEN) % 2**64
+            z = (z ^ z >> 30) * MIX[0] % 2**64
+            z = (z ^ z >> 27) * MIX[1] % 2**64
+            n = int(counts[i])
+            drawn = min(n, 64)
+            first = ((z ^ z >> 31) & (2**drawn - 1)).bit_count() + (n - drawn) // 2
+            known[-1].append((columns[i], first))
+            told[-1].append((columns[i], n - first))
+    out: list[np.ndarray] = []
+    for half in (known, told):
+        kept = [[entry for entry in unit if entry[1]] for unit in half]
+        pairs = np.array([entry for unit in kept for entry in unit], np.int64).reshape(-1, 2)
+        ends_of_half = np.cumsum([0, *(len(unit) for unit in kept)])
+        out += [ends_of_half, pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.float64)]
+    return tuple(out)
+
+
+def word_ratios(ends: np.ndarray, columns: np.ndarray, proportions: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    """Compute each entry's product of its unit's proportions and its word's ratios.
+
+    ``proportions`` are (n_units, K), ``ratios`` (V, K).
+    """
+    unit = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    return np.asarray((proportions[unit].astype(np.float64) * ratios[columns]).sum(axis=1))

@@ -2,7 +2,7 @@
 
 A step that releases masses adds up one number for each word. A unit's word counts are taken to a power, because words
 come in bursts, and divided by public scales. Units above a public norm are scaled down to it. This norm is then the
-clip. All functions of this module but `histogram` are post-processing.
+clip. All functions of this module but `add_histogram` are post-processing.
 
 With a public prior the power is 1/2 and the scales are d_v = (f_v / max f)^(1/4). Nearly every unit contributes a
 direction. Without one the power is 3/4, the norm is a usual document's, and the scales follow the histograms before
@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.model import Release, array_of
+from ...kernels import native
 from ...kernels.psd import one_blas_thread
-from .records import word_counts
+from .records import UnitWords, unit_words
 from .shrinkage import KnownMasses, frequency_bands
 
 #: The power of word frequencies in the scales; above the norm, in scaled units, a unit contributes its direction.
@@ -56,18 +57,18 @@ def histogram_scales(frequencies: np.ndarray) -> np.ndarray:
     return np.asarray((frequencies / frequencies.max()) ** _SCALE)
 
 
-def histogram(
-    unit: np.ndarray, counts: np.ndarray, scales: np.ndarray, n_units: int, clip: float, power: float, long: float
-) -> np.ndarray:
-    """Compute contributions to a histogram: their values, each at least 0.
+def add_histogram(
+    units: UnitWords, scales: np.ndarray, clip: float, power: float, long: float, spacing: float, out: np.ndarray
+) -> None:
+    """Add units' contributions to a histogram, (V,) int64.
 
-    Entry i is the count of a word, with scale ``scales[i]``, in unit ``unit[i]``; a unit has each word once. Counts are
-    taken to a ``power``. From a norm of ``long`` on, a unit contributes its direction. A unit's values are a function
-    of its own entries, in their order, and have an L2 norm of at most ``clip``.
+    Counts are taken to a ``power`` and divided by the word's scale. From a norm of ``long`` on, a unit contributes its
+    direction. A unit's values are a function of its own entries, in their order, are at least 0 and have an L2 norm of
+    at most ``clip``. They are added in units of ``spacing``, truncated toward zero.
     """
-    values = counts**power / scales
-    norms = np.sqrt(np.bincount(unit, weights=values * values, minlength=n_units))
-    return np.asarray(values * (clip * _BELOW / np.maximum(norms, long))[unit])
+    ends, columns, counts = units
+    # The spacing is a power of two, so that the factor is exact.
+    native.word_histogram(ends, columns, counts**power, scales, clip * _BELOW, long, 1.0 / spacing, out)
 
 
 class WordHistogram:
@@ -75,7 +76,7 @@ class WordHistogram:
 
     Contributions have an L2 norm of at most ``clip``.
 
-    ``scales``, (V,), ``power`` and ``long`` are as in `histogram`, and public. They are the first release's scales;
+    ``scales``, (V,), ``power`` and ``long`` are as in `add_histogram`, and public. They are the first release's scales;
     later ones may have others.
     """
 
@@ -88,11 +89,9 @@ class WordHistogram:
 
         They are truncated toward zero on the noise's lattice.
         """
-        unit, columns, counts = word_counts(block, words, len(self._sum))
-        scales = self.scales[columns]
-        values = histogram(unit, counts, scales, len(words), self._clip, self._power, self._long)
-        # They are above 0 and the spacing is a power of two, so the conversion truncates and the factor is exact.
-        np.add.at(out.reshape(-1), columns, (values * (1.0 / spacing)).astype(np.int64))
+        n_words = len(self._sum)
+        units, sums = unit_words(block, words, n_words), out.reshape(-1)[:n_words]
+        add_histogram(units, self.scales, self._clip, self._power, self._long, spacing, sums)
 
     def add(self, release: Release) -> None:
         """Add a release, whose first V entries are a histogram.

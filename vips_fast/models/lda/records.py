@@ -9,6 +9,7 @@ from ...data.arrays import Parts, rows_of
 from ...data.counts import documents
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection, unpack_block
+from ...kernels import native
 from ...kernels.lda import document_blocks
 
 
@@ -90,26 +91,26 @@ def csr_parts(matrix: Any) -> Parts:
     return matrix.data, matrix.indices, matrix.indptr
 
 
-def word_counts(block: Any, words: np.ndarray, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List word counts of units.
+class UnitWords(NamedTuple):
+    """Words of some units.
 
-    Returns the number of the unit, the column and the count of each entry, in ascending order.
+    Those of unit u are entries ends[u] .. ends[u + 1] - 1, in ascending order, each with a count above 0.
     """
+
+    ends: np.ndarray
+    columns: np.ndarray
+    counts: np.ndarray
+
+
+def unit_words(block: Any, words: np.ndarray, n_words: int) -> UnitWords:
+    """List the words of units, each once, with the sums of counts."""
     (corpus, rows), _, starts = unpack_block(block, words)
     rows, offsets, columns, values = corpus.arrays(rows)
-    lengths = offsets[rows + 1] - offsets[rows]
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    unit = np.repeat(unit, lengths)
-    if len(rows) and (np.diff(rows) == 1).all():
-        part: Any = slice(offsets[rows[0]], offsets[rows[-1] + 1])
-    else:
-        part = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
-    columns, counts = columns[part], values[part].astype(np.float64)
-    if not ((columns[1:] > columns[:-1]) | (unit[1:] > unit[:-1])).all():  # a unit of several documents
-        keys, place = np.unique(unit * n_words + columns, return_inverse=True)
-        unit, columns, counts = keys // n_words, keys % n_words, np.bincount(place, weights=counts)
-    if (counts > 0).all():
-        return unit, columns, counts
-    kept = counts > 0
-    return unit[kept], columns[kept], counts[kept]
+    if starts is None:
+        starts = np.arange(len(rows) + 1)
+    room = int((offsets[rows + 1] - offsets[rows]).sum())
+    found = UnitWords(np.empty(len(starts), np.int64), np.empty(room, np.int32), np.empty(room))
+    scratch = np.empty(n_words + n_words // 64 + 1, np.int64)
+    native.unit_words(rows, starts, offsets, columns, values, n_words, scratch, *found)
+    used = int(found.ends[-1])
+    return UnitWords(found.ends, found.columns[:used], found.counts[:used])

@@ -11,18 +11,15 @@ from typing import Any
 import numpy as np
 
 from ...engine.gain import MOST, GainScore
-from ...engine.units import GOLDEN, scramble
 from ...kernels import native
 from ...kernels.lda import scaled_table
-from .records import word_counts
+from .records import UnitWords, unit_words
 
 #: How far the prior of proportions follows the topics' weights, from 0 to 1.
 _BY_WEIGHT = 0.8
 #: Most distinct words of a unit that count.
 DISTINCT = 256.0
 _MAX_ITER, _TOL = 50, 1e-2
-#: Predicted words at a time.
-_CHUNK = 4096
 
 
 class HalfPrediction(GainScore):
@@ -45,37 +42,31 @@ class HalfPrediction(GainScore):
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
         """Contributions of the units of a block."""
-        entries = word_counts(block, words, self._n_words)
-        kept = asked[entries[0]]
-        unit, columns, counts = (entry[kept] for entry in entries)
-        return self.contributions(unit, columns, counts, words, clip)
+        return self.contributions(unit_words(block, words, self._n_words), words, clip, asked)
 
     def contributions(
-        self, unit: np.ndarray, columns: np.ndarray, counts: np.ndarray, words: np.ndarray, clip: float
+        self, units: UnitWords, words: np.ndarray, clip: float, asked: np.ndarray | None = None
     ) -> np.ndarray:
         """Compute (n_units, cells) contributions with an L2 norm of at most ``clip``.
 
-        Entry i is the count of word ``columns[i]`` in unit ``unit[i]``; units ascend. ``words``, (n_units,) uint64,
-        are the units' random words, which divide their words in halves. A unit's row is a function of its own entries
-        and word.
+        ``words``, (n_units,) uint64, are the units' random words, which divide their words in halves. A unit that is
+        not ``asked``, (n_units,) bool, has a row of zeros. A unit's row is a function of its own entries and word.
         """
-        n_units = len(words)
-        known = halved(counts, scramble(words[unit] + columns.astype(np.uint64) * GOLDEN))
-        asked = counts - known
-        total = np.bincount(unit, weights=asked, minlength=n_units)
-        shown, told = known > 0, asked > 0
-        ends = np.concatenate(([0], np.cumsum(np.bincount(unit[shown], minlength=n_units))))
+        n_units, distinct = len(words), np.minimum(np.diff(units.ends) / DISTINCT, 1.0)
+        if asked is not None:
+            distinct[~asked] = 0.0
+        shown, told = _halves(units, words, asked)
+        told_unit = np.repeat(np.arange(n_units), np.diff(told.ends))
+        total = np.bincount(told_unit, weights=told.counts, minlength=n_units)
         # A unit with one half only says nothing.
-        both = (np.diff(ends) > 0) & (total > 0)
+        both = (np.diff(shown.ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, MOST / np.maximum(total, 1.0)), 0.0)
-        nats = np.empty((n_units, self.n_candidates))
-        seen, seen_counts = columns[shown].astype(np.int32), known[shown]
-        told_unit, told_columns, told_counts = unit[told], columns[told], asked[told]
+        nats, ratio = np.empty((n_units, self.n_candidates)), np.empty(len(told.columns))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
-            theta = _proportions(table, ratios.shape[1], ends, seen, seen_counts, alpha)
-            logs = _logs(ratios, theta, told_unit, told_columns)
-            nats[:, number] = np.bincount(told_unit, weights=told_counts * logs, minlength=n_units) * share
-        distinct = np.minimum(np.bincount(unit, minlength=n_units) / DISTINCT, 1.0)
+            theta = _proportions(table, ratios.shape[1], shown, alpha)
+            native.word_ratios(told.ends, told.columns, theta, ratios, ratio)
+            logs = np.log(np.maximum(ratio, 1e-30))
+            nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
         return self.clip_rows(nats, share * total / MOST, None if self._finished else distinct, clip)
 
 
@@ -88,32 +79,19 @@ def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
     return np.asarray(alpha * ((1.0 - _BY_WEIGHT) * equal + _BY_WEIGHT * weights / weights.sum()) / equal)
 
 
-def _proportions(
-    table: np.ndarray, n_topics: int, ends: np.ndarray, columns: np.ndarray, counts: np.ndarray, alpha: np.ndarray
-) -> np.ndarray:
+def _halves(units: UnitWords, words: np.ndarray, asked: np.ndarray | None) -> list[UnitWords]:
+    """Divide units' words in two by their random words."""
+    halves = [UnitWords(*(np.empty_like(part) for part in units)) for _ in range(2)]
+    chosen = None if asked is None else asked.view(np.uint8)
+    native.split_words(*units, words, chosen, *halves[0], *halves[1])
+    return [UnitWords(ends, columns[: ends[-1]], counts[: ends[-1]]) for ends, columns, counts in halves]
+
+
+def _proportions(table: np.ndarray, n_topics: int, units: UnitWords, alpha: np.ndarray) -> np.ndarray:
     """Infer topic proportions of units, (n_units, K) float32."""
+    ends, columns, counts = units
     gamma = np.empty((len(ends) - 1, n_topics))
     size = native.lda_workspace(n_topics, int(np.diff(ends).max(initial=0)), True)
     work = np.empty(size // 8 + 1).view(np.uint8)
     native.lda_estep(ends, columns, counts, table, alpha, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None)
     return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
-
-
-def _logs(ratios: np.ndarray, theta: np.ndarray, unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Compute logarithms of the words' probabilities over their masses."""
-    out = np.empty(len(unit))
-    for first in range(0, len(unit), _CHUNK):
-        part = slice(first, first + _CHUNK)
-        out[part] = np.einsum("nk,nk->n", theta[unit[part]], ratios[columns[part]])
-    return np.asarray(np.log(np.maximum(out, 1e-30)))
-
-
-def halved(counts: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Draw Binomial(n, 1/2) for counts n, with a uint64 each.
-
-    Counts, (N,), are whole floats; the part of a count above 64 is divided evenly.
-    """
-    drawn = np.minimum(counts, 64.0)
-    mask = np.uint64(2**64 - 1) >> (64 - drawn).astype(np.uint64)
-    heads = np.bitwise_count(bits & np.where(drawn > 0, mask, np.uint64(0)))
-    return np.asarray(heads + np.floor((counts - drawn) / 2))
