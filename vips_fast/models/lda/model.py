@@ -249,9 +249,10 @@ class LdaModel(Model):
 
         They stay from block to block, and grown where need be.
         """
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        need = {"entries": int(ends[-1]), "n_docs": len(lengths), "widest": int(lengths.max(initial=0)), "together": 0}
+        need = {"entries": int(lengths.sum()), "n_docs": len(lengths), "widest": int(lengths.max(initial=0))}
+        need["together"] = 0
         if starts is not None:
+            ends = np.concatenate(([0], np.cumsum(lengths)))
             need["together"] = int(np.diff(ends[starts]).max(initial=0))
         have = scratch.get("lda")
         if have is None or any(have[name] < size for name, size in need.items()):
