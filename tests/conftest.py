@@ -42,7 +42,10 @@ class Stream:
 
     @property
     def known(self):
-        """Whether the running test may draw from here; a forked process may not."""
+        """Whether the running test may draw from here.
+
+        A forked process may not.
+        """
         return os.getpid() == self._process and not any(f"tests/{folder}/" in self.test for folder in FRESH)
 
     def bytes(self, n=32):
@@ -54,7 +57,10 @@ class Stream:
 
 @pytest.fixture(scope="session", autouse=True)
 def known_randomness():
-    """Let private fits draw from known streams, so that no test fails by chance."""
+    """Let private fits draw from known streams.
+
+    So no test of theirs fails by chance.
+    """
     stream = Stream()
 
     def known(true, draw):

@@ -28,7 +28,10 @@ LDA = LatentDirichletAllocation(2)
 
 @pytest.fixture(autouse=True)
 def one_multiplier(monkeypatch):
-    """All releases of layer D at one noise multiplier; `test_audit.py` has the others."""
+    """All releases of layer D at one noise multiplier.
+
+    `test_audit.py` has the others.
+    """
     monkeypatch.setattr(attack, "MULTIPLIERS", (1.0,))
 
 
