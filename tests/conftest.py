@@ -23,8 +23,8 @@ settings.register_profile("shared", deadline=None, derandomize=True, suppress_he
 settings.load_profile("shared")
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Tests of the randomness itself: they draw from the operating system.
-FRESH = ("audit", "capi", "engine", "kernels", "torture")
+#: Tests of the randomness itself, and of a mechanism that takes no key: they draw from the operating system.
+FRESH = tuple(f"tests/{place}" for place in ("audit", "capi", "engine", "kernels", "peers/test_dpsgd", "torture"))
 
 
 class Stream:
@@ -46,7 +46,7 @@ class Stream:
 
         A forked process may not.
         """
-        return os.getpid() == self._process and not any(f"tests/{folder}/" in self.test for folder in FRESH)
+        return os.getpid() == self._process and not self.test.startswith(FRESH)
 
     def bytes(self, n=32):
         if self.test != self._test:
