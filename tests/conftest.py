@@ -1,7 +1,11 @@
 """Fixtures shared by all tests."""
 
+import hashlib
 import os
+import secrets
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 # Before numpy is loaded. Tests run beside each other, and a BLAS of many threads would only wait; the package has
 # threads of its own.
@@ -9,13 +13,70 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from alone import alone
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says nothing where tests run beside each other.
-settings.register_profile("shared", deadline=None)
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.models import settings as settings_of_models
+
+# How long an example takes says nothing where tests run beside each other; and no example comes by chance.
+settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Tests of the randomness itself, and of a mechanism that takes no key: they draw from the operating system.
+FRESH = tuple(f"tests/{place}" for place in ("audit", "capi", "engine", "kernels", "peers/test_dpsgd", "torture"))
+
+
+class Stream:
+    """Words of known keys, a new key at each draw.
+
+    The stream is a test's own. What is set up for a whole file is the same whichever test comes first.
+    """
+
+    def __init__(self):
+        self._process, self._test, self._numbers = os.getpid(), "", count()
+
+    @property
+    def test(self):
+        return os.environ.get("PYTEST_CURRENT_TEST", "")
+
+    @property
+    def known(self):
+        """Whether the running test may draw from here.
+
+        A forked process may not.
+        """
+        return os.getpid() == self._process and not self.test.startswith(FRESH)
+
+    def bytes(self, n=32):
+        if self.test != self._test:
+            self._test, self._numbers = self.test, count()
+        stream = self._test.partition("::")[0] if self._test.endswith("(setup)") else self._test
+        return hashlib.blake2b(f"{stream}/{next(self._numbers)}".encode(), digest_size=n).digest()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_randomness():
+    """Let private fits draw from known streams.
+
+    So no test of theirs fails by chance.
+    """
+    stream = Stream()
+
+    def known(true, draw):
+        return lambda *given: draw() if stream.known else true(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, draw in (
+            ("key", stream.bytes),
+            ("noise_key", stream.bytes),
+            ("of_step", lambda: KeyedRandomness(stream.bytes())),
+        ):
+            patch.setattr(SystemRandomness, name, known(getattr(SystemRandomness, name), draw))
+        # Seeds of public starts that no test gives.
+        seed = known(secrets.randbits, lambda: int.from_bytes(stream.bytes(8)) >> 1)
+        patch.setattr(settings_of_models, "secrets", SimpleNamespace(randbits=seed))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -241,7 +241,7 @@ def frame(texts, labels):
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl", "groups", "table", "frame", "blocks", "shards"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(table=tables())
 def test_no_person_is_split_on_any_path(tmp_path_factory, name, table):
     persons, labels = table

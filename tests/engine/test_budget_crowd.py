@@ -35,14 +35,14 @@ def forked(work, *given):
 def charge_at_random(path, seconds, seed, report):
     """Four threads that reserve, draw and give back at random.
 
-    Accepted draws go to a file.
+    Accepted draws go to a file. A slow machine takes longer, until the budget has refused one.
     """
     stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
 
     def work(number):
         rng = np.random.default_rng([seed, number])
         budget = shared if number % 2 else Budget(path)
-        while time.monotonic() < stop:
+        while time.monotonic() < stop or not refused:
             z = float(rng.choice([60.0, 90.0, 120.0]))
             event, count = GaussianEvent(z, "add_remove"), int(rng.integers(1, 9))
             try:

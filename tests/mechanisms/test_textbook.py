@@ -1,6 +1,6 @@
 """Textbook mechanisms: exact samplers, events, estimates.
 
-Statistical checks use fresh randomness each time and fail once in a million runs.
+Statistical checks use fresh randomness each time and fail once in a hundred million runs.
 """
 
 import math
@@ -11,29 +11,29 @@ import pytest
 from vips_fast import accounting as acc
 from vips_fast.mechanisms import textbook
 
-# Two-sided normal quantile for 1e-6.
-SURE = 4.9
+# Two-sided normal quantile for 2e-9: a test has up to 17 of these checks, and some have heavier tails.
+SURE = 6.0
 
 
 def test_rounded_laplace_has_the_rounded_law():
-    t, n = 3, 40_000
+    t, n = 3, 50_000
     draws = np.array([textbook.rounded_laplace(t) for _ in range(n)])
     for k in range(-8, 9):
         p = -math.expm1(-0.5 / t) if k == 0 else math.exp(-abs(k) / t) * math.sinh(0.5 / t)
         # Mass of the Laplace law on [k - 1/2, k + 1/2].
-        assert abs(np.mean(draws == k) - p) <= SURE * math.sqrt(p * (1 - p) / n) * 1.1, k
+        assert abs(np.mean(draws == k) - p) <= SURE * math.sqrt(p * (1 - p) / n), k
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 5), (1, 5), (5, 5), (3, 7)])
 def test_bernoulli_exp(a, b):
-    n = 20_000
+    n = 25_000
     p = math.exp(-a / b)
     hits = sum(textbook.bernoulli_exp(a, b) for _ in range(n))
-    assert abs(hits / n - p) <= SURE * math.sqrt(p * (1 - p) / n) * 1.1
+    assert abs(hits / n - p) <= SURE * math.sqrt(p * (1 - p) / n)
 
 
 def test_laplace_mechanism():
-    value = np.linspace(-5, 5, 20_000).reshape(100, 200)
+    value = np.linspace(-5, 5, 30_000).reshape(150, 200)
     released, event = textbook.laplace_mechanism(value, 2.0, 1.5, "replace_one")
     assert event == acc.LaplaceEvent(1.5, "replace_one")
     assert released.shape == value.shape and released.dtype == np.float64
@@ -48,7 +48,7 @@ def test_laplace_mechanism():
 
 
 def test_gaussian_mechanism():
-    value = np.full(200_000, 7.25)
+    value = np.full(300_000, 7.25)
     released, event = textbook.gaussian_mechanism(value, 2.0, 1.5, "add_remove")
     assert event == acc.GaussianEvent(1.5, "add_remove")
     noise = released - value
@@ -62,7 +62,7 @@ def test_gaussian_mechanism():
 
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_randomized_response(k):
-    n = 60_000
+    n = 90_000
     true = np.arange(n) % k
     p = textbook.randomized_response_truth_probability(1.2, k)
     reported, event = textbook.randomized_response(true, p, k)
