@@ -106,7 +106,7 @@ def test_draft_and_check(run, refused, folder):
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ("1,secret,state,5,x", "label"),
+        ("1,secret,state,5,x", "column 'ill': not one of the schema's values"),
         ("1,yes,secret,5,x", "column 'work': not one of the schema's values"),
         ("1,yes,state,secret,x", "column 'age': expected a finite number"),
         ("1,yes,state,,x", "column 'age': a missing value"),

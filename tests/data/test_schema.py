@@ -154,6 +154,12 @@ def test_labels_are_the_schemas_values():
         SCHEMA.label("age", CELLS["age"])
     with pytest.raises(ValueError, match="no column 'income'"):
         SCHEMA.label("income", [])
+    text = "t.csv: record 2, column 'work': not one of the schema's values, .*'private'.*; spell both alike, or drop"
+    with pytest.raises(ValueError, match=text) as error:
+        SCHEMA.label("work", ["state", "secret"], invalid="raise", where="t.csv: record", lines=range(1, 3))
+    assert "secret" not in str(error.value) and "rule for" not in str(error.value)
+    with pytest.raises(ValueError, match="row 1, column 'age': expected a finite number$"):
+        SCHEMA.label("age", ["25", "x"], counts=True, invalid="raise")
 
 
 @pytest.mark.parametrize("names", [["age", "a b", 'q"\\', "ü\n"], []])

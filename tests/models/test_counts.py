@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from vips_fast import CountRegression, verify
 from vips_fast.audit import Sizes, audit
+from vips_fast.models.logistic.counts import CountModel
 
 BETA = np.array([0.6, -0.4, 0.0, 0.3])
 SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
@@ -68,6 +69,24 @@ def test_intervals_cover(spread, epsilon):
         low, high = raw_intervals(model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y))
         hits += ((low <= BETA) & (BETA <= high)).sum()
     assert 98 <= hits <= 118, hits
+
+
+@pytest.mark.parametrize("dispersion", [0.5, 1.0, 2.0])
+def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch):
+    """Its center is 0 and tells no count, and it has nearly half of the matrix.
+
+    The expected variance of labels is compared with a sum over all records.
+    """
+    seen, labels = [], CountModel._labels
+    monkeypatch.setattr(
+        CountModel, "_labels", lambda self, expected: (seen.append(expected), labels(self, expected))[1]
+    )
+    X, y = events(5, 20_000, dispersion)
+    model = CountRegression(row_norm=2.0, largest=60.0, dispersion=dispersion, epsilon=50.0, delta=1e-6, n_jobs=1)
+    model.set_unsafe(test_key=bytes(32)).fit(X, y)
+    rates = np.exp(0.4 + X @ BETA)
+    whole = (np.column_stack([X, np.ones(len(X))]) ** 2 * (rates / (1 + dispersion * rates))[:, None]).sum(axis=0)
+    np.testing.assert_allclose(np.diag(seen[-1]), whole, rtol=0.06)
 
 
 def test_effects_predictions_and_scores():

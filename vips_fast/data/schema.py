@@ -64,11 +64,15 @@ KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "f
 _MISSING, _UNKNOWN, _WRONG = -1, -2, -3
 #: A number with a decimal comma, and points between its thousands or none.
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
+#: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
-    -1: "a missing value; drop such records with invalid='drop', or give the column a rule for missing",
-    -2: "not one of the schema's values; spell both alike, or give the column a rule for unknown",
-    -3: "expected a finite number",
+    -1: ("a missing value", "drop such records with invalid='drop', or give the column a rule for missing"),
+    -2: ("not one of the schema's values", "spell both alike, or give the column a rule for unknown"),
+    -3: ("expected a finite number", ""),
 }
+_OF_LABEL = "spell both alike, or drop such records with invalid='drop'"
+#: Values of a column that a message lists.
+_LISTED = 5
 
 
 class Change(NamedTuple):
@@ -219,6 +223,20 @@ class Column:
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
         return np.where(codes == 0, values, 0.0), codes
 
+    def refuse(self, codes: np.ndarray, where: str, lines: Sequence[int] | None, label: bool = False) -> None:
+        """Raise ValueError for the first negative code.
+
+        ``where`` and ``lines`` are as for `Schema.encode`. With ``label`` the column is y.
+        """
+        if not (codes < 0).any():
+            return
+        row = int((codes < 0).argmax())
+        problem, remedy = _PROBLEMS[int(codes[row])]
+        if codes[row] == _UNKNOWN:
+            problem += f", {', '.join(map(repr, self.values[:_LISTED]))}{', …' * (len(self.values) > _LISTED)}"
+        text = "; ".join(filter(None, (problem, _OF_LABEL if label and self.values else remedy)))
+        raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
+
     def _point_decimals(self, cell: Any) -> Any:
         """Write a decimal comma as a point; None for other texts."""
         if self.decimal == "." or not isinstance(cell, str):
@@ -343,12 +361,9 @@ class Schema:
             values, here, codes = column.encode(cells[column.name], self.nulls)
             if isinstance(cells[column.name], list) and BROKEN in cells[column.name]:
                 codes[[cell is BROKEN for cell in cells[column.name]]] = _WRONG
-            bad = codes < 0
-            if bad.any() and invalid == "raise":
-                row = int(bad.argmax())
-                line = row if lines is None else lines[row]
-                raise ValueError(f"{where} {line}, column {column.name!r}: {_PROBLEMS[int(codes[row])]}")
-            values[bad] = np.nan
+            if invalid == "raise":
+                column.refuse(codes, where, lines)
+            values[codes < 0] = np.nan
             entries.append(values)
             places.append(here + start)
             start += len(column.features)
@@ -364,21 +379,33 @@ class Schema:
         matrix = (table[present], columns[present].astype(dtype), indptr.astype(dtype))
         return sparse.csr_array(matrix, shape=(len(table), start))
 
-    def label(self, name: str, cells: Any, *, counts: bool = False) -> np.ndarray:
+    def label(
+        self,
+        name: str,
+        cells: Any,
+        *,
+        counts: bool = False,
+        invalid: str = "nan",
+        where: str = "row",
+        lines: Sequence[int] | None = None,
+    ) -> np.ndarray:
         """Return a column as y of a fit.
 
         It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
-        for a cell with another value; with ``counts`` float64, NaN for one that is no number. Raises ValueError
-        if the column is of another kind or not in the schema.
+        for a cell with another value; with ``counts`` float64, NaN for one that is no number. With ``invalid="raise"``
+        such a cell is refused, and ``where`` and ``lines`` are as for `encode`. Raises ValueError then, or if the
+        column is of another kind or not in the schema.
         """
         column = self[name]
         kinds = ("number",) if counts else ("category", "binary")
         if column.kind not in kinds:
             raise ValueError(f"column {name!r}: kind={column.kind!r}: expected {' or '.join(kinds)} of a label")
-        if counts:
-            values, codes = column.numbers(cells, self.nulls)
+        values, codes = column.numbers(cells, self.nulls) if counts else (None, column.codes(cells, self.nulls))
+        if invalid == "raise":
+            column.refuse(codes, where, lines, label=True)
+        if values is not None:
             return np.where(codes == 0, values, np.nan)
-        return np.asarray(np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)])
+        return np.asarray(np.array([*column.values, ""])[codes.clip(-1)])
 
     def to_toml(self) -> str:
         """Return the text that `parse` reads."""

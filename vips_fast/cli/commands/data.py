@@ -74,13 +74,11 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}
 
     def batches() -> Iterator[Batch]:
-        n = 1
+        n, place = 1, {"invalid": "nan" if args.invalid == "drop" else "raise", "where": f"{args.input}: record"}
         for cells in read_batches(args.input, [*kept.names, *others], invalid=args.invalid):
-            lines = range(n, n := n + len(next(iter(cells.values()))))
-            encoded = kept.encode(
-                cells, invalid="nan" if args.invalid == "drop" else "raise", where=f"{args.input}: record", lines=lines
-            )
-            labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts)
+            own: dict[str, Any] = {**place, "lines": range(n, n := n + len(next(iter(cells.values()))))}
+            encoded = kept.encode(cells, **own)
+            labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts, **own)
             yield Batch(encoded, labels, cells.get(args.person))
 
     return batches(), {"kind": "numbers", "files": files}

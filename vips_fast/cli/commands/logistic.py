@@ -120,8 +120,10 @@ def _of_table(args: Namespace, estimator: Any) -> Material:
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     schema.label(args.label, [], counts=counts)  # refuses a column that is no label
-    X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
-    y = schema.label(args.label, cells[args.label], counts=counts)
+    invalid = "nan" if args.invalid == "drop" else "raise"
+    X, cells = read_table(args.input, schema, invalid, others)
+    place: dict[str, Any] = {"invalid": invalid, "where": f"{args.input}: record", "lines": range(1, X.shape[0] + 1)}
+    y = schema.label(args.label, cells[args.label], counts=counts, **place)
     if args.family == "counts":
         if args.largest is None:
             estimator.set_params(largest=schema[args.label].high)

@@ -225,6 +225,14 @@ class CountPath(Path):
 
     size: float
 
+    @property
+    def told_at(self) -> np.ndarray:
+        """See `Path.told_at`: a center of 0 tells no count, but the second is the released mean count."""
+        return np.where(self.points.any(axis=1, keepdims=True), self.points, self.points[1 % len(self.points)])
+
+    def at_centers(self, logits: np.ndarray) -> np.ndarray:
+        return np.where(self.points.any(axis=1, keepdims=True), logits, 0.0)
+
     def trials(self, logits: np.ndarray) -> np.ndarray:
         """See `Path.trials`: r (1 + e^logit) trials up to the bound."""
         return np.asarray(np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials))

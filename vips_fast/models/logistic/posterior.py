@@ -144,6 +144,15 @@ class Path:
     kept: float
     n_trials: float
 
+    @property
+    def told_at(self) -> np.ndarray:
+        """Points that tell the trials of records in each step, (t, d)."""
+        return self.points
+
+    def at_centers(self, logits: np.ndarray) -> np.ndarray:
+        """Turn logits x . `told_at` into those at the centers, (t, nodes)."""
+        return logits
+
     def trials(self, logits: np.ndarray) -> np.ndarray | float:
         """Give the expected trials of records with these logits."""
         return self.n_trials
@@ -235,8 +244,8 @@ class Records:
 
     def _matrix_of(self, path: Path) -> tuple[float, np.ndarray]:
         """Mean of w <xi>, and the matrix that the path gives."""
-        logits, k = self._along(path.points)
-        xi, weight = path.weighted(logits, self.length)
+        logits, k = self._along(path.told_at)
+        xi, weight = path.weighted(path.at_centers(logits), self.length)
         f = path.matrix[:, None] * ((weight * path.trials(logits) * xi) @ _WEIGHTS)
         share = float(f[:, 0].sum())
         return share, self._sum(
