@@ -389,6 +389,7 @@ class TopicCase:
             clip=self.clip,
             noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
             word_neighbors=self.word_neighbors,
+            purchased=self.vocabulary is not None,
         )
 
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
