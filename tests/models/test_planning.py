@@ -115,7 +115,7 @@ def test_rules():
     assert default_batch_size(1000) == 1000 and default_batch_size(160_000) == 100_000
     assert default_batch_size(400_000) == 100_000
     assert default_clip(500) == pytest.approx(0.034, abs=5e-4) and default_clip(1) <= 1
-    assert default_clip(None) == default_clip(500)
+    assert default_clip(None) == default_clip(200)
     assert [read_out_prior(length) for length in (1, 4, 8, 1000)] == [2.0, 1.0, 0.5, 0.01]
     assert [round(usual_length(words)) for words in (1, 500, 2000, 5000, 10**6)] == [8, 10, 18, 24, 40]
     big = plan(400_000, 7702, 50, doc_length=500, epsilon=2.38, delta=1e-4)

@@ -59,6 +59,9 @@ CEILING = 0.2
 READABLE = 0.059
 #: The worth of word neighbors: this many times the signal.
 NEIGHBORS = 1.25
+#: Nats that words of a purchase gain beside that: a corpus's own words tell more than a language's. (The means of 30
+#: runs were .10 on posts, .04 on docstrings and .04 on sections.)
+PURCHASED = 0.05
 #: A run whose gain is expected to lie below this is refused.
 HOPELESS = 0.0
 
@@ -94,18 +97,20 @@ def forecast(
     clip: float,
     noise: float,
     word_neighbors: bool = False,
+    purchased: bool = False,
 ) -> Forecast:
     """Forecast a run.
 
     ``n_records``, ``n_features`` and ``n_components`` are n, V and K, ``distinct_words`` is m, and ``clip`` is a.
     ``noise`` is the standard deviation of an entry of the averaged sum in units of the clip, s. ``word_neighbors`` says
-    whether the fit knows word neighbors.
+    whether the fit knows word neighbors, ``purchased`` whether the words are yet to be purchased.
     """
     kept = min(math.sqrt(min(distinct_words, n_features)), 1 / clip)
     signal = n_records * kept / (n_features * noise) if noise > 0 else math.inf
     readable = min(READABLE * signal / n_components, 1.0) * n_features
     worth, shape = effective(signal, word_neighbors), (n_features, n_components)
-    low, middle, high = (_gain(nats(worth * times, *shape) + more) for times, more in ENDS)
+    extra = PURCHASED if purchased else 0.0
+    low, middle, high = (_gain(nats(worth * times, *shape) + more + extra) for times, more in ENDS)
     return Forecast(signal, middle, low, high, readable)
 
 

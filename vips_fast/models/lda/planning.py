@@ -60,7 +60,7 @@ DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 _PLAIN_BATCH = 256
 #: Words of a usual document, and the longest that the clip suits, if nobody says. Then the weight of a read-out's
 #: prior; the longest document that is fitted with it.
-DOC_LENGTH, _LONG, _PRIOR_WORDS, _SHORT = 40, 500, 4.0, 10
+DOC_LENGTH, _LONG, _PRIOR_WORDS, _SHORT = 40, 200, 4.0, 10
 #: The least prior of a read-out of private topics, times K; how many times larger another one is.
 _NOISY_ALPHA, _LARGER = 2.0, 4.0
 #: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
@@ -217,7 +217,7 @@ def whole_epochs(sampler: Sampler, n_steps: int) -> int:
 def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> float:
     """Choose the clip: 0.48 N^-0.425 for one document, at most 1.
 
-    It is up to 1.4 times that for a person with several. Without a length it is the clip for 500 words: a small clip
+    It is up to 1.4 times that for a person with several. Without a length it is the clip for 200 words: a small clip
     does not cost short documents, and a large one does long ones.
     """
     rows = math.inf if rows_per_group is None else rows_per_group
@@ -389,6 +389,7 @@ class TopicCase:
             clip=self.clip,
             noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
             word_neighbors=self.word_neighbors,
+            purchased=self.vocabulary is not None,
         )
 
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
