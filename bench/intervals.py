@@ -147,12 +147,13 @@ def table(stored: dict[str, Any]) -> str:
         lines.append("| " + " | ".join([*cells, f"{min(cell['all'] for cell in found):.2f}"]) + " |")
     runs = [cell["runs"] for cell in stored["cells"]]
     sure = [cell for cell in stored["cells"] if cell["known"] >= KNOWN]
+    how_many = " to ".join(map(str, sorted({min(runs), max(runs)})))
     within = sum(LEAST <= cell["coverage"] <= MOST for cell in sure)
     clear = sum(LEAST - 2 * cell["se"] <= cell["coverage"] <= MOST + 2 * cell["se"] for cell in sure)
     straight = sum(abs(cell["slope"] - 1) <= 0.05 for cell in sure)
     lines += [
         "",
-        f"{min(runs)} to {max(runs)} runs a cell. Of all known effects {pooled(stored['cells'])[1]:.3f} are covered. "
+        f"{how_many} runs a cell. Of all known effects {pooled(stored['cells'])[1]:.3f} are covered. "
         f"Of {len(sure)} known cells {within} cover {LEAST} to {MOST}, {clear} give or take two standard errors, and "
         f"{straight} have a slope within .05 of 1.",
     ]

@@ -120,9 +120,9 @@ def lda_gather(rows, indptr, indices, counts, *, mode, doc_length, seeds, isa):
 
 
 def unit_words_arguments(rng, size):
-    """Yield units of no, one and several documents, repeated rows and zero counts.
+    """Yield units of no, one and several documents.
 
-    Columns lie around the borders of 64.
+    Rows are repeated, and counts are 0. Columns lie around the borders of 64.
     """
     csr = documents(rng, [*rng.integers(1, 60, 11), 0, size], 200)
     csr = (csr[0], csr[1].astype(np.int32), rng.integers(0, 3, len(csr[1])).astype(np.int32))

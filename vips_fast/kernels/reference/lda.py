@@ -261,9 +261,9 @@ def _truncated(s: np.ndarray, clip_norm: float | None, spacing: float) -> np.nda
 def unit_words(
     rows: np.ndarray, starts: np.ndarray, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List the words of units, each once: ends, columns and sums of counts.
+    """List the words of units, each once.
 
-    Unit u has the documents ``rows[starts[u] : starts[u + 1]]`` of a CSR corpus.
+    Returns ends, columns and sums of counts. Unit u has the documents ``rows[starts[u] : starts[u + 1]]`` of a CSR corpus.
     """
     ends = [0]
     columns: list[np.ndarray] = [np.empty(0, np.int32)]

@@ -15,10 +15,9 @@ norm is four times the usual one and the power is 1. Persons who write much then
 
 The read-out with public topics has three parts. Topic weights a >= 0 are found by least squares of the noised histogram
 on the public topics. They are weighted by the noise, with a ridge toward the weights that the prior has. Their mixture
-is the base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. EM learns it. The
-clearest band starts from a log-normal distribution with mean one, and each other one from the clearer band before it.
-The mean follows the band's, as far as the noise shows it. Where noise hides a word, its mass is the base's. It is taken
-to be as far from that as words are that stand clear.
+is the base g. The masses are c g_v s_v with a prior of s for each band of c g_v over the noise. It starts as a
+log-normal distribution with mean one and is learned by EM. Its mean follows the band's, as far as the noise shows it.
+Where noise hides a word, its mass is the base's.
 """
 
 import math
@@ -187,7 +186,7 @@ def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.nda
     start = np.exp(-0.5 * ((log + _SD**2 / 2) / _SD) ** 2)
     band = np.digitize(np.log2(base / sd), _BANDS)
     out, spread = np.empty((2, len(x)))
-    for number in np.unique(band)[::-1]:
+    for number in np.unique(band):
         words = np.flatnonzero(band == number)
         likelihood = np.empty((len(words), _POINTS))
         for first in range(0, len(words), _CHUNK):
@@ -200,8 +199,6 @@ def word_masses(x: np.ndarray, sd: np.ndarray, base: np.ndarray) -> tuple[np.nda
             share = 1.0 / np.einsum("vg,g->v", likelihood, prior)
             counts = prior * np.einsum("v,vg->g", share, likelihood)
             prior = _with_mean(counts + _START * usual, log, mean)
-        # Where noise hides words, they are as far from the base as those that stand clear of it.
-        start = prior
         total, first_moment, second = (np.einsum("vg,g->v", likelihood, prior * grid**power) for power in range(3))
         out[words] = base[words] * first_moment / total
         spread[words] = np.sqrt(np.log(np.maximum(second * total / first_moment**2, 1.0)))

@@ -108,8 +108,8 @@ def unit_words(block: Any, words: np.ndarray, n_words: int) -> UnitWords:
     rows, offsets, columns, values = corpus.arrays(rows)
     if starts is None:
         starts = np.arange(len(rows) + 1)
-    room = int((offsets[rows + 1] - offsets[rows]).sum())
-    found = UnitWords(np.empty(len(starts), np.int64), np.empty(room, np.int32), np.empty(room))
+    capacity = int((offsets[rows + 1] - offsets[rows]).sum())
+    found = UnitWords(np.empty(len(starts), np.int64), np.empty(capacity, np.int32), np.empty(capacity))
     scratch = np.empty(n_words + n_words // 64 + 1, np.int64)
     native.unit_words(rows, starts, offsets, columns, values, n_words, scratch, *found)
     used = int(found.ends[-1])

@@ -45,8 +45,9 @@ class CountRegression(Regression):
         Public M: counts above it are set to it, which bends the mean. Noise is in proportion to it. So state a number
         that a count hardly ever passes.
     dispersion : float
-        Public. Intervals do not trust it: releases also have the squares of the records' gradients
-        (`vips_fast.models.logistic.sandwich.SandwichModel`). A value that is far off makes them wider than need be.
+        Public. Intervals correct it as far as noise lets them: releases also have the squares of the records'
+        gradients (`vips_fast.models.logistic.sandwich.SandwichModel`). A value that is too small makes intervals too
+        narrow where the noise hides these.
     row_norm, fit_intercept, options
         As in `vips_fast.BayesianLogisticRegression`; ``options.residual_clip`` is not used.
     **common
