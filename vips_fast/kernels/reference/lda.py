@@ -263,7 +263,8 @@ def unit_words(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """List the words of units, each once.
 
-    Returns ends, columns and sums of counts. Unit u has the documents ``rows[starts[u] : starts[u + 1]]`` of a CSR corpus.
+    Returns ends, columns and sums of counts. Unit u has the documents ``rows[starts[u] : starts[u + 1]]`` of a CSR
+    corpus.
     """
     ends = [0]
     columns: list[np.ndarray] = [np.empty(0, np.int32)]
