@@ -47,10 +47,11 @@ def findings(model: Any) -> list[str]:
     matrix, law = state.get("matrix"), state.get("law")
     weights = model._fitted().arrays["weights"]
     found = _of_unknown(model)
-    if matrix is None or law is None or weights.ndim > 1 or matrix.shape != (len(weights),) * 2 or not constant:
+    if weights.ndim > 1 and constant:
+        return found + [_of_rare(model.classes_[k].item()) for k in _rare_classes(state, weights, constant)]
+    if matrix is None or law is None or matrix.shape != (len(weights),) * 2 or not constant:
         return found
-    noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
-    mass = float(matrix[-1, -1]) / constant**2
+    noise, mass = _noise(law), float(matrix[-1, -1]) / constant**2
     shown = mass > _CLEAR * noise / constant**2
     if model._as_fitted().private:
         bound = float(model._as_fitted().row_norm)
@@ -84,14 +85,39 @@ def findings(model: Any) -> list[str]:
             "how completely; expected no column that tells the label: leave it out"
         )
     elif abs(center) > _RARE:
-        rare = model.classes_[int(center < 0)].item()
-        found.append(
-            f"classes: {rare!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
-            "that occur: join it with another, or check its spelling"
-        )
+        found.append(_of_rare(model.classes_[int(center < 0)].item()))
     else:
         found += _of_values(model)
     return found
+
+
+def _noise(law: np.ndarray) -> float:
+    """Compute the standard deviation of an entry of S."""
+    return 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
+
+
+def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]:
+    """Number the classes that hardly any record has.
+
+    Each of several classes has releases of its own, against all others.
+    """
+    rare = []
+    for k, own in enumerate(weights):
+        matrix, law = (state.get(f"class{k}.{name}") for name in ("matrix", "law"))
+        if matrix is None or law is None or matrix.shape != (len(own),) * 2:
+            continue
+        clear = float(matrix[-1, -1]) > _CLEAR * _noise(law)
+        if clear and float(matrix[-1] @ own) * constant / float(matrix[-1, -1]) < -_RARE:
+            rare.append(k)
+    return rare
+
+
+def _of_rare(name: Any) -> str:
+    """Say that a class hardly occurs."""
+    return (
+        f"classes: {name!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
+        "that occur: join it with another, or check its spelling"
+    )
 
 
 def _of_values(model: Any) -> list[str]:
