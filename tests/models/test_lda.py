@@ -249,7 +249,7 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     numerics = LdaOptions(
         topic_mean="arithmetic", mean_change_tol=1e-3, word_clip=0.3, word_scale=0.25, distinct_words=few
     )
-    said = dict(clip=default_clip(500), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
+    said = dict(clip=default_clip(200), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
         for more in ({}, said, {**said, "options": LdaOptions(topic_mean="geometric")})
