@@ -315,9 +315,9 @@ def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_roun
     counts = sparse.csr_array((np.ones(n), np.arange(n), np.arange(0, n + 1, own)), shape=(persons, n))
     sets = TokenRows.of_counts(counts, [f"t{i}" for i in range(n)]).sets(None, most, words_of())
     model, mechanism = model_of(sets, 2.0, n_rounds, most, delta, persons)
-    for _ in range(n_rounds):
+    for number in range(n_rounds):
         sums = sums_of(model, sets)
-        mechanism.add_noise(sums, None)
+        mechanism.add_noise(sums, bytes([number]) * 32)  # known keys: no chance of a millionth a case
         release(model, sums)
     found = {int(token) // own for token in (n[1:] for n in names_of(model))}
     # Above it only once in a million runs.
@@ -342,7 +342,7 @@ def test_the_weights_noise_is_what_is_claimed():
     assert 0.999 < np.linalg.norm(direction) <= 1.0
     for mean in sums:
         noise = np.zeros((30_000, len(direction)), np.int64)
-        mechanism.add_noise(noise, None)
+        mechanism.add_noise(noise, bytes([len(rng)]) * 32)
         rng.append((mean + noise * mechanism.spacing) @ direction / np.linalg.norm(direction))
     _, low, high = mu_interval(rng[0], rng[1], 1e-6)
     assert low <= 1 / 2.0 <= high and high < 0.6
