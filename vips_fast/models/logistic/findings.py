@@ -69,7 +69,7 @@ def findings(model: Any) -> list[str]:
             )
     if not shown:
         return found
-    center = float(matrix[-1] @ weights) / constant / mass
+    center = _center(matrix, weights, constant)
     spread = math.sqrt(max(float(weights @ matrix @ weights) / mass - center**2, 0.0))
     if float(model._as_fitted().n_trials) != 1:
         return found
@@ -96,6 +96,11 @@ def _noise(law: np.ndarray) -> float:
     return 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
 
 
+def _center(matrix: np.ndarray, weights: np.ndarray, constant: float) -> float:
+    """Compute the mean of the records' logits."""
+    return float(matrix[-1] @ weights) * constant / float(matrix[-1, -1])
+
+
 def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]:
     """Number the classes that hardly any record has.
 
@@ -107,7 +112,7 @@ def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]
         if matrix is None or law is None or matrix.shape != (len(own),) * 2:
             continue
         clear = float(matrix[-1, -1]) > _CLEAR * _noise(law)
-        if clear and float(matrix[-1] @ own) * constant / float(matrix[-1, -1]) < -_RARE:
+        if clear and _center(matrix, own, constant) < -_RARE:
             rare.append(k)
     return rare
 
