@@ -7,7 +7,7 @@
  *     rho_i    = c_i / sum_k theta_k B_ik                 (2)
  *     gamma_k  = alpha_k + theta_k sum_i rho_i B_ik       (3)
  *
- * until mean_k |change of gamma_k| < tol. It starts from
+ * until mean_k |change of gamma_k| < tol, or the summed change is below a share of the words. It starts from
  *
  *     gamma_k = alpha_k + N s_k^3 / sum_l s_l^3,  s_k = sum_i c_i B_ik / sum_l B_il,  N = sum_i c_i.      (4)
  *
@@ -159,7 +159,7 @@ static int32_t check(const vf_lda_params *params, const vf_rows_f64 *docs, const
     if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(alpha) | VF_OFF(gamma) | VF_OFF(sums) |
         VF_OFF(n_iter) | VF_OFF(norms) | ((uintptr_t)workspace & 7u))
         return VF_ERR_ALIGNMENT;
-    if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
+    if (!(params->tol >= 0.0 && params->word_tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
     for (int64_t k = 0; k < n_topics; ++k)
         if (!(alpha[k] >= VF_LDA_MIN_ALPHA && alpha[k] <= VF_LDA_MAX_ALPHA)) return VF_ERR_PARAMETER;
     const int clip = params->clip_norm > 0.0;

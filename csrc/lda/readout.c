@@ -22,21 +22,26 @@
 #define MIN_SD 1e-20
 #define MAX_SD 1e20
 #define MOST 1e100
-#define LEAST_LIKELIHOOD 1e-300
+#define LEAST_LIKELIHOOD 1e-35f
 
-/* Of a word's likeliest component e^-230 is nothing, and neither is a component of such a weight. Products of smaller ones
- * would be denormals, which cost a hundred times as much. */
-#define LEAST_EXPONENT -230.0
-#define LEAST_WEIGHT 1e-100
+/* Between these a weight, at most spread^(-1/2) / 2, and a share, at most 1 / spread, have squares in float32. */
+#define LEAST_SPREAD 1e-6
+#define MOST_SPREAD 1e6
+
+/* Of a word's likeliest component e^-80 is nothing, and neither is a component of such a part of the largest weight.
+ * Smaller products would be denormals, which cost a hundred times as much. */
+#define LEAST_EXPONENT -80.0
+#define LEAST_PRODUCT 1e-36
+#define LEAST_WEIGHT 1e-30
 
 /* Chains of sums over a row. */
 #define CHAINS 8
 
 /* Rows of likelihoods are padded to whole vectors of any instruction set. */
-#define MASS_LANES 8
+#define MASS_LANES 16
 
 static int32_t check_masses(const vf_mass_params *p, const double *total, const double *grid, const double *width,
-                            const double *weight, const double *likelihood, const double *sums, const double *means) {
+                            const double *weight, const float *likelihood, const double *sums, const double *means) {
     if (!p) return VF_ERR_NULL;
     if ((uintptr_t)p & 7u) return VF_ERR_ALIGNMENT;
     if (p->n_words < 0 || p->n_grid < 1 || p->n_grid > VF_MASS_GRID || p->n_words > INT64_MAX / 2048)
@@ -53,47 +58,98 @@ static int32_t check_masses(const vf_mass_params *p, const double *total, const 
     return VF_OK;
 }
 
-/* The grid's numbers, padded to whole vectors with copies of its first point that have no likelihood. */
+/* The grid's numbers, padded to whole vectors with copies of its first point that have no likelihood. Scales are in units
+ * of 1 / sd, and weights of the largest one, so that float32 has them. */
 typedef struct {
-    double grid[VF_MASS_GRID], inverse[VF_MASS_GRID], scale[VF_MASS_GRID];
-    double weight[VF_MASS_GRID], still[VF_MASS_GRID], moving[VF_MASS_GRID];
+    double grid[VF_MASS_GRID], inverse[VF_MASS_GRID], still[VF_MASS_GRID], moving[VF_MASS_GRID];
+    double most;
+    float scale[VF_MASS_GRID], least[VF_MASS_GRID], weight[VF_MASS_GRID];
 } mass_grid;
 
 static void lay_out(mass_grid *m, const vf_mass_params *p, const double *grid, const double *width,
                     const double *weight) {
     memset(m, 0, sizeof *m);
+    for (int64_t g = 0; g < p->n_grid; ++g) m->most = weight[g] > m->most ? weight[g] : m->most;
+    if (m->most == 0.0) m->most = 1.0;
     for (int64_t g = 0; g < VF_ROUND_UP(p->n_grid, MASS_LANES); ++g) {
         const int64_t of = g < p->n_grid ? g : 0;
         const double variance = p->sd * p->sd + width[of] * width[of], gain = width[of] * width[of] / variance;
         m->grid[g] = grid[of];
         m->inverse[g] = 1.0 / sqrt(variance);
-        if (g < p->n_grid) m->scale[g] = m->inverse[g];
-        if (g >= p->n_grid || weight[g] < LEAST_WEIGHT) continue;
-        m->weight[g] = weight[g];
-        m->still[g] = weight[g] * grid[g] * (1.0 - gain);
-        m->moving[g] = weight[g] * gain;
+        const double scale = p->sd * m->inverse[g];
+        if (g >= p->n_grid) continue;
+        if (scale >= LEAST_WEIGHT) m->scale[g] = (float)scale, m->least[g] = (float)(LEAST_PRODUCT / scale);
+        if (weight[g] < LEAST_WEIGHT * m->most) continue;
+        m->weight[g] = (float)(weight[g] / m->most);
+        m->still[g] = grid[g] * (1.0 - gain);
+        m->moving[g] = gain;
     }
 }
 
 /* The likelihoods of one word. */
-static void fill_row(int64_t padded, const mass_grid *m, double total, double *row) {
+static void fill_row(int64_t padded, const mass_grid *m, double total, float *row) {
     const vfd half = vfd_set1(-0.5), t = vfd_set1(total);
+    double exponents[VF_MASS_GRID];
     vfd top = vfd_set1(-INFINITY);
     for (int64_t g = 0; g < padded; g += VF_ND) {
         const vfd z = vfd_mul(vfd_sub(t, vfd_load(m->grid + g)), vfd_load(m->inverse + g));
         const vfd exponent = vfd_mul(half, vfd_mul(z, z));
         top = vfd_max(top, exponent);
-        vfd_store(row + g, exponent);
+        vfd_store(exponents + g, exponent);
     }
-    top = vfd_set1(vfd_hmax(top));
+    const double highest = vfd_hmax(top);
+    for (int64_t g = 0; g < padded; ++g) {
+        const double exponent = exponents[g] - highest;
+        row[g] = (float)(exponent > LEAST_EXPONENT ? exponent : LEAST_EXPONENT);
+    }
+    for (int64_t g = 0; g < padded; g += VF_NF) {
+        const vff density = vff_max(vff_exp_neg(vff_load(row + g)), vff_load(m->least + g));
+        vff_store(row + g, vff_mul(density, vff_load(m->scale + g)));
+    }
+}
+
+/* E[m | total] of a word, from its row of likelihoods: in float64, as masses are not bounded. */
+static double mass_mean(int64_t padded, const mass_grid *m, double total, const float *row) {
+    double posterior[VF_MASS_GRID];
+    for (int64_t g = 0; g < padded; ++g) posterior[g] = (double)row[g] * (double)m->weight[g];
+    vfd sum = vfd_set1(0.0), still = sum, moving = sum;
     for (int64_t g = 0; g < padded; g += VF_ND) {
-        const vfd exponent = vfd_max(vfd_sub(vfd_load(row + g), top), vfd_set1(LEAST_EXPONENT));
-        vfd_store(row + g, vfd_mul(vfd_exp_neg(exponent), vfd_load(m->scale + g)));
+        const vfd own = vfd_load(posterior + g);
+        sum = vfd_add(sum, own);
+        still = vfd_fma(own, vfd_load(m->still + g), still);
+        moving = vfd_fma(own, vfd_load(m->moving + g), moving);
+    }
+    const double all = vfd_sum(sum);
+    return (vfd_sum(still) + total * vfd_sum(moving)) /
+           (all > (double)LEAST_LIKELIHOOD ? all : (double)LEAST_LIKELIHOOD);
+}
+
+/* Words that are taken at a time, so that no chain of sums waits for another; and words after which float32 sums of
+ * posteriors start anew. */
+#define WORDS 4
+#define WORDS_OF_SUMS 256
+
+/* Add the posteriors of `number` words, whose rows follow one another, to `all`. */
+VF_INLINE void add_posteriors(int64_t padded, const mass_grid *m, const float *row, float *all, const int number) {
+    vff sum[WORDS], share[WORDS];
+    for (int t = 0; t < number; ++t) sum[t] = vff_set1(0.0f);
+    for (int64_t g = 0; g < padded; g += VF_NF) {
+        const vff weight = vff_load(m->weight + g);
+        for (int t = 0; t < number; ++t) sum[t] = vff_fma(vff_load(row + t * padded + g), weight, sum[t]);
+    }
+    for (int t = 0; t < number; ++t) {
+        const float one = vff_sum(sum[t]);
+        share[t] = vff_set1(1.0f / (one > LEAST_LIKELIHOOD ? one : LEAST_LIKELIHOOD));
+    }
+    for (int64_t g = 0; g < padded; g += VF_NF) {
+        vff a = vff_load(all + g);
+        for (int t = 0; t < number; ++t) a = vff_fma(share[t], vff_load(row + t * padded + g), a);
+        vff_store(all + g, a);
     }
 }
 
 int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total, const double *grid,
-                              const double *width, const double *weight, double *likelihood, double *sums,
+                              const double *width, const double *weight, float *likelihood, double *sums,
                               double *means) {
     const int32_t status = check_masses(params, total, grid, width, weight, likelihood, sums, means);
     if (status != VF_OK || params->n_words == 0) return status;
@@ -103,38 +159,31 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
         if (!(fabs(total[v]) <= MOST)) return VF_ERR_RANGE;
     mass_grid m;
     lay_out(&m, params, grid, width, weight);
-    double all[VF_MASS_GRID] = {0.0};
-    for (int64_t v = 0; v < n_words; ++v) {
-        double *row = likelihood + v * padded;
-        if (!params->known) fill_row(padded, &m, total[v], row);
-        vfd sum = vfd_set1(0.0), still = sum, moving = sum;
-        for (int64_t g = 0; g < padded; g += VF_ND) sum = vfd_fma(vfd_load(row + g), vfd_load(m.weight + g), sum);
-        double one = vfd_sum(sum);
-        one = 1.0 / (one > LEAST_LIKELIHOOD ? one : LEAST_LIKELIHOOD);
-        const vfd share = vfd_set1(one);
-        for (int64_t g = 0; sums && g < padded; g += VF_ND)
-            vfd_store(all + g, vfd_fma(share, vfd_load(row + g), vfd_load(all + g)));
-        if (!means) continue;
-        for (int64_t g = 0; g < padded; g += VF_ND) {
-            still = vfd_fma(vfd_load(row + g), vfd_load(m.still + g), still);
-            moving = vfd_fma(vfd_load(row + g), vfd_load(m.moving + g), moving);
-        }
-        const double mean = (vfd_sum(still) + total[v] * vfd_sum(moving)) * one;
+    for (int64_t v = 0; !params->known && v < n_words; ++v) fill_row(padded, &m, total[v], likelihood + v * padded);
+    for (int64_t first = 0; sums && first < n_words; first += WORDS_OF_SUMS) {
+        const int64_t last = n_words - first < WORDS_OF_SUMS ? n_words : first + WORDS_OF_SUMS;
+        float all[VF_MASS_GRID] = {0.0f};
+        int64_t v = first;
+        for (; v + WORDS <= last; v += WORDS) add_posteriors(padded, &m, likelihood + v * padded, all, WORDS);
+        for (; v < last; ++v) add_posteriors(padded, &m, likelihood + v * padded, all, 1);
+        for (int64_t g = 0; g < n_grid; ++g) sums[g] += (double)all[g] / m.most;
+    }
+    for (int64_t v = 0; means && v < n_words; ++v) {
+        const double mean = mass_mean(padded, &m, total[v], likelihood + v * padded);
         means[v] = mean > 1e-6 * params->sd ? mean : 1e-6 * params->sd;
     }
-    for (int64_t g = 0; sums && g < n_grid; ++g) sums[g] += all[g];
     return VF_OK;
 }
 
 /* Topics that are taken at a time. Their common numbers are loaded once, and no chain of sums waits for another. */
 #define TOPICS 4
 
-/* Ratios of VF_ND words, whose numbers lie side by side. base, share = p base and scaled = x - base, later p times that,
- * are K vectors each. factor is R, row after row, with the inverses of its diagonal; score has q vectors. */
+/* Ratios of VF_ND words, whose numbers lie side by side. base, p and deviation = x - base are K vectors each.
+ * factor is R, row after row, with the inverses of its diagonal; score has q vectors. */
 typedef struct {
     int64_t q;
     const double *loadings, *own, *base;
-    double *share, *scaled, *factor, *score, *ratio;
+    double *p, *deviation, *factor, *score, *ratio;
 } words;
 
 /* Add `number` topics from the k-th on to the lower half of S and to the score. */
@@ -143,12 +192,11 @@ VF_INLINE void add_topics(const words *m, int64_t k, const int number) {
     const double *row = m->loadings + k * m->q;
     vfd w[TOPICS], off[TOPICS];
     for (int t = 0; t < number; ++t) {
-        const vfd b = vfd_load(m->base + (k + t) * VF_ND), d = vfd_load(m->scaled + (k + t) * VF_ND);
+        const vfd b = vfd_load(m->base + (k + t) * VF_ND), d = vfd_load(m->deviation + (k + t) * VF_ND);
         const vfd p = vfd_div(one, vfd_fma(vfd_set1(m->own[k + t]), vfd_mul(b, b), one)), s = vfd_mul(p, b);
         w[t] = vfd_mul(s, b);
         off[t] = vfd_mul(s, d);
-        vfd_store(m->share + (k + t) * VF_ND, s);
-        vfd_store(m->scaled + (k + t) * VF_ND, vfd_mul(p, d));
+        vfd_store(m->p + (k + t) * VF_ND, p);
     }
     for (int64_t i = 0; i < m->q; ++i) {
         double *f = m->factor + i * m->q * VF_ND, *c = m->score + i * VF_ND;
@@ -191,12 +239,13 @@ VF_INLINE void solve_topics(const words *m, int64_t k, const int number) {
     }
     for (int t = 0; t < number; ++t) {
         const int64_t at = (k + t) * VF_ND;
-        const vfd b = vfd_load(m->base + at), s = vfd_load(m->share + at), p = vfd_div(s, b);
-        const vfd inverse = vfd_less(vfd_load(m->scaled + at), s, along[t]);
+        const vfd b = vfd_load(m->base + at), p = vfd_load(m->p + at), d = vfd_load(m->deviation + at),
+                  s = vfd_mul(p, b);
+        const vfd inverse = vfd_less(vfd_mul(p, d), s, along[t]);
         /* Above 0 but for rounding. */
         const vfd diagonal = vfd_max(vfd_less(p, vfd_mul(s, s), square[t]), vfd_mul(p, vfd_set1(0x1p-52)));
-        const vfd d = vfd_sub(vfd_div(vfd_load(m->scaled + at), p), vfd_div(inverse, diagonal));
-        vfd_store(m->ratio + at, vfd_max(vfd_add(one, vfd_div(d, b)), vfd_set1(0.1)));
+        const vfd ratio = vfd_div(vfd_sub(vfd_mul(d, diagonal), inverse), vfd_mul(diagonal, b));
+        vfd_store(m->ratio + at, vfd_max(vfd_add(one, ratio), vfd_set1(0.1)));
     }
 }
 
@@ -289,20 +338,19 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
     if (outside) return VF_ERR_RANGE;
     /* Numbers of a group: lanes of words, topic after topic, and rows of topics, word after word. */
     const int64_t stride = VF_ROUND_UP(n_topics, 8);
-    double *b = workspace, *share = b + stride * VF_ND, *scaled = share + stride * VF_ND,
-           *rows = scaled + stride * VF_ND;
+    double *b = workspace, *p = b + stride * VF_ND, *deviation = p + stride * VF_ND, *rows = deviation + stride * VF_ND;
     double *factor = rows + stride * VF_ND, *score = factor + n_factors * n_factors * VF_ND;
-    /* A topic's ratio takes the place of its share, which is not needed any more. */
-    const words m = {n_factors, loadings, own, b, share, scaled, factor, score, share};
+    /* A topic's ratio takes the place of its p, which is not needed any more. */
+    const words m = {n_factors, loadings, own, b, p, deviation, factor, score, p};
     memset(workspace, 0, (size_t)(4 * stride * VF_ND) * sizeof *workspace);
     for (int64_t v = 0; v < n_words; v += VF_ND) {
         const int64_t here = n_words - v < VF_ND ? n_words - v : VF_ND;
         const float *first = base + v * n_topics;
         if (n_factors > 0) {
             take_lanes(here, n_topics, stride, first, NULL, rows, b);
-            take_lanes(here, n_topics, stride, x + v * n_topics, first, rows, scaled);
+            take_lanes(here, n_topics, stride, x + v * n_topics, first, rows, deviation);
             predict(n_topics, &m);
-            give_rows(stride, share, rows);
+            give_rows(stride, p, rows);
         }
         for (int64_t j = 0; j < here; ++j) {
             const int64_t at = (v + j) * n_topics;
@@ -328,75 +376,68 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
 
 /* Words whose products are added to a vector of sums at a time, and words after which float32 sums start anew. */
 #define GROUP 8
-#define WORDS_IN_SINGLE 256
+#define WORDS_IN_SINGLE 512
 
-/* The square of a deviation in the sum of squares: above, it is beyond any doubt. */
-#define MOST_SQUARE 1e15
+/* A deviation above is beyond any doubt. */
+#define MOST_DEVIATION 3e7f
 
 /* sums[k][l] += sum of the group's row[k] row[l], for two k at a time and l from their vector on. */
-#define ADD_PRODUCTS(NAME, REAL, OP, LANES)                                            \
-    static void NAME(int64_t n_topics, int64_t stride, const REAL *rows, REAL *sums) { \
-        for (int64_t k = 0; k < n_topics; k += 2) {                                    \
-            REAL *first = sums + k * stride, *second = first + stride;                 \
-            OP own[GROUP], next[GROUP];                                                \
-            for (int64_t j = 0; j < GROUP; ++j) {                                      \
-                own[j] = OP##_set1(rows[j * stride + k]);                              \
-                next[j] = OP##_set1(rows[j * stride + k + 1]);                         \
-            }                                                                          \
-            for (int64_t l = k / LANES * LANES; l < n_topics; l += LANES) {            \
-                OP s = OP##_load(first + l), t = OP##_load(second + l);                \
-                for (int64_t j = 0; j < GROUP; ++j) {                                  \
-                    const OP row = OP##_load(rows + j * stride + l);                   \
-                    s = OP##_fma(own[j], row, s);                                      \
-                    t = OP##_fma(next[j], row, t);                                     \
-                }                                                                      \
-                OP##_store(first + l, s);                                              \
-                OP##_store(second + l, t);                                             \
-            }                                                                          \
-        }                                                                              \
+static void add_products(int64_t n_topics, int64_t stride, const float *rows, float *sums) {
+    for (int64_t k = 0; k < n_topics; k += 2) {
+        float *first = sums + k * stride, *second = first + stride;
+        vff own[GROUP], next[GROUP];
+        for (int64_t j = 0; j < GROUP; ++j) {
+            own[j] = vff_set1(rows[j * stride + k]);
+            next[j] = vff_set1(rows[j * stride + k + 1]);
+        }
+        for (int64_t l = k / VF_NF * VF_NF; l < n_topics; l += VF_NF) {
+            vff s = vff_load(first + l), t = vff_load(second + l);
+            for (int64_t j = 0; j < GROUP; ++j) {
+                const vff row = vff_load(rows + j * stride + l);
+                s = vff_fma(own[j], row, s);
+                t = vff_fma(next[j], row, t);
+            }
+            vff_store(first + l, s);
+            vff_store(second + l, t);
+        }
     }
-ADD_PRODUCTS(add_products, double, vfd, VF_ND)
-ADD_PRODUCTS(add_single, float, vff, VF_NF)
+}
 
-/* Arrays in the workspace: a group's rows of d, of s and of d^2, and the sums of their products. */
+/* Arrays in the workspace: a group's rows of d, of s and of d^2, the sums of their products, and those of w^2. */
 typedef struct {
     int64_t stride, size;
-    double *d, *products, *noise;
-    float *share, *square, *shares, *squares;
+    float *rows[3], *sums[3], *noise;
 } moments;
 
 /* The numbers of a word, in row j of a group. */
-static void lay_word(const moments *m, int64_t j, int64_t n_topics, double spread, const float *VF_RESTRICT x,
+static void lay_word(const moments *m, int64_t j, int64_t n_topics, float spread, const float *VF_RESTRICT x,
                      const float *VF_RESTRICT base) {
-    double *VF_RESTRICT d = m->d + j * m->stride, *VF_RESTRICT noise = m->noise;
-    float *VF_RESTRICT share = m->share + j * m->stride, *VF_RESTRICT square = m->square + j * m->stride;
+    float *VF_RESTRICT d = m->rows[0] + j * m->stride, *VF_RESTRICT share = m->rows[1] + j * m->stride;
+    float *VF_RESTRICT square = m->rows[2] + j * m->stride, *VF_RESTRICT noise = m->noise;
     for (int64_t k = 0; k < n_topics; ++k) {
-        const double b = (double)base[k], w = b / (1.0 + spread * (b * b)), off = ((double)x[k] - b) * w;
-        const double two = off * off;
-        d[k] = off;
-        share[k] = (float)(w * b);
-        square[k] = (float)(two < MOST_SQUARE ? two : MOST_SQUARE);
+        const float b = base[k], w = b / (1.0f + spread * (b * b)), off = (x[k] - b) * w;
+        const float below = off < MOST_DEVIATION ? off : MOST_DEVIATION;
+        d[k] = below > -MOST_DEVIATION ? below : -MOST_DEVIATION;
+        share[k] = w * b;
+        square[k] = d[k] * d[k];
         noise[k] += w * w;
     }
 }
 
-/* Add sums in one precision, K rows of them, to the symmetric sums. */
-#define ADD_SYMMETRIC(NAME, REAL)                                                                             \
-    static void NAME(int64_t n_topics, int64_t stride, const REAL *part, const double *noise, double *sums) { \
-        for (int64_t k = 0; k < n_topics; ++k)                                                                \
-            for (int64_t l = k; l < n_topics; ++l) {                                                          \
-                const double s = (double)part[k * stride + l] - (noise && k == l ? noise[k] : 0.0);           \
-                sums[k * n_topics + l] += s;                                                                  \
-                if (l > k) sums[l * n_topics + k] += s;                                                       \
-            }                                                                                                 \
-    }
-ADD_SYMMETRIC(add_symmetric, double)
-ADD_SYMMETRIC(add_symmetric_single, float)
+/* Add a part's sums, K rows of them, to the symmetric sums, less the noise on the diagonal if it is there. */
+static void add_symmetric(int64_t n_topics, int64_t stride, const float *part, const float *noise, double *sums) {
+    for (int64_t k = 0; k < n_topics; ++k)
+        for (int64_t l = k; l < n_topics; ++l) {
+            const double s = (double)part[k * stride + l] - (noise && k == l ? (double)noise[k] : 0.0);
+            sums[k * n_topics + l] += s;
+            if (l > k) sums[l * n_topics + k] += s;
+        }
+}
 
 int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread, const float *x, const float *base,
-                                double *workspace, double *sums) {
+                                float *workspace, double *sums) {
     if (n_words < 0 || n_topics < 1 || n_topics > 1 << 20 || n_words > INT32_MAX) return VF_ERR_SIZE;
-    if (!(spread >= 0.0 && spread <= MOST)) return VF_ERR_PARAMETER;
+    if (!(spread >= LEAST_SPREAD && spread <= MOST_SPREAD)) return VF_ERR_PARAMETER;
     if (n_words == 0) return VF_OK;
     if (!x || !base || !workspace || !sums) return VF_ERR_NULL;
     if (VF_OFF(x) | VF_OFF(base) | VF_OFF(workspace) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
@@ -406,32 +447,24 @@ int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread
     if (outside) return VF_ERR_RANGE;
     moments m = {.stride = VF_ROUND_UP(n_topics, 16)};
     m.size = VF_ROUND_UP(n_topics, 2) * m.stride;
-    m.d = workspace;
-    m.noise = m.d + GROUP * m.stride;
-    m.products = m.noise + m.stride;
-    m.share = (float *)(m.products + m.size);
-    m.square = m.share + GROUP * m.stride;
-    m.shares = m.square + GROUP * m.stride;
-    m.squares = m.shares + m.size;
-    memset(workspace, 0, (size_t)((2 * GROUP + 1) * m.stride + 2 * m.size) * sizeof *workspace);
+    m.noise = workspace;
+    for (int64_t a = 0; a < 3; ++a) {
+        m.sums[a] = m.noise + m.stride + a * m.size;
+        m.rows[a] = m.noise + m.stride + 3 * m.size + a * GROUP * m.stride;
+    }
+    const size_t of_sums = (size_t)(m.stride + 3 * m.size) * sizeof *workspace;
+    const size_t of_rows = (size_t)(3 * GROUP * m.stride) * sizeof *workspace;
+    memset(workspace, 0, of_sums + of_rows);
     for (int64_t v = 0; v < n_words; v += GROUP) {
         const int64_t here = n_words - v < GROUP ? n_words - v : GROUP;
+        if (here < GROUP) memset(m.rows[0], 0, of_rows);
         for (int64_t j = 0; j < here; ++j)
-            lay_word(&m, j, n_topics, spread, x + (v + j) * n_topics, base + (v + j) * n_topics);
-        if (here < GROUP) {
-            memset(m.d + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.d);
-            memset(m.share + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.share);
-            memset(m.square + here * m.stride, 0, (size_t)((GROUP - here) * m.stride) * sizeof *m.square);
-        }
-        add_products(n_topics, m.stride, m.d, m.products);
-        add_single(n_topics, m.stride, m.share, m.shares);
-        add_single(n_topics, m.stride, m.square, m.squares);
-        if ((v + GROUP) % WORDS_IN_SINGLE == 0 || v + GROUP >= n_words) {
-            add_symmetric_single(n_topics, m.stride, m.shares, NULL, sums + n_topics * n_topics);
-            add_symmetric_single(n_topics, m.stride, m.squares, NULL, sums + 2 * n_topics * n_topics);
-            memset(m.shares, 0, (size_t)(2 * m.size) * sizeof *m.shares);
-        }
+            lay_word(&m, j, n_topics, (float)spread, x + (v + j) * n_topics, base + (v + j) * n_topics);
+        for (int64_t a = 0; a < 3; ++a) add_products(n_topics, m.stride, m.rows[a], m.sums[a]);
+        if ((v + GROUP) % WORDS_IN_SINGLE != 0 && v + GROUP < n_words) continue;
+        for (int64_t a = 0; a < 3; ++a)
+            add_symmetric(n_topics, m.stride, m.sums[a], a == 0 ? m.noise : NULL, sums + a * n_topics * n_topics);
+        memset(workspace, 0, of_sums);
     }
-    add_symmetric(n_topics, m.stride, m.products, m.noise, sums);
     return VF_OK;
 }

@@ -397,14 +397,15 @@ VF_INLINE REAL LOCAL(lda_few)(const LOCAL(document) * e) {
 }
 
 /* Rounds until the change of gamma in one of them is small, the first over whole rows. Its mean over topics ends below
- * tol. A topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
+ * tol, or their sum below word_tol of the words. A topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
  * so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more than FARTHEST times the last
  * change, the next cycle starts from the point before the extrapolation. Steps get shorter near the stop, so that a
  * document that rounding stops a round late moves little farther. Returns the number of rounds, one that was not taken
  * among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
-    const double stop = params->tol * (double)e->n_topics;
-    const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
+    const double by_topics = params->tol * (double)e->n_topics, by_words = params->word_tol * e->total;
+    const double stop = by_topics > by_words ? by_topics : by_words;
+    const double held = ACTIVE_REST * (stop > 0.0 ? stop : 1e-3 * (double)e->n_topics);
     const REAL rest = (REAL)(held < ACTIVE_COUNT * e->least ? held : ACTIVE_COUNT * e->least);
     const double longest = stop > 0.0 ? LONGEST_STEP : ENDLESS_STEP;
     double most = INFINITY;

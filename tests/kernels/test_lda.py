@@ -145,6 +145,23 @@ def test_stored_zeros_change_no_bit(isa, dtype):
 
 
 @pytest.mark.parametrize("isa", ISAS)
+def test_a_stop_by_words_follows_each_document(isa):
+    rng = np.random.default_rng(17)
+    X, beta = documents(rng, 40, 60, 50), topics(rng, 5, 60)
+    options = dict(clip_norm=8.0, dtype="float64", isa=isa)
+    found = call(X, beta, 0.1, tol=0.0, word_tol=0.05, **options)
+    apart = [call(X[[d]], beta, 0.1, tol=0.05 * X[[d]].sum() / 5, **options) for d in range(X.shape[0])]
+    np.testing.assert_array_equal(found.gamma, np.concatenate([one.gamma for one in apart]))
+    np.testing.assert_array_equal(found.sstats, sum(one.sstats for one in apart))
+    twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, 0.1, tol=0.0, word_tol=0.05, clip_norm=8.0)
+    np.testing.assert_array_equal(found.n_iter, twin.n_iter)
+    # The farther of both stops, and all rounds without any.
+    np.testing.assert_array_equal(call(X, beta, 0.1, tol=1e-9, word_tol=0.05, **options).gamma, found.gamma)
+    endless = call(X, beta, 0.1, tol=0.0, word_tol=0.0, max_iter=30, **options).n_iter
+    assert set(endless[X.sum(axis=1) > 0]) == {30} and found.n_iter.max() < 30
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_contribution_never_exceeds_the_clip_norm(isa, dtype):
     rng = np.random.default_rng(4)
@@ -257,6 +274,7 @@ BAD = {
     ],
     "alpha": [dict(alpha=bad) for bad in (0.0, [1.0, 2.0, 3.0], 1e-31, np.nan)],
     "tol": [dict(tol=-1), dict(tol=np.nan)],
+    "word_tol": [dict(word_tol=-1), dict(word_tol=np.inf)],
     "max_iter": [dict(max_iter=-1), dict(max_iter=1.5)],
     "clip_norm": [dict(clip_norm=bad) for bad in (0.0, np.inf, 8.9e-308, 1e300)],
     "spacing": [

@@ -220,6 +220,7 @@ def lda_units(
     alpha,
     *,
     tol,
+    word_tol=0.0,
     max_iter,
     clip_norm,
     word_clip,
@@ -242,6 +243,7 @@ def lda_units(
         table,
         np.full(len(beta), alpha),
         tol,
+        word_tol,
         max_iter,
         clip_norm or 0.0,
         word_clip,
@@ -291,7 +293,8 @@ def mass_arguments(rng, size):
 
 def word_masses(total, grid, width, weight, sd, isa=None):
     n_grid = len(grid)
-    likelihood, sums, means = np.empty((len(total), -(-n_grid // 8) * 8)), np.zeros(n_grid), np.empty(len(total))
+    likelihood = np.empty((len(total), -(-n_grid // 16) * 16), dtype=np.float32)
+    sums, means = np.zeros(n_grid), np.empty(len(total))
     native.word_masses(total, grid, width, weight, False, sd, likelihood, sums, None, isa)
     # Known values are read, whatever noise is stated meanwhile.
     native.word_masses(total, grid, width, weight, True, sd, likelihood, None, means, isa)
@@ -299,10 +302,11 @@ def word_masses(total, grid, width, weight, sd, isa=None):
 
 
 def mass_compare(ours, twin, precision):
-    # float64: exponents, which are rounded in squares of up to 10^12, and those below -230 count as -230.
-    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-9)
-    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-9, atol=1e-90)
-    np.testing.assert_allclose(ours[2], twin[2], rtol=1e-9, atol=1e-90)
+    # Exponents down to -80, made in float64 and rounded to float32, are off by up to 80 / 2^24; below that they are
+    # capped (kernels.toml).
+    np.testing.assert_allclose(ours[0], twin[0], rtol=6e-6)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=6e-6, atol=1e-24)  # e^-80 over a word's sum
+    np.testing.assert_allclose(ours[2], twin[2], rtol=6e-6, atol=1e-34)
 
 
 def ratio_arguments(rng, size):
@@ -344,15 +348,14 @@ def moment_arguments(rng, size):
 
 def topic_moments(x, base, spread, isa=None):
     k = x.shape[1]
-    sums, work = np.ones((3, k, k)), np.empty((k + 15) * (2 * k + 19))
+    sums, work = np.ones((3, k, k)), np.empty((k + 15) * (3 * k + 28), dtype=np.float32)
     native.topic_moments(spread, x, base, work, sums, isa)
     return sums - 1.0
 
 
 def moment_compare(ours, twin, precision):
-    # float64: sums of 37 products, which may cancel, in another order. The other two are sums in float32 of terms
-    # that are not below 0.
-    np.testing.assert_allclose(ours[0], twin[0], rtol=0, atol=1e-12 * max(np.abs(twin[0]).max(), 1.0))
+    # float32: sums of 37 products, which may cancel. The terms of the other two are not below 0.
+    np.testing.assert_allclose(ours[0], twin[0], rtol=0, atol=1e-6 * max(np.abs(twin[0]).max(), 1.0))
     np.testing.assert_allclose(ours[1:], twin[1:], rtol=4e-6, atol=1e-12)
 
 

@@ -33,7 +33,7 @@ def read(factors, x, base):
 def factors_of(x, base):
     sums = np.zeros((3, x.shape[1], x.shape[1]))
     add_moments(x.astype(np.float32), base.astype(np.float32), sums)
-    return TopicFactors(sums)
+    return TopicFactors(sums, np.zeros(x.shape[1]))
 
 
 def read_out(noised, asks):

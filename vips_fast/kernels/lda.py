@@ -72,6 +72,7 @@ def estep_blocks(
     alpha: np.ndarray,
     *,
     tol: float,
+    word_tol: float,
     max_iter: int,
     clip_norm: float | None,
     spacing: float,
@@ -113,6 +114,7 @@ def estep_blocks(
             table,
             alpha,
             tol,
+            word_tol,
             max_iter,
             clip_norm or 0.0,
             spacing,
@@ -210,6 +212,7 @@ def lda_estep(
     alpha: ArrayLike,
     *,
     tol: float = 1e-3,
+    word_tol: float = 0.0,
     max_iter: int = 100,
     clip_norm: float | None = None,
     spacing: float | None = None,
@@ -221,7 +224,8 @@ def lda_estep(
 
     For each document, iterate two updates: phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k =
     alpha_k + sum_i c_i phi_ik. (See Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1.) They
-    end when the mean over topics of the change of gamma in a round is below ``tol``. The first gamma is a round's
+    end when the mean over topics of the change of gamma in a round is below ``tol``, or their sum below ``word_tol``
+    times the words. The first gamma is a round's
     result from equal weights, with its topics' words to the power 3 (`vips_fast.kernels.reference.document_start`).
     After each two rounds gamma is extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead
     nearer to the fixed point. With alpha below 1/4 a topic that has less than a word of the document and halves leaves
@@ -243,7 +247,10 @@ def lda_estep(
     alpha : float or (K,) float array
         Dirichlet prior of the topic proportions, in [1e-30, 1e30].
     tol : float
-        Stop when mean |change of gamma| < tol; 0 runs exactly ``max_iter`` rounds.
+        Stop when mean |change of gamma| < tol.
+    word_tol : float
+        Or when sum |change of gamma| < word_tol times the document's words. If both are 0, exactly ``max_iter`` rounds
+        run.
     max_iter : int
         Most rounds for a document, >= 0: evaluations of phi, one after an extrapolation that is not taken included.
     clip_norm : float or None
@@ -276,6 +283,7 @@ def lda_estep(
     if not (alpha.min() >= 1e-30 and alpha.max() <= 1e30):  # NaN fails
         raise ValueError("alpha: expected values in [1e-30, 1e30]")
     check_number("tol", tol, 0, math.inf, high_open=True)
+    check_number("word_tol", word_tol, 0, math.inf, high_open=True)
     check_number("max_iter", max_iter, 0, 2**31 - 1, integer=True)
     check_number("clip_norm", clip_norm, 0, math.inf, low_open=True, high_open=True, optional=True)
     if spacing is not None and not is_power_of_two(spacing):
@@ -318,6 +326,7 @@ def lda_estep(
             table,
             alpha,
             tol=float(tol),
+            word_tol=float(word_tol),
             max_iter=int(max_iter),
             clip_norm=clip_norm,
             spacing=spacing,

@@ -270,13 +270,13 @@ static void read_out(const vf_api *api) {
     const double sizes[] = {0, 5e-324, 1e-100, 1e-30, 1, 1e12, 1e30, 1e99, 1e200, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     const double points[] = {0, 1}, loading[] = {1, -1e50, 1e50, 1e-50}, no_loading[] = {1, NAN, 1, 1};
-    double likelihood[8], sums[2], means[1], workspace[17 * 23], products[12];
-    float expected[2];
+    double sums[2], means[1], workspace[17 * 23], products[12];
+    float likelihood[16], expected[2], singles[17 * 34];
 #define MASSES(n_grid, known, sd, total, grid, width, weight) \
     api->word_masses(&(vf_mass_params){1, n_grid, known, sd}, total, grid, width, weight, likelihood, sums, means)
 #define RATIOS(n_factors, x, base, sd, mass, loadings, own) \
     api->topic_ratios(1, 2, n_factors, x, base, sd, mass, loadings, own, workspace, expected)
-#define MOMENTS(spread, x, base) api->topic_moments(1, 2, spread, x, base, workspace, products)
+#define MOMENTS(spread, x, base) api->topic_moments(1, 2, spread, x, base, singles, products)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k) {
@@ -309,7 +309,7 @@ static void read_out(const vf_api *api) {
     expect(api, "word_masses, total", VF_ERR_RANGE, MASSES(2, 0, 1.0, &sizes[8], points, one, one));
     expect(api, "word_masses, width", VF_ERR_PARAMETER, MASSES(1, 0, 1.0, one, points, &sizes[10], one));
     expect(api, "word_masses, grid", VF_ERR_NULL, MASSES(1, 0, 1.0, one, NULL, one, one));
-    for (int i = 0; i < 8; ++i) likelihood[i] = i % 2 ? NAN : 0;
+    for (int i = 0; i < 16; ++i) likelihood[i] = i % 2 ? NAN : 0;
     expect(api, "word_masses, likelihoods of nothing", VF_OK, MASSES(2, 1, 1.0, one, points, one, one));
     expect(api, "topic_ratios", VF_OK, RATIOS(2, unit, unit, one, one, loading, one));
     expect(api, "topic_ratios, no factor", VF_OK, RATIOS(0, unit, unit, one, one, NULL, one));
@@ -321,7 +321,7 @@ static void read_out(const vf_api *api) {
     expect(api, "topic_ratios, mass", VF_ERR_RANGE, RATIOS(2, unit, unit, one, &sizes[10], loading, one));
     expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, unit, NULL, one, one, loading, one));
     expect(api, "topic_moments", VF_OK, MOMENTS(.3, unit, unit));
-    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, unit, unit, workspace, products));
+    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, unit, unit, singles, products));
     expect(api, "topic_moments, spread", VF_ERR_PARAMETER, MOMENTS(-1., unit, unit));
     expect(api, "topic_moments, base", VF_ERR_RANGE, MOMENTS(.3, unit, endless));
     expect(api, "topic_moments, base is missing", VF_ERR_NULL, MOMENTS(.3, unit, NULL));

@@ -90,6 +90,7 @@ def lda_estep(
     alpha: np.ndarray,
     *,
     tol: float = 1e-3,
+    word_tol: float = 0.0,
     max_iter: int = 100,
     clip_norm: float | None = None,
     spacing: float | None = None,
@@ -118,7 +119,8 @@ def lda_estep(
         if totals[d] == 0:
             continue
         part = slice(indptr[d], indptr[d + 1])
-        columns, s, gamma[d], n_iter[d] = _document(indices[part], counts[part], table, alpha, tol, max_iter)
+        stop = max(tol * n_topics, word_tol * totals[d])
+        columns, s, gamma[d], n_iter[d] = _document(indices[part], counts[part], table, alpha, stop, max_iter)
         norms[d] = np.sqrt((s * s).sum())
         sums[:, columns] += _truncated(s, clip_norm, spacing)
     return LdaEStep(gamma, sums * spacing, n_iter, norms)
@@ -156,7 +158,8 @@ def lda_units(
         for d in range(starts[u], starts[u + 1]):
             part = slice(indptr[d], indptr[d + 1])
             if counts[part].sum() > 0:
-                columns, s, _, _ = _document(indices[part], counts[part], table, alpha, tol, max_iter)
+                stop = tol * len(alpha)
+                columns, s, _, _ = _document(indices[part], counts[part], table, alpha, stop, max_iter)
                 total[:, columns] += s
         if word_weight is not None:
             total *= word_weight
@@ -170,9 +173,12 @@ def lda_units(
 
 
 def _document(
-    indices: np.ndarray, counts: np.ndarray, beta: np.ndarray, alpha: np.ndarray, tol: float, max_iter: int
+    indices: np.ndarray, counts: np.ndarray, beta: np.ndarray, alpha: np.ndarray, stop: float, max_iter: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Compute a document's words, contribution (K, n), gamma and rounds."""
+    """Compute a document's words, contribution (K, n), gamma and rounds.
+
+    They end at a summed change of gamma below ``stop``.
+    """
     columns, c = np.unique(indices, return_inverse=True)
     c = np.bincount(c, weights=counts)
     full = b = beta[:, columns]
@@ -192,7 +198,7 @@ def _document(
 
     if max_iter > 0:
         g, n_iter = round_from(middle), 1
-        if np.abs(g - middle).sum() < tol * len(alpha):
+        if np.abs(g - middle).sum() < stop:
             max_iter = 1
         few = min(FEW_WORDS * max(1.0 - 4.0 * alpha.max(), 0.0) * c[c > 0].min(), FEW_SHARE * (g - prior).max())
         leave()
@@ -204,15 +210,15 @@ def _document(
         if change > most:
             g, most = middle, np.inf
             continue
-        if change < tol * len(alpha) or n_iter == max_iter:
+        if change < stop or n_iter == max_iter:
             break
         middle, g, n_iter, most = g, round_from(g), n_iter + 1, np.inf
         change = np.abs(g - middle).sum()
-        if change < tol * len(alpha) or n_iter == max_iter:
+        if change < stop or n_iter == max_iter:
             break
         if change > LEAST_CHANGE * total:
             # Shorter near the stop: a document that rounding stops a round late then moves little farther.
-            longest = LONGEST_STEP * min(change / (tol * len(alpha)) - 1.0, 1.0) if tol > 0 else ENDLESS_STEP
+            longest = LONGEST_STEP * min(change / stop - 1.0, 1.0) if stop > 0 else ENDLESS_STEP
             most = FARTHEST * change
             g, middle = extrapolated(start, middle, g, prior, longest), g
     theta, gamma, contribution = _weights(g), alpha.copy(), np.zeros(full.shape)

@@ -94,7 +94,8 @@ def word_masses(
     """Run one EM round of a prior of masses; see the kernel.
 
     A word's mass m is drawn, with probability weight[g], from N(grid[g], width[g]^2), and total = m + N(0, sd^2). The
-    results are the posterior means, (V,), the next weights over ``weight``, times V, (G,), and the likelihoods, (V, G).
+    results are the posterior means, (V,), the next weights over ``weight``, times V, (G,), and the likelihoods
+    times ``sd``, (V, G).
     """
     variance = sd**2 + width**2
     exponent = -0.5 * (total[:, None] - grid) ** 2 / variance
@@ -102,7 +103,7 @@ def word_masses(
     share = 1.0 / (likelihood * weight).sum(axis=1)
     center = grid + width**2 / variance * (total[:, None] - grid)
     means = share * (likelihood * weight * center).sum(axis=1)
-    return np.maximum(means, 1e-6 * sd), (share[:, None] * likelihood).sum(axis=0), likelihood
+    return np.maximum(means, 1e-6 * sd), (share[:, None] * likelihood).sum(axis=0), sd * likelihood
 
 
 def topic_ratios(

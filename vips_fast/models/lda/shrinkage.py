@@ -116,7 +116,7 @@ def word_masses(
 
 def mass_work(n_words: int) -> np.ndarray:
     """Make scratch for the masses of so many words."""
-    return zeros_on_line((n_words, -(-(_MASS_POINTS + 1) // 8) * 8), np.float64)
+    return zeros_on_line((n_words, -(-(_MASS_POINTS + 1) // 16) * 16), np.float32)
 
 
 def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
@@ -229,6 +229,7 @@ class ProductShrinkage:
         )
         self._prior: np.ndarray | None = None
         self._next_prior: np.ndarray | None = None
+        self._shared = self._next_shared = np.zeros(n_topics)
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
         self._mass_work: np.ndarray | None = None
@@ -257,6 +258,7 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
+        self._shared = self._next_shared
         factors = self._predict(average)
         if self._next_prior is not None:
             self._prior = self._next_prior
@@ -357,7 +359,9 @@ class ProductShrinkage:
             return None
         # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
         with one_blas_thread(0, scipy=False):
-            return TopicFactors(sums.sum(axis=0))
+            factors = TopicFactors(sums.sum(axis=0), self._shared)
+        self._next_shared = factors.shared
+        return factors
 
     def _ask_neighbors(self, neighbors: WordNeighbors) -> None:
         """Predict ratios from neighbors.
@@ -397,6 +401,7 @@ class ProductShrinkage:
             "mass_prior": self._mass_prior,
             "word_mass": self._mass,
             "topic_weight": self.weight,
+            "topic_shared": self._shared,
         }
 
     def restore(self, state: Mapping[str, np.ndarray], average: np.ndarray, sd: np.ndarray) -> None:
@@ -408,10 +413,11 @@ class ProductShrinkage:
         mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
         mass = array_of(state, "word_mass", (len(average),))
         weight = array_of(state, "topic_weight", (self._n_topics,))
-        if min(prior.min(), mass_prior.min()) < 0 or min(mass.min(), weight.min()) <= 0:
+        shared = array_of(state, "topic_shared", (self._n_topics,))
+        if min(prior.min(), mass_prior.min(), shared.min()) < 0 or min(mass.min(), weight.min()) <= 0:
             raise ValueError("state: the priors of the read-out are not above 0")
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
-        self._mass, self.weight = mass, weight
+        self._mass, self.weight, self._shared = mass, weight, shared
         self._take_noise(average, sd)
         self._next_prior = self._read(self._predict(average), means=True)
 
