@@ -176,7 +176,7 @@ def test_units_with_scales(articles, paired, length, n_docs):
     starts, (n_topics, n_words), widest = np.arange(n_docs + 1), beta.shape, int(np.diff(X.indptr).max())
     documents = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
     alpha, weight = np.full(n_topics, ALPHA), np.exp(np.random.default_rng(0).normal(scale=0.3, size=n_words))
-    numbers, spacing = (1e-3, 100, clip), 2.0**-20
+    numbers, spacing = (1e-3, 0.0, 100, clip), 2.0**-20
     sums = np.zeros((n_words, n_topics), dtype=np.int64)
     units = np.empty(native.lda_units_workspace(n_topics, n_words, widest, widest, True) // 8 + 1).view(np.uint8)
     alone = np.empty(native.lda_workspace(n_topics, widest, True) // 8 + 1).view(np.uint8)

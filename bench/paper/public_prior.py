@@ -189,6 +189,7 @@ def proportions(topics, alpha, known):
         scaled_table(topics / topics.max(), np.float32),
         np.full(len(topics), alpha),
         tol=1e-3,
+        word_tol=0.0,
         max_iter=100,
         clip_norm=None,
         spacing=1.0,

@@ -526,7 +526,7 @@ class LatentDirichletAllocation(TopicQuality):
         """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        tol = self._options.resolved().mean_change_tol
+        tol, word_tol = self._options.stop
         options = self._options.resolved(self._fitted_plain())
         mean = str(options.topic_mean)
         elog = self._log_topics(mean)
@@ -542,7 +542,8 @@ class LatentDirichletAllocation(TopicQuality):
             block_of,
             self._table(str(options.dtype), mean),
             np.full(elog.shape[0], self._fitted_alpha(), np.float64),
-            tol=float(cast(float, tol)),
+            tol=tol,
+            word_tol=word_tol,
             max_iter=int(options.max_doc_update_iter),
             clip_norm=None,
             spacing=1.0,

@@ -123,7 +123,7 @@ class LdaModel(Model):
         self._exponent = exponent if clips else 0.0
         self._options = options = options.resolved()
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
-        self._tol = 1e-3 if options.mean_change_tol is None else float(options.mean_change_tol)
+        self._stop = options.stop
         self._spacing = 1.0
         self._n_threads = n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
@@ -202,7 +202,7 @@ class LdaModel(Model):
             indices,
             counts,
         )
-        tol, most, work = self._tol, int(self._options.max_doc_update_iter), buffers["work"]
+        (tol, word_tol), most, work = self._stop, int(self._options.max_doc_update_iter), buffers["work"]
         if starts is None and self._by_words:
             starts = np.arange(n_units + 1)
         if starts is None:
@@ -213,6 +213,7 @@ class LdaModel(Model):
                 self._table,
                 self._alpha,
                 tol,
+                word_tol,
                 most,
                 self._clip,
                 self._spacing,
@@ -231,6 +232,7 @@ class LdaModel(Model):
                 self._table,
                 self._alpha,
                 tol,
+                word_tol,
                 most,
                 self._clip,
                 self._word_clip,

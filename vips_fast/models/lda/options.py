@@ -6,6 +6,10 @@ from typing import Any, Literal
 
 from ...checks import check_choice, check_flag, check_number
 
+#: Share of a document's words that its topics may still change by when the E-step stops. Half of it takes 1.1 times as
+#: long and predicts no better; twice is worse on short posts (docs/cores.md).
+WORD_TOL = 0.01
+
 
 @dataclass(frozen=True)
 class LdaOptions:
@@ -42,7 +46,7 @@ class LdaOptions:
         Most E-step rounds for a document, each an evaluation of φ.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
-        0.1 in fits without privacy, else 0.001.
+        0.1 in fits without privacy. Else it stops when the sum of the changes is below 1 % of the document's words.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10).
         In the read-outs it is 4/N for N words of a usual document (`vips_fast.models.lda.planning.read_out_prior`), and
@@ -73,10 +77,15 @@ class LdaOptions:
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """Fill in a fit's options; ``plain`` is one without privacy."""
-        chosen: dict[str, Any] = dict(topic_mean="arithmetic", mean_change_tol=1e-3)
+        chosen: dict[str, Any] = dict(topic_mean="arithmetic")
         if plain:
             chosen.update(learning_decay=0.5, mean_change_tol=0.1)
         return replace(self, **{name: value for name, value in chosen.items() if getattr(self, name) is None})
+
+    @property
+    def stop(self) -> tuple[float, float]:
+        """The kernels' ``tol`` and ``word_tol``."""
+        return (0.0, WORD_TOL) if self.mean_change_tol is None else (float(self.mean_change_tol), 0.0)
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""

@@ -68,8 +68,11 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         clip = 1.0 if options.word_clip is None else options.word_clip
         mean = options.topic_mean or "geometric"
         scale = options.word_scale or 0.0
+        tol = 1e-3 if options.mean_change_tol is None else options.mean_change_tol
         # The article measures nothing.
-        found: LdaOptions = replace(options, word_clip=clip, word_scale=scale, topic_mean=mean, measure_gain=False)
+        found: LdaOptions = replace(
+            options, word_clip=clip, word_scale=scale, topic_mean=mean, mean_change_tol=tol, measure_gain=False
+        )
         return found
 
     @property

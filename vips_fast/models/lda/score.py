@@ -93,5 +93,5 @@ def _proportions(table: np.ndarray, n_topics: int, units: UnitWords, alpha: np.n
     gamma = np.empty((len(ends) - 1, n_topics))
     size = native.lda_workspace(n_topics, int(np.diff(ends).max(initial=0)), True)
     work = np.empty(size // 8 + 1).view(np.uint8)
-    native.lda_estep(ends, columns, counts, table, alpha, _TOL, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None)
+    native.lda_estep(ends, columns, counts, table, alpha, _TOL, 0.0, _MAX_ITER, 0.0, 1.0, work, gamma, None, None, None)
     return np.asarray(gamma / gamma.sum(axis=1, keepdims=True), np.float32)
