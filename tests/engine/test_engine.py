@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from vips_fast.engine.model import Model, Release
 from vips_fast.engine.plan import RunPlan
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, make_sampler
-from vips_fast.kernels.threads import resolve_n_threads, run_blocks
+from vips_fast.kernels.threads import map_chunks, resolve_n_threads, run_blocks, worth
 from vips_fast.mechanisms import GaussianMechanism
 
 
@@ -354,6 +356,46 @@ def test_threads_run_each_block_once_and_raise():
     with pytest.raises(KeyError, match="five"):
         run_blocks(10, 2, fail)
     assert resolve_n_threads(3) == 3 and resolve_n_threads(-1) >= 1
+
+
+def test_threads_help_within_threads_and_after_a_fork(monkeypatch):
+    def total(n_threads):
+        found = map_chunks(20, 1, n_threads, lambda first, last, worker: sum(map_chunks(5, 1, 3, lambda i, *_: i)))
+        return sum(found)
+
+    assert total(4) == 200
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if total(4) == 200 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+    def refuse(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    assert total(4) == 200
+
+
+def test_a_call_waits_for_all_blocks_and_for_no_thread_without_one():
+    ended, free = [], threading.Event()
+
+    def work(block, worker):
+        if worker:
+            free.wait(10)
+        else:
+            time.sleep(0.01)
+            free.set()
+        ended.append(block)
+
+    for _ in range(20):
+        free.clear()
+        ended.clear()
+        run_blocks(4, 4, work)
+        assert sorted(ended) == [0, 1, 2, 3]
+
+
+def test_threads_are_for_work_that_takes_long():
+    assert [worth(16, cost) for cost in (0.0, 1e6, 5e6, 1e12)] == [1, 1, 2, 16]
 
 
 def test_number_of_threads_is_checked(monkeypatch):

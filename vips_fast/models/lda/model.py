@@ -15,7 +15,7 @@ from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.memory import zeros_on_line
-from ...kernels.threads import map_chunks
+from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
 from .neighbors import WordNeighbors
@@ -30,6 +30,8 @@ from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 512
+#: Nanoseconds of an entry on one thread: in a pass over the table, and of its digamma.
+_PASS_COST, _DIGAMMA_COST = 2.0, 60.0
 
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
@@ -486,15 +488,16 @@ class LdaModel(Model):
         def share(first: int, last: int, worker: int) -> None:
             native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
 
-        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
+        n_threads = worth(self._n_threads, (_PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
+        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, n_threads, take)))
         if arithmetic:
             # The means of all topics times one factor, which cancels and keeps float32 in its range.
             inverse = total.min() / total
-            map_chunks(self.n_words, -(-self.n_words // self._n_threads), self._n_threads, share)
+            map_chunks(self.n_words, -(-self.n_words // n_threads), n_threads, share)
         else:
             self._table[:, n_topics:] = 0
             bias = scipy.special.digamma(total)
-            map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
+            map_chunks(self.n_words, _CHUNK, n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the average, its read-out's priors, and the start's place."""
