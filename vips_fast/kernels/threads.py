@@ -104,7 +104,7 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], object]
 
 
 def _submit(work: Callable[[int], None], number: int) -> None:
-    """Let threads call ``work(worker)`` for workers 1..number, as far as there are threads."""
+    """Let threads call ``work`` with 1 to ``number``, if there are any."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(_MOST_THREADS, "vips_fast")

@@ -427,7 +427,7 @@ class LdaModel(Model):
             last = min(last, len(values))
             # Means are float32: far above the noise their difference would be rounding.
             near = values[first:last] < 100.0 * sd[first:last]
-            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last), 0.0)
+            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last, worker), 0.0)
             out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)

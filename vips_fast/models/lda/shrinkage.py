@@ -236,6 +236,7 @@ class ProductShrinkage:
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
         self._mass_work: np.ndarray | None = None
+        self._work: dict[int, np.ndarray] = {}
         self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
@@ -285,7 +286,7 @@ class ProductShrinkage:
             if factors is not None:
                 part, base = slice(first, last), self._predicted[first:last]
                 base[:] = factors.predict(units, base, self._sd[part], mass[part])
-            self._shrink(units, first, units if means else None, weight)
+            self._shrink(units, first, units if means else None, weight, worker)
             return weight
 
         n_threads = worth(self._n_threads, _READ_COST * self._units.size)
@@ -440,15 +441,15 @@ class ProductShrinkage:
         native.table_parameters(factor, eta, self._units[part], self._sd[part], table, sums)
         return sums
 
-    def slopes(self, average: np.ndarray, step: float, first: int, last: int) -> np.ndarray:
+    def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Compute central differences of `means` in the average.
 
-        They are over ``step`` standard deviations to each side.
+        They are over ``step`` standard deviations to each side. Threads that call at once have different ``worker``.
         """
         units = average[first:last] / self._sd[first:last]
         high, low = np.empty((2, *units.shape), dtype=np.float32)
         for out, shift in ((high, step), (low, -step)):
-            self._shrink((units + shift).astype(np.float32), first, out, None)
+            self._shrink((units + shift).astype(np.float32), first, out, None, worker)
         return np.asarray((high.astype(np.float64) - low) / (2.0 * step))
 
     def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -510,9 +511,13 @@ class ProductShrinkage:
             self._likely = np.maximum(scipy.special.gammaincinv(shape, levels) / shape, 1e-9) * self._mass
         return self._likely
 
-    def _shrink(self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None) -> None:
+    def _shrink(
+        self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None, worker: int
+    ) -> None:
         """Shrink statistics in units of noise, of words from ``first`` on."""
         assert self._prior is not None
         expected = self._predicted[first : first + len(units)]
-        work = np.empty(4 * units.size + 32, dtype=np.float32)
-        native.shrink_means(units, expected, self._grid, self._prior, _EDGES, work, means, weight)
+        if worker not in self._work or len(self._work[worker]) < 4 * units.size + 32:
+            # As for masses: so much memory would be mapped anew for each chunk.
+            self._work[worker] = np.empty(4 * units.size + 32, dtype=np.float32)
+        native.shrink_means(units, expected, self._grid, self._prior, _EDGES, self._work[worker], means, weight)
