@@ -397,11 +397,11 @@ VF_INLINE REAL LOCAL(lda_few)(const LOCAL(document) * e) {
 }
 
 /* Rounds until the change of gamma in one of them is small, the first over whole rows. Its mean over topics ends below
- * tol, or their sum below word_tol of the words. A topic leaves the loops only if its rest is too small to move that mean, or if it shrinks and lda_few says
- * so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more than FARTHEST times the last
- * change, the next cycle starts from the point before the extrapolation. Steps get shorter near the stop, so that a
- * document that rounding stops a round late moves little farther. Returns the number of rounds, one that was not taken
- * among them. */
+ * tol, or its sum below word_tol of the words. A topic leaves the loops only if its rest is too small to move that, or if
+ * it shrinks and lda_few says so. Two rounds and an extrapolation make a cycle. If the next round changes gamma by more
+ * than FARTHEST times the last change, the next cycle starts from the point before the extrapolation. Steps get shorter
+ * near the stop, so that a document that rounding stops a round late moves little farther. Returns the number of rounds,
+ * one that was not taken among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double by_topics = params->tol * (double)e->n_topics, by_words = params->word_tol * e->total;
     const double stop = by_topics > by_words ? by_topics : by_words;

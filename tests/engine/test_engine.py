@@ -358,6 +358,7 @@ def test_threads_run_each_block_once_and_raise():
     assert resolve_n_threads(3) == 3 and resolve_n_threads(-1) >= 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_threads_help_within_threads_and_after_a_fork(monkeypatch):
     def total(n_threads):
         found = map_chunks(20, 1, n_threads, lambda first, last, worker: sum(map_chunks(5, 1, 3, lambda i, *_: i)))

@@ -224,9 +224,8 @@ def lda_estep(
 
     For each document, iterate two updates: phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k =
     alpha_k + sum_i c_i phi_ik. (See Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1.) They
-    end when the mean over topics of the change of gamma in a round is below ``tol``, or their sum below ``word_tol``
-    times the words. The first gamma is a round's
-    result from equal weights, with its topics' words to the power 3 (`vips_fast.kernels.reference.document_start`).
+    end by ``tol`` or ``word_tol``, whichever comes first. The first gamma is a round's result from equal weights, with
+    its topics' words to the power 3 (`vips_fast.kernels.reference.document_start`).
     After each two rounds gamma is extrapolated along the last step (Aitken, csrc/lda/estep.c): half the rounds lead
     nearer to the fixed point. With alpha below 1/4 a topic that has less than a word of the document and halves leaves
     it; its gamma is alpha. The contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm`` (Eq. 29). It

@@ -158,8 +158,7 @@ def lda_units(
         for d in range(starts[u], starts[u + 1]):
             part = slice(indptr[d], indptr[d + 1])
             if counts[part].sum() > 0:
-                stop = tol * len(alpha)
-                columns, s, _, _ = _document(indices[part], counts[part], table, alpha, stop, max_iter)
+                columns, s, _, _ = _document(indices[part], counts[part], table, alpha, tol * len(alpha), max_iter)
                 total[:, columns] += s
         if word_weight is not None:
             total *= word_weight

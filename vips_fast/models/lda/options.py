@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from ...checks import check_choice, check_flag, check_number
 
-#: Share of a document's words that its topics may still change by when the E-step stops. Half of it takes 1.1 times as
-#: long and predicts no better; twice is worse on short posts (docs/cores.md).
+#: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
+#: times as long and predicts no better; twice as much is worse on short posts (docs/cores.md).
 WORD_TOL = 0.01
 
 
