@@ -80,7 +80,8 @@ def test_one_noiseless_step_is_the_reference_e_step():
     assert model.privacy_.taints == ("noise_multiplier=0",)
     lam = np.random.default_rng(0).gamma(100.0, 0.01, (60, 3)).T
     beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
-    twin = reference.lda_estep(X.indptr, X.indices, np.full(50, 40), beta, 1 / 3, clip_norm=8.0)
+    stop = dict(tol=0.0, word_tol=0.01)
+    twin = reference.lda_estep(X.indptr, X.indices, np.full(50, 40), beta, 1 / 3, **stop, clip_norm=8.0)
     # 2^-27 of the clip norm: the lattice step of each of 50 contributions.
     np.testing.assert_allclose(average(model) * 50, twin.sstats, atol=50 * 8 * 2.0**-27)
     np.testing.assert_allclose(model.components_, 1 / 3 + average(model) * 50, rtol=1e-12)
@@ -246,9 +247,8 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     """Defaults of fits without privacy change no private bit."""
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
     few = usual_distinct_words(usual_length(X.shape[1]))
-    numerics = LdaOptions(
-        topic_mean="arithmetic", mean_change_tol=1e-3, word_clip=0.3, word_scale=0.25, distinct_words=few
-    )
+    numerics = LdaOptions(topic_mean="arithmetic", word_clip=0.3, word_scale=0.25, distinct_words=few)
+    assert numerics.resolved().stop == (0.0, 0.01) and numerics.resolved(plain=True).stop == (0.1, 0.0)
     said = dict(clip=default_clip(200), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
@@ -299,7 +299,7 @@ def test_topics_are_read_out_by_either_mean():
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
     alpha = read_out_prior(usual_length(X.shape[1]))
-    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, alpha)
+    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, alpha, tol=0.0, word_tol=0.01)
     np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)
     model.set_params(options=geometric)
