@@ -42,7 +42,7 @@ class TopicFactors:
     ``loadings`` are L, (K, q), and ``own`` has shape (K,).
 
     ``sums`` are what `add_moments` adds over all words. The first over the second is the covariance. L is to give its
-    entries off the diagonal (principal factors: the diagonal comes from L in the round before). Rounds go on from
+    entries off the diagonal (principal factors: the diagonal comes from L in the round before). Rounds start from
     ``start``, (K,), the ``shared`` part of the diagonal of an earlier step, or zeros. Every other round extrapolates
     it: five rounds then come as near to its limit as ten plain ones.
 
