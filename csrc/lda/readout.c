@@ -124,9 +124,10 @@ static double mass_mean(int64_t padded, const mass_grid *m, double total, const 
            (all > (double)LEAST_LIKELIHOOD ? all : (double)LEAST_LIKELIHOOD);
 }
 
-/* Words that are taken at a time, so that no chain of sums waits for another; and words after which float32 sums of
- * posteriors start anew. */
+/* Words that are taken at a time, so that no chain of sums waits for another. */
 #define WORDS 4
+
+/* Words after which float32 sums of posteriors start anew. */
 #define WORDS_OF_SUMS 256
 
 /* Add the posteriors of `number` words, whose rows follow one another, to `all`. */
@@ -178,8 +179,8 @@ int32_t VF_FN(vf_word_masses)(const vf_mass_params *params, const double *total,
 /* Topics that are taken at a time. Their common numbers are loaded once, and no chain of sums waits for another. */
 #define TOPICS 4
 
-/* Ratios of VF_ND words, whose numbers lie side by side. base, p and deviation = x - base are K vectors each.
- * factor is R, row after row, with the inverses of its diagonal; score has q vectors. */
+/* Ratios of VF_ND words, whose numbers lie side by side. K vectors each are in base, p and deviation, which is x - base.
+ * R is in factor, row after row, with the inverses of its diagonal. The score has q vectors. */
 typedef struct {
     int64_t q;
     const double *loadings, *own, *base;
@@ -403,7 +404,7 @@ static void add_products(int64_t n_topics, int64_t stride, const float *rows, fl
     }
 }
 
-/* Arrays in the workspace: a group's rows of d, of s and of d^2, the sums of their products, and those of w^2. */
+/* Arrays in the workspace: a group's rows of d, of s and of d^2, the sums of their products, and the sums of w^2. */
 typedef struct {
     int64_t stride, size;
     float *rows[3], *sums[3], *noise;

@@ -233,7 +233,8 @@ static void topics(const vf_api *api) {
          sizeof means, means);
     show("topic_moments", api->topic_moments(WORDS, K, 0.3, x, expected, singles, products), sizeof products, products);
     show("noise_units", api->noise_units(WORDS, K, average, sd, mass, alpha, x, means), sizeof x, x);
-    show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, totals, topic_sums), sizeof topic_sums, topic_sums);
+    show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, totals, topic_sums), sizeof topic_sums,
+         topic_sums);
     const vf_blend_params blend = {WORDS, K, K, 0.3, 0.01, 2, 0.02};
     status = api->blend_release_f64(&blend, sums, mass, base, average, sd);
     show("blend_release", status, sizeof average, average);

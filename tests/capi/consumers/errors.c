@@ -26,8 +26,7 @@ enum { DOCS = 2, TOPICS = 3, WORDS = 4 };
 
 static void estep(const vf_api *api) {
     const int64_t indptr[] = {0, 2, 4}, falling[] = {1, 0, 2};
-    const int32_t indices[] = {0, 2, 1, 3}, outside[] = {0, 4, 1, 3}, twice[] = {2, 2, 1, 3},
-                  negative[] = {-1, 2, 1, 3};
+    const int32_t indices[] = {0, 2, 1, 3}, outside[] = {0, 4, 1, 3}, twice[] = {2, 2, 1, 3}, negative[] = {-1, 2, 1, 3};
     const double counts[] = {1, 2, 3, 4}, alpha[] = {.1, .1, .1}, bad_alpha[] = {.1, 0, .1}, nan_alpha[] = {NAN, 1, 1};
     double beta[TOPICS * WORDS], gamma[DOCS * TOPICS], norms[DOCS], workspace[4096];
     float table[WORDS * VF_LDA_STRIDE(TOPICS)];
@@ -49,44 +48,33 @@ static void estep(const vf_api *api) {
         printf("    lda_workspace does not say that it overflows\n");
         ++failures;
     }
-#define ESTEP(docs, topics, words, params, starts, index, values, tab, a, work, bytes, g, s)                           \
-    (good.n_topics = p.n_topics = (topics),                                                                            \
-     api->lda_estep_f32(params, &(vf_rows_f64){docs, words, starts, index, values}, tab, a, work, bytes, g, s, n_iter, \
-                        norms))
-#define USUAL(what, code, docs, topics, words, params, starts, index, values, tab, a, work, bytes) \
-    expect(api, "lda_estep, " what, code,                                                          \
+#define ESTEP(docs, topics, words, params, starts, index, values, tab, a, work, bytes, g, s)                      \
+    (good.n_topics = p.n_topics = (topics),                                                                       \
+     api->lda_estep_f32(params, &(vf_rows_f64){docs, words, starts, index, values}, tab, a, work, bytes, g, s,    \
+                        n_iter, norms))
+#define USUAL(what, code, docs, topics, words, params, starts, index, values, tab, a, work, bytes)                  \
+    expect(api, "lda_estep, " what, code,                                                                           \
            ESTEP(docs, topics, words, params, starts, index, values, tab, a, work, bytes, gamma, sums))
     const int64_t bytes = sizeof workspace;
-    USUAL("negative size", VF_ERR_SIZE, -1, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("negative size", VF_ERR_SIZE, -1, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace, bytes);
     USUAL("no words", VF_ERR_SIZE, DOCS, TOPICS, 0, &good, indptr, indices, counts, table, alpha, workspace, bytes);
-    USUAL("topics overflow", VF_ERR_SIZE, DOCS, INT64_MAX, WORDS, &good, indptr, indices, counts, table, alpha,
-          workspace, bytes);
-    USUAL("no parameters", VF_ERR_NULL, DOCS, TOPICS, WORDS, NULL, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("topics overflow", VF_ERR_SIZE, DOCS, INT64_MAX, WORDS, &good, indptr, indices, counts, table, alpha, workspace, bytes);
+    USUAL("no parameters", VF_ERR_NULL, DOCS, TOPICS, WORDS, NULL, indptr, indices, counts, table, alpha, workspace, bytes);
     expect(api, "lda_estep, no documents", VF_ERR_NULL,
            api->lda_estep_f32(&good, NULL, table, alpha, workspace, bytes, gamma, sums, n_iter, norms));
-    USUAL("no row pointers", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, NULL, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("no row pointers", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, NULL, indices, counts, table, alpha, workspace, bytes);
     USUAL("no indices", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, NULL, counts, table, alpha, workspace, bytes);
     USUAL("no counts", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, indices, NULL, table, alpha, workspace, bytes);
     USUAL("no table", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, NULL, alpha, workspace, bytes);
     USUAL("no prior", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, NULL, workspace, bytes);
     USUAL("no workspace", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, NULL, bytes);
-    USUAL("index outside", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, outside, counts, table, alpha, workspace,
-          bytes);
-    USUAL("index twice", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, twice, counts, table, alpha, workspace,
-          bytes);
-    USUAL("negative index", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, negative, counts, table, alpha, workspace,
-          bytes);
-    USUAL("falling rows", VF_ERR_INDPTR, DOCS, TOPICS, WORDS, &good, falling, indices, counts, table, alpha, workspace,
-          bytes);
-    USUAL("prior 0", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, bad_alpha, workspace,
-          bytes);
-    USUAL("prior NaN", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, nan_alpha,
-          workspace, bytes);
-    USUAL("workspace of 8 bytes", VF_ERR_WORKSPACE, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha,
-          workspace, 8);
+    USUAL("index outside", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, outside, counts, table, alpha, workspace, bytes);
+    USUAL("index twice", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, twice, counts, table, alpha, workspace, bytes);
+    USUAL("negative index", VF_ERR_INDEX, DOCS, TOPICS, WORDS, &good, indptr, negative, counts, table, alpha, workspace, bytes);
+    USUAL("falling rows", VF_ERR_INDPTR, DOCS, TOPICS, WORDS, &good, falling, indices, counts, table, alpha, workspace, bytes);
+    USUAL("prior 0", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, bad_alpha, workspace, bytes);
+    USUAL("prior NaN", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, nan_alpha, workspace, bytes);
+    USUAL("workspace of 8 bytes", VF_ERR_WORKSPACE, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace, 8);
     USUAL("misaligned workspace", VF_ERR_ALIGNMENT, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha,
           (char *)workspace + 1, bytes - 8);
     USUAL("misaligned counts", VF_ERR_ALIGNMENT, DOCS, TOPICS, WORDS, &good, indptr, indices,
@@ -99,25 +87,19 @@ static void estep(const vf_api *api) {
            ESTEP(DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace, bytes, gamma,
                  (int64_t *)((char *)sums + 4)));
     p = good, p.tol = NAN;
-    USUAL("tol NaN", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("tol NaN", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace, bytes);
     p = good, p.word_tol = -1;
-    USUAL("word_tol -1", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("word_tol -1", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace, bytes);
     p = good, p.max_iter = -1;
-    USUAL("max_iter -1", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("max_iter -1", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace, bytes);
     p = good, p.spacing = 0;
-    USUAL("spacing 0", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("spacing 0", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace, bytes);
     p = good, p.spacing = 0x1p-40;
-    USUAL("spacing too fine", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha,
-          workspace, bytes);
+    USUAL("spacing too fine", VF_ERR_PARAMETER, DOCS, TOPICS, WORDS, &p, indptr, indices, counts, table, alpha, workspace, bytes);
     for (int i = 0; i < DOCS * TOPICS; ++i) failures += gamma[i] != -1.0;
     for (int i = 0; i < WORDS * TOPICS; ++i) failures += sums[i] != 0;
     if (failures) printf("    a failed call wrote to an output\n");
-    USUAL("as it should be", VF_OK, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace,
-          bytes);
+    USUAL("as it should be", VF_OK, DOCS, TOPICS, WORDS, &good, indptr, indices, counts, table, alpha, workspace, bytes);
 }
 
 static void noise(const vf_api *api) {
@@ -142,8 +124,7 @@ static void noise(const vf_api *api) {
     expect(api, "symmetric_check, not symmetric", VF_ERR_PARAMETER, api->symmetric_check(2, 0, 2, INT64_MAX, 2, x));
     expect(api, "pg_mean, b 0", VF_ERR_PARAMETER, api->pg_mean_f64(2, 0.0, real, out));
     expect(api, "pg_mean, no output", VF_ERR_NULL, api->pg_mean_f64(2, 1.0, real, NULL));
-    expect(api, "pg_mean, misaligned", VF_ERR_ALIGNMENT,
-           api->pg_mean_f64(1, 1.0, (const double *)((const char *)real + 1), out));
+    expect(api, "pg_mean, misaligned", VF_ERR_ALIGNMENT, api->pg_mean_f64(1, 1.0, (const double *)((const char *)real + 1), out));
 }
 
 static void regression(const vf_api *api) {
@@ -152,9 +133,8 @@ static void regression(const vf_api *api) {
     const double values[] = {1, 2, 3}, y[] = {0, 1}, moment[] = {1, 0, 0, 1};
     double workspace[4096], linear[2], quadratic[2], norms[2], xi[2];
     vf_logistic_params p = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, moment, NULL};
-#define WEIGHTS(v, w, bytes)                                                                                          \
-    api->logistic_weights_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, v}, y, NULL, w, bytes, linear, quadratic, xi, \
-                              norms)
+#define WEIGHTS(v, w, bytes)                                                                                   \
+    api->logistic_weights_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, v}, y, NULL, w, bytes, linear, quadratic, xi, norms)
     expect(api, "logistic_weights", VF_OK, WEIGHTS(values, workspace, sizeof workspace));
     expect(api, "logistic_weights, no rows", VF_ERR_NULL,
            api->logistic_weights_f64(&p, NULL, y, NULL, workspace, sizeof workspace, linear, quadratic, xi, norms));

@@ -38,11 +38,8 @@ static PyObject *estep(PyObject *self, PyObject *args) {
     Py_buffer indptr, indices, counts, beta, alpha, gamma, sums;
     vf_lda_params params;
     int n_threads;
-    if (!PyArg_ParseTuple(args,
-                          "y*y*y*y*y*didd"
-                          "iw*w*",
-                          &indptr, &indices, &counts, &beta, &alpha, &params.tol, &params.max_iter, &params.clip_norm,
-                          &params.spacing, &n_threads, &gamma, &sums))
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*didd" "iw*w*", &indptr, &indices, &counts, &beta, &alpha, &params.tol,
+                          &params.max_iter, &params.clip_norm, &params.spacing, &n_threads, &gamma, &sums))
         return NULL;
     const int64_t n_docs = (int64_t)(indptr.len / 8) - 1, n_topics = alpha.len / 8, n_words = beta.len / alpha.len;
     params.n_topics = n_topics;
@@ -55,22 +52,12 @@ static PyObject *estep(PyObject *self, PyObject *args) {
     pthread_t *threads = (pthread_t *)calloc((size_t)n_threads, sizeof *threads);
     job *jobs = (job *)calloc((size_t)n_threads, sizeof *jobs);
     int32_t status;
-    Py_BEGIN_ALLOW_THREADS status = api->lda_table_f32(n_topics, n_words, (const double *)beta.buf, n_words, 1, table);
+    Py_BEGIN_ALLOW_THREADS
+    status = api->lda_table_f32(n_topics, n_words, (const double *)beta.buf, n_words, 1, table);
     for (int t = 0; t < n_threads && status == VF_OK; ++t) {
-        job j = {n_docs * t / n_threads,
-                 n_docs * (t + 1) / n_threads,
-                 n_topics,
-                 n_words,
-                 longest,
-                 &params,
-                 starts,
-                 (const int32_t *)indices.buf,
-                 (const double *)counts.buf,
-                 (const double *)alpha.buf,
-                 table,
-                 (double *)gamma.buf,
-                 extra + t * n_words * n_topics,
-                 VF_OK};
+        job j = {n_docs * t / n_threads, n_docs * (t + 1) / n_threads, n_topics, n_words, longest, &params, starts,
+                 (const int32_t *)indices.buf, (const double *)counts.buf, (const double *)alpha.buf, table,
+                 (double *)gamma.buf, extra + t * n_words * n_topics, VF_OK};
         jobs[t] = j;
         pthread_create(&threads[t], NULL, work, &jobs[t]);
     }
@@ -79,17 +66,10 @@ static PyObject *estep(PyObject *self, PyObject *args) {
         if (jobs[t].status != VF_OK) status = jobs[t].status;
         for (int64_t i = 0; i < n_words * n_topics; ++i) ((int64_t *)sums.buf)[i] += jobs[t].sums[i];
     }
-    Py_END_ALLOW_THREADS free(table);
-    free(extra);
-    free(threads);
-    free(jobs);
-    PyBuffer_Release(&indptr);
-    PyBuffer_Release(&indices);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&beta);
-    PyBuffer_Release(&alpha);
-    PyBuffer_Release(&gamma);
-    PyBuffer_Release(&sums);
+    Py_END_ALLOW_THREADS
+    free(table); free(extra); free(threads); free(jobs);
+    PyBuffer_Release(&indptr); PyBuffer_Release(&indices); PyBuffer_Release(&counts); PyBuffer_Release(&beta);
+    PyBuffer_Release(&alpha); PyBuffer_Release(&gamma); PyBuffer_Release(&sums);
     return PyLong_FromLong(status);
 }
 

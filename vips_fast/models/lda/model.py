@@ -23,15 +23,15 @@ from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE
 from .prior import word_probabilities
 from .records import DocumentBlock
-from .scaling import EntryScales, ScaledAverage, word_scales
+from .scaling import PASS_COST, EntryScales, ScaledAverage, word_scales
 from .score import HalfPrediction
 from .shrinkage import KnownMasses, ProductShrinkage
 from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 512
-#: Nanoseconds of an entry on one thread: in a pass over the table, and of its digamma.
-_PASS_COST, _DIGAMMA_COST = 2.0, 60.0
+#: Nanoseconds of an entry's digamma on one thread.
+_DIGAMMA_COST = 60.0
 
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
@@ -488,7 +488,7 @@ class LdaModel(Model):
         def share(first: int, last: int, worker: int) -> None:
             native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
 
-        n_threads = worth(self._n_threads, (_PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
+        n_threads = worth(self._n_threads, (PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
         total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, n_threads, take)))
         if arithmetic:
             # The means of all topics times one factor, which cancels and keeps float32 in its range.

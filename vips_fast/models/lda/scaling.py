@@ -28,8 +28,10 @@ from ...engine.model import Release, array_of
 from ...kernels import native
 from ...kernels.threads import map_chunks, worth
 
-#: Words averaged at a time by a thread, while there are no scales; and an entry's nanoseconds.
-_CHUNK, _COST = 512, 2.0
+#: Words averaged at a time by a thread, while there are no scales.
+_CHUNK = 512
+#: Nanoseconds of an entry, on one thread, in a pass over statistics or the table.
+PASS_COST = 2.0
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
 #: Largest scale and noise of a release, as the kernel has them.
@@ -66,7 +68,7 @@ class EntryScales:
         def fill(first: int, last: int, worker: int) -> None:
             native.table_spread(self.floor, topic_weight, table[first:last], self._word[first:last])
 
-        n_threads = worth(n_threads, _COST * table.size)
+        n_threads = worth(n_threads, PASS_COST * table.size)
         map_chunks(len(table), -(-len(table) // n_threads), n_threads, fill)
         self._word *= word
         np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
@@ -119,7 +121,7 @@ class ScaledAverage:
             assert scales is not None
             scales.blend(release, rate, first, values[first:last], self.noise_sd[first:last])
 
-        n_threads = worth(n_threads, _COST * values.size)
+        n_threads = worth(n_threads, PASS_COST * values.size)
         if scales is None:
             map_chunks(len(values), _CHUNK, n_threads, even)
             self.noise_sd = self._with_even_noise(release, rate)

@@ -41,6 +41,7 @@ from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks, run_blocks, worth
 from .factors import TopicFactors, add_moments
 from .neighbors import ORDINARY, WordNeighbors, predict_ratios
+from .scaling import PASS_COST
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -62,8 +63,8 @@ _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
 #: Halvings of a quantile's bracket, some tens of standard deviations wide.
 _HALVINGS = 18
 _CHUNK = 512
-#: Nanoseconds on one thread: a word in a round of EM, an entry in `_read`, in `_predict` and in a pass.
-_MASS_COST, _READ_COST, _PREDICT_COST, _PASS_COST = 60.0, 28.0, 10.0, 2.0
+#: Nanoseconds on one thread: a word in a round of EM, an entry in `_read` and in `_predict`.
+_MASS_COST, _READ_COST, _PREDICT_COST = 60.0, 28.0, 10.0
 
 
 def word_masses(
@@ -327,7 +328,7 @@ class ProductShrinkage:
             native.noise_sums(average[part], self._sd[part], self._word_sd[part], totals[part], sums)
             return sums
 
-        n_threads = worth(self._n_threads, _PASS_COST * average.size)
+        n_threads = worth(self._n_threads, PASS_COST * average.size)
         share, noise = np.sum(map_chunks(len(average), _CHUNK, n_threads, add), axis=0)
         return share, noise, totals
 
