@@ -21,7 +21,7 @@ def rows(corpus):
 def test_topics_of_counts(run, files):
     out = files.folder / "shards"
     code, text, _ = run("shard", files.docs, out, "--vocab", files.vocab, "--shard-mb", 0.0003)
-    assert code == 0 and "as private as" in text and "60" not in text
+    assert code == 0 and "as private as" in text and "60" not in text.replace(str(files.folder), "")
     corpus = ShardedCorpus(out)
     np.testing.assert_array_equal(rows(corpus), files.X)
     assert corpus.vocabulary == files.words and len(corpus.partitions) > 1
