@@ -17,13 +17,12 @@ demo: $(VENV)/.run
 test: lint
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --dist worksteal
 
-# One form of all sources, sorted imports, types, plain prose.
+# One form of all sources, sorted imports, types.
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.c' 'csrc/*.h')
-	$(BIN)/python .ci/prose.py
 
 # What pyright, in its strict mode, says of a user's program; `make lint` has mypy look at it.
 types: $(VENV)/.types

@@ -61,7 +61,7 @@ def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
     assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "cibuildwheel"} <= called
     lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
     hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
-    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "ruff", "mypy", "clang-format", "python"]
+    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "ruff", "mypy", "clang-format"]
 
 
 def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():
@@ -76,14 +76,11 @@ def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():
     assert names <= pinned, "make lock"
 
 
-def test_decisions_are_short_and_listed():
+def test_decisions_are_listed():
     listed = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    for number, page in enumerate(DECISIONS, 1):
-        lines = page.read_text("utf-8").splitlines()
-        assert page.name.startswith(f"{number:04d}-") and len(lines) <= 30
-        assert f"[{lines[0].removeprefix('# ')}]({page.name})" in listed
-        parts = ("**Why it had to be decided.**", "**Decision.**", "**What follows.**", "**Held by**")
-        assert all(any(line.startswith(part) for line in lines) for part in parts), page.name
+    for page in DECISIONS:
+        title = page.read_text("utf-8").splitlines()[0].removeprefix("# ")
+        assert f"[{title}]({page.name})" in listed
 
 
 def test_one_version_everywhere():
