@@ -16,6 +16,7 @@ from alone import alone
 from hypothesis import HealthCheck, settings
 
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.models import repeats
 from vips_fast.models import settings as settings_of_models
 
 # How long an example takes says nothing where tests run beside each other; and no example comes by chance.
@@ -117,3 +118,19 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+class Forgotten(dict):
+    """Holds nothing."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def fits_of_other_tests(monkeypatch):
+    """Forget fits without a budget: tests fit the same few records again and again.
+
+    The tests of the warning about that have a memory of their own.
+    """
+    monkeypatch.setattr(repeats, "_fits", Forgotten())

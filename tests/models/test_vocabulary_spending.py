@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateSearch, verify
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateSearch, TopicTables, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.budget_state import BudgetState
@@ -240,42 +241,6 @@ def test_mutants_of_the_pot_are_killed(mutant, tmp_path, monkeypatch):
         test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path)
 
 
-def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
-    from sklearn.model_selection import GridSearchCV
-
-    from vips_fast import BayesianLogisticRegression
-
-    X = np.random.default_rng(0).normal(size=(120, 2))
-    y = (X[:, 0] > 0).astype(int)
-
-    def said(work):
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            work()
-        return sum("is fitted again, or a clone of it" in str(one.message) for one in found)
-
-    def model(**options):
-        return BayesianLogisticRegression(n_steps=1, epsilon=1.0, n_records=120, **options)
-
-    search = GridSearchCV(model(), {"batch_size": [60, 120]}, cv=2)
-    assert said(lambda: search.fit(X, y)) == 1
-    one = model()
-    assert [said(lambda: one.fit(X, y)) for _ in range(3)] == [0, 1, 0]
-    words = purchased()
-    assert [said(lambda: words.fit(TEXTS)) for _ in range(3)] == [0, 1, 0]
-    # What was refused, is not private or is paid by a budget adds nothing up.
-    open_ = model(private=False)
-    assert sum(said(lambda: open_.fit(X, y)) for _ in range(3)) == 0
-    Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
-    paid = model(delta=1e-5)
-    assert sum(said(lambda: paid.fit(X, y, budget=tmp_path / "b")) for _ in range(3)) == 0
-    refused = model(noise_multiplier=0.01)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="noise_multiplier"):
-            refused.fit(X, y)
-    assert said(lambda: model().fit(X, y)) == 0
-
-
 def test_a_pipeline_states_the_epsilon_of_both():
     """The last step includes the first one's spending.
 
@@ -287,8 +252,25 @@ def test_a_pipeline_states_the_epsilon_of_both():
     words, model = made[0], made[-1]
     assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head and model.privacy_.vocabulary
     assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
-    with pytest.raises(ValueError, match="epsilon=2.9: expected more than 3, which the vocabulary"):
+    both = (
+        r"epsilon=2.9: expected more than 3, which the vocabulary purchase has spent, .*; epsilon=5.9 leaves this fit"
+    )
+    with pytest.raises(ValueError, match=both):
         make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
+
+
+def test_a_target_that_an_earlier_fit_has_spent_names_that_fit_and_the_remedy():
+    counts, values = np.ones((400, 4), int), ["a", "b"]
+    model = LatentDirichletAllocation(2, doc_length=4, epsilon=1.0, delta=1e-5, n_steps=1).fit(counts)
+
+    def tables(epsilon):
+        shares, wards = model.transform(counts), {"ward": values * 200}
+        return TopicTables({"ward": values}, epsilon=epsilon, delta=1e-5).fit(shares, wards, after=model)
+
+    with pytest.raises(ValueError, match=r"epsilon=0.5: expected more than .*, which the earlier fit .* has") as told:
+        tables(0.5)
+    remedy = re.search(r"epsilon=(\S+) leaves this fit about 0.5", str(told.value))[1]
+    assert tables(float(remedy)).privacy_.epsilon <= float(remedy)
 
 
 @pytest.mark.parametrize(

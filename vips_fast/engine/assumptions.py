@@ -119,11 +119,9 @@ def _calls(result: FitResult) -> tuple[bool, str]:
 
 
 def _all_runs(result: FitResult) -> tuple[bool, str]:
-    budget, runs = result.ledger.budget, [run for run in result.privacy.runs if run.releases]
-    payers = {run.budget for run in runs}
-    if budget is not None and payers == {budget.get("budget")}:
-        return True, f"Charged to the budget of {budget.get('dataset', 'its data set')}, a file that counts them."
-    if budget is None:
+    if result.privacy.paid_by is not None:
+        return True, f"Charged to the budget of {result.privacy.paid_by}, a file that counts them."
+    if result.ledger.budget is None:
         return False, "No budget was charged: somebody has to know of all other releases from the same records."
     return False, "No budget paid for all releases of this model: somebody has to know of all others."
 

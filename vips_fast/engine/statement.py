@@ -148,6 +148,8 @@ class Privacy:
         Whether a vocabulary purchase from the same records is included.
     earlier_fit : bool
         Whether another fit to the same records is included, which chose no columns.
+    paid_by : str or None
+        The data set of the budget that paid for all releases; None if no budget paid for all.
     attack_success : float or None
         Bound of the share of right guesses of an attacker (`vips_fast.accounting.attack_success`), by all releases of
         the worst part. It is None unless the noise of a run was calibrated for such a share.
@@ -163,7 +165,7 @@ class Privacy:
     >>> privacy.for_group(2) > privacy.epsilon  # of somebody who wrote two of the documents
     True
     >>> print(privacy.statement())
-    (..., 1e-05)-differential privacy with respect to adding or removing one record of 100: 3 releases, ...
+    (..., 1e-05)-differential privacy with respect to adding or removing one record of 100, for this fit alone ...
     >>> Privacy.of(model.ledger_) == privacy
     True
     """
@@ -185,6 +187,7 @@ class Privacy:
     vocabulary: bool = False
     earlier_fit: bool = False
     attack_success: float | None = None
+    paid_by: str | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Privacy":
@@ -227,7 +230,16 @@ class Privacy:
             vocabulary=purchases or any("fit" not in purchase for purchase in before),
             earlier_fit=any("fit" in purchase for purchase in before),
             attack_success=cls._attack_success(ledger, delta),
+            paid_by=cls._payer(ledger, runs),
         )
+
+    @staticmethod
+    def _payer(ledger: Ledger, runs: tuple[PlannedRun, ...]) -> str | None:
+        """Name the data set of the budget that paid for every release."""
+        budget = ledger.budget
+        if budget is None or {run.budget for run in runs if run.releases} != {budget.get("budget")}:
+            return None
+        return str(budget.get("dataset", "the data set"))
 
     @staticmethod
     def _attack_success(ledger: Ledger, delta: float) -> float | None:
@@ -324,6 +336,9 @@ class Privacy:
         relation, how = self.relation.describe(self.unit), self._runs()
         relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
         relation += " a night" * (self.runs[-1].nights is not None)
+        others = "fits to the same records add up"
+        if self.paid_by is not None:
+            others += f", and the budget of {self.paid_by} counts those that it pays for"
         assumed = resumed = ""
         if self.parts:
             # The total number of units in all parts is not known.
@@ -360,10 +375,10 @@ class Privacy:
             released, resumed = ("1 release, ", resumed) if self.steps == 1 else (released, f", one of them {resumed}")
             included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
-            f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
-            f"{released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}{included}{self._several_records()} "
-            f"The number of {counted}s{columns} and all parameters are taken as public. The time that the fit took is "
-            "not covered."
+            f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
+            f"for this fit alone ({others}): {released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}"
+            f"{included}{self._several_records()} The number of {counted}s{columns} and all parameters are taken as "
+            "public. The time that the fit took is not covered."
         )
 
     __str__ = statement

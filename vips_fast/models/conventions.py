@@ -6,14 +6,26 @@ scikit-learn is imported when one of its tools asks, and never before. Nothing h
 requests follow from the parameters and from the user's requests.
 """
 
+import copy
 import inspect
+import sys
+import warnings
+from collections.abc import Iterator
 from typing import Any, Self
 
-from .repeats import Repeatable
+from .parameters import Parameters
 
 
-class Conventions(Repeatable):
+class Conventions(Parameters):
     """Estimator for scikit-learn's pipelines, searches and cross-validation."""
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy for scikit-learn's ``clone``."""
+        params: dict[str, Any] = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}
+        other = type(self)(**params)
+        # Requests of the user, and no results of fits.
+        vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
+        return other
 
     def _keywords(self, method: str) -> list[str]:
         """List a method's arguments beside the data, in order."""
@@ -74,3 +86,48 @@ class Conventions(Repeatable):
             input_tags=InputTags(),
             non_deterministic=bool(self.private),
         )
+
+
+def warn_of_pipeline() -> None:
+    """Warn if a step of scikit-learn's pipelines before this fit learns from the records.
+
+    An estimator is given columns, and nothing about their making. But a pipeline fits its steps, so it stands among the
+    callers. That it has such a step is no private fact.
+    """
+    for step in _earlier_steps():
+        if _learns(step):
+            warnings.warn(
+                f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
+                "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
+                "numbers) or privately (PrivateCountVectorizer)",
+                stacklevel=5,
+            )
+
+
+def _earlier_steps() -> Iterator[Any]:
+    """List the steps that the calling pipelines of scikit-learn ran before this one."""
+    frame, seen = sys._getframe(1) if "sklearn.pipeline" in sys.modules else None, set[int]()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.pipeline" and "fit" in frame.f_code.co_name:
+            known = frame.f_locals
+            pipeline = known.get("self")
+            steps = () if id(pipeline) in seen else getattr(pipeline, "steps", ())
+            # The inner one of a pipeline's functions says how far it is; none does so of the last step.
+            seen.add(id(pipeline))
+            yield from (step for _, step in steps[: known.get("step_idx", len(steps) - 1)])
+        frame = frame.f_back
+
+
+def _learns(step: Any) -> bool:
+    """Tell whether a step of scikit-learn learns from records."""
+    for name in ("steps", "transformer_list", "transformers"):
+        if inner := getattr(step, name, None):
+            return any(_learns(one[1]) for one in inner)
+    public = getattr(step, "categories", "auto") != "auto" or (
+        type(step).__name__ == "CountVectorizer" and step.vocabulary is not None
+    )
+    if step is None or isinstance(step, (str, Conventions)) or type(step).__module__.startswith("vips_fast.") or public:
+        return False
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(step).requires_fit)

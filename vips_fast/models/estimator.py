@@ -20,6 +20,7 @@ import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
 from ..data.frames import named_columns, warn_of_repeats, warn_of_scaling
+from ..data.twins import warn_of_twins
 from ..data.types import Column, Data
 from ..data.vocabulary import carried_purchase, warn_of_purchase
 from ..engine.backend import Backend, Threads
@@ -40,11 +41,13 @@ from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
+from .conventions import warn_of_pipeline
 from .family import family_of
 from .fitted import Fitted
 from .forecast import tell
 from .inputs import column_names, input_texts
 from .parameters import BudgetLike, Purchased, Reading
+from .repeats import uncounted_fit
 from .settings import public_seed, unit_name
 from .stage import Stage, bins_of, deal
 
@@ -217,15 +220,20 @@ class PrivateEstimator(Fitted):
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
-        counts = bool(self.private) and budget is None and not (partial or resume or self._unsafe_taints())
-        with self._count_fit(counts), self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+        uncounted = bool(self.private) and budget is None and not (resume or self._unsafe_taints())
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             stage = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
             with stage.payment:
                 if stage.forecast is not None and not (partial or resumed):
                     tell(stage.forecast, on_forecast, 3)
-                self.run(stage, writer, folder)
+                if not uncounted:
+                    return self.run(stage, writer, folder)
+                included = (stage.plan.purchase or {}).get("head")
+                with uncounted_fit(type(self).__name__, stage.follows, included) as done:
+                    self.run(stage, writer, folder)
+                    done(self._fitted().head)
         return self
 
     def prepare(
@@ -278,8 +286,11 @@ class PrivateEstimator(Fitted):
         call["feature_names"] = names or (before and before.public.feature_names)
         if groups is None and self.private:
             warn_of_repeats(X, self.invalid)
+            warn_of_twins(X, self.invalid)
         if self._terms.noised and self.invalid == "raise":
             warn_of_scaling(X)
+        if self._terms.noised:
+            warn_of_pipeline()
         backend = backend or self._backend()
         kind = KeptRows if self.sampling == "rows" else UnitRecords
         grouped = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)

@@ -1,48 +1,64 @@
-"""Warn once if repeated private fits have no budget to count them."""
+"""Warn of private fits that nothing counts: no budget pays for them, and others may have read the same records.
 
-import copy
+A statement is about one fit. Whether other fits add to it is judged by calls alone and by no record, so the warning
+reveals nothing; and it comes before the fit spends anything. Only this process is seen: a fit in a worker, beside which
+others may run, always warns. A program that is started twice is not seen at all.
+"""
+
+import os
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
 
-from .parameters import Parameters
-
-
-class _Fits:
-    """Private fits without budget of an estimator and its clones."""
-
-    count = 0
-    said = False
+#: Fits of this process that no budget paid, by the heads of their ledgers; each with the fits that it includes.
+_fits: dict[object, frozenset[object]] = {}
+_forked = False
 
 
-class Repeatable(Parameters):
-    """Estimator that counts its own earlier fits and its clones'."""
+def _note_fork() -> None:
+    global _forked
+    _forked = True
 
-    def __sklearn_clone__(self) -> Self:
-        """An unfitted copy for scikit-learn's ``clone``; both count their fits together."""
-        params: dict[str, Any] = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}
-        other = type(self)(**params)
-        vars(other)["_fits"] = self._shared_fits()
-        # Requests of the user, and no results of fits.
-        vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
-        return other
 
-    def _shared_fits(self) -> _Fits:
-        fits: _Fits = vars(self).setdefault("_fits", _Fits())
-        return fits
+os.register_at_fork(after_in_child=_note_fork)
 
-    @contextmanager
-    def _count_fit(self, counts: bool) -> Iterator[None]:
-        """Count a fit if it is private and no budget pays."""
-        fits = self._shared_fits()
-        if counts and fits.count and not fits.said:
-            fits.said = True
-            warnings.warn(
-                f"{type(self).__name__} is fitted again, or a clone of it (a search, cross-validation), with privacy "
-                "and without a budget: each fit has spent its own epsilon, and on the same data they add up; no "
-                "statement says how much. Give budget= to count and bound them",
-                stacklevel=5,
-            )
-        yield
-        fits.count += counts
+
+def in_worker() -> bool:
+    """Tell whether this process works for another: a child, forked or of a pool, or a worker of Dask."""
+    from multiprocessing import parent_process
+
+    if _forked or parent_process() is not None:
+        return True
+    distributed = sys.modules.get("distributed")  # a worker of Dask without a nanny is nobody's child
+    try:
+        return distributed is not None and distributed.get_worker() is not None
+    except (ValueError, AttributeError):
+        return False
+
+
+@contextmanager
+def uncounted_fit(name: str, continues: str | None, purchase: str | None) -> Iterator[Callable[[str], None]]:
+    """Warn if a fit without budget adds to others, and remember it.
+
+    ``continues`` and ``purchase`` are heads of the ledgers that the fit goes on from and includes. Call what this gives
+    with the fit's own head. A fit that ends in an error may have spent something, and counts.
+    """
+    own: set[object] = {head for head in (continues, purchase) if head is not None}
+    own = own.union(*(_fits.get(head, ()) for head in own))
+    where = "in a worker process" if in_worker() else "after another such fit in this process"
+    if in_worker() or set(_fits) - own:
+        warnings.warn(
+            f"{name} is fitted with privacy and without a budget, {where}: the epsilons of fits to the "
+            "same records add up, and no statement says to how much. Give budget= to count and bound them",
+            stacklevel=5,
+        )
+    key = object()
+    _fits[key] = frozenset()
+
+    def done(head: str) -> None:
+        for old in (key, continues):
+            _fits.pop(old, None)
+        _fits[head] = frozenset(own)
+
+    yield done

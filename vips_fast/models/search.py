@@ -34,7 +34,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
@@ -69,6 +69,7 @@ from .estimator import PrivateEstimator
 from .family import family_of, resolve
 from .fitted import NotFittedError
 from .forecast import tell
+from .repeats import uncounted_fit
 from .scores import Score, Scorer
 from .settings import unit_name
 
@@ -359,7 +360,8 @@ class PrivateSearch(Generic[E]):
         if seen.classes is not None and "classes" in base.get_params(deep=False):
             common["classes"] = seen.classes.tolist()
         facts = self._charge(payer, event, None)
-        with base._count_fit(payer is None and self._test_key is None):
+        uncounted = payer is None and self._test_key is None
+        with uncounted_fit("PrivateSearch", None, None) if uncounted else nullcontext():
             randomness: Randomness = SystemRandomness() if self._test_key is None else KeyedRandomness(self._test_key)
             fitted = np.ones(n_units, dtype=bool)
             if self.score == "private":

@@ -137,7 +137,7 @@ class LatentDirichletAllocation(TopicQuality):
     >>> model.fit(counts, unit="patient", groups=np.arange(200) // 2).components_.shape
     (2, 8)
     >>> print(model.privacy_)
-    (..., 1e-05)-differential privacy with respect to adding or removing one patient of 100: 3 releases, ...
+    (..., 1e-05)-differential privacy with respect to adding or removing one patient of 100, for this fit alone ...
 
     Read-outs describe the documents that they are asked about, here public ones.
 

@@ -1,0 +1,282 @@
+"""Test warnings of private fits whose epsilons nothing adds up, or whose rows and columns the guarantee misreads."""
+
+import functools
+import multiprocessing
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_selection import SelectKBest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateCountVectorizer, TopicTables
+from vips_fast.data.twins import TWINS
+from vips_fast.engine.budget import Budget
+from vips_fast.models import repeats
+
+ROOT = Path(__file__).parents[2]
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 3))
+Y = (X[:, 0] > 0).astype(int)
+TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
+ADDS_UP = "same records add up, and no statement says to how much"
+LEARNS = "a step of the pipeline before, learns from the records"
+
+
+def model(**options):
+    return BayesianLogisticRegression(n_steps=1, **{"epsilon": 1.0, "delta": 1e-5, "n_records": 200} | options)
+
+
+def calls():
+    return model(epsilon=None, noise_multiplier=5.0, n_records=None)
+
+
+def topics(**options):
+    return LatentDirichletAllocation(2, doc_length=10, n_steps=1, delta=1e-5, **{"epsilon": 4.0} | options)
+
+
+@pytest.fixture(autouse=True)
+def memory(fits_of_other_tests, monkeypatch):
+    """Remember this test's fits only."""
+    monkeypatch.setattr(repeats, "_fits", {})
+
+
+def said(work, text):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        work()
+    return sum(text in str(one.message) for one in found)
+
+
+def two(kind):
+    return lambda: [kind().fit(X, Y) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        two(model),
+        two(functools.partial(model, sampling="full")),
+        lambda: (model().fit(X, Y), model().fit(X.copy(), Y)),
+        lambda: (one := model(), one.fit(X, Y), one.fit(X, Y)),
+        lambda: (model().fit(X, Y), topics().fit(np.ones((200, 4), int))),
+        lambda: cross_val_score(model(n_records=None), X, Y, cv=2),
+        lambda: GridSearchCV(model(n_records=None), {"row_norm": [0.5, 1.0]}, cv=2).fit(X, Y),
+        lambda: VotingClassifier([("a", model()), ("b", model())]).fit(X, Y),
+        lambda: [calls().partial_fit(X, Y) for _ in range(2)],
+        lambda: [PrivateCountVectorizer(epsilon=3.0).fit(TEXTS) for _ in range(2)],
+        lambda: [make_pipeline(PrivateCountVectorizer(epsilon=3.0), topics()).fit(TEXTS) for _ in range(2)],
+    ],
+)
+def test_a_second_fit_without_a_budget_warns(work):
+    assert said(work, ADDS_UP) >= 1
+
+
+def _after():
+    words = PrivateCountVectorizer(epsilon=1.0, delta=1e-5).fit(TEXTS)
+    counts = words.transform(TEXTS)
+    one = topics().fit(counts)
+    shares, wards = one.transform(counts), {"ward": ["a", "b"] * 200}
+    TopicTables({"ward": ["a", "b"]}, epsilon=6.0, delta=1e-5).fit(shares, wards, after=one)
+    return words, counts
+
+
+def _calls():
+    one = calls()
+    for _ in range(3):
+        one.partial_fit(X, Y)
+
+
+def _refused():
+    for _ in range(2):
+        with pytest.raises(ValueError, match="noise_multiplier"):
+            model(noise_multiplier=0.01).fit(X, Y)
+    model().fit(X, Y)
+
+
+def test_what_one_statement_includes_does_not_warn(tmp_path):
+    Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
+    paid = functools.partial(model().fit, X, Y, budget=tmp_path / "b")
+    for work in (_after, _calls, _refused, two(functools.partial(model, private=False)), lambda: (paid(), paid())):
+        repeats._fits.clear()
+        assert said(work, ADDS_UP) == 0
+    repeats._fits.clear()
+    words, counts = _after()
+    assert said(lambda: topics().fit(counts), ADDS_UP) == 1  # beside the first topics
+
+
+def test_a_fit_that_may_have_spent_something_counts():
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model(callback=stop).fit(X, Y)
+    assert said(lambda: model().fit(X, Y), ADDS_UP) == 1
+
+
+def _first_fit(queue=None):
+    """Return whether the first fit of this process warns."""
+    repeats._fits.clear()
+    found = said(lambda: model().fit(X, Y), "in a worker process")
+    return found if queue is None else queue.put(found)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_first_fit_of_a_child_warns(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    child = context.Process(target=_first_fit, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == 1
+    child.join()
+
+
+def test_the_first_fit_of_a_forked_process_warns():
+    child = os.fork()
+    if not child:
+        os._exit(0 if _first_fit() == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_first_fit_in_a_worker_of_dask_warns():
+    distributed = pytest.importorskip("distributed", reason="needs Dask (extra cluster)")
+    with (
+        distributed.LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert client.submit(_first_fit, pure=False).result() == 1
+
+
+@pytest.mark.parametrize(
+    "search",
+    ["GridSearchCV(model, {'row_norm': [0.5, 1.0]}, cv=2, n_jobs=2)", "cross_val_score(model, X, y, n_jobs=2)"],
+)
+def test_parallel_searches_of_scikit_learn_warn(search):
+    """No two fits may be in one process: the search of scikit-learn sends them to workers."""
+    code = f"""
+import numpy as np
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from vips_fast import BayesianLogisticRegression
+X = np.random.default_rng(0).normal(size=(120, 2))
+y = (X[:, 0] > 0).astype(int)
+model = BayesianLogisticRegression(n_steps=1, epsilon=1.0)
+search = {search}
+if hasattr(search, "fit"):
+    search.fit(X, y)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert not done.returncode and "in a worker process" in done.stderr and ADDS_UP in done.stderr
+
+
+LEARNING = [
+    lambda: make_pipeline(SelectKBest(k=2), model()).fit(X, Y),
+    lambda: make_pipeline(StandardScaler(), Normalizer(), model()).fit(X, Y),
+    lambda: make_pipeline(make_pipeline(StandardScaler()), model()).fit(X, Y),
+    lambda: make_pipeline(StandardScaler(), make_pipeline(Normalizer(), model())).fit(X, Y),
+    lambda: make_pipeline(ColumnTransformer([("a", StandardScaler(), [0, 1, 2])]), model()).fit(X, Y),
+    lambda: make_pipeline(CountVectorizer(max_features=3), topics()).fit(TEXTS),
+    lambda: cross_val_score(make_pipeline(SelectKBest(k=2), model(n_records=None)), X, Y, cv=2),
+]
+LEARNING_NOTHING = [
+    lambda: make_pipeline(Normalizer(), FunctionTransformer(), None, model()).fit(X, Y),
+    lambda: make_pipeline(ColumnTransformer([("a", Normalizer(), [0, 1, 2])]), model()).fit(X, Y),
+    lambda: make_pipeline(HashingVectorizer(n_features=8, alternate_sign=False, norm=None), topics()).fit(TEXTS),
+    lambda: make_pipeline(CountVectorizer(vocabulary=["red", "one"]), topics()).fit(TEXTS),
+    lambda: make_pipeline(OneHotEncoder(categories=[[0, 1]]), model()).fit(Y[:, None], Y),
+    lambda: make_pipeline(PrivateCountVectorizer(epsilon=3.0), topics()).fit(TEXTS),
+    lambda: make_pipeline(StandardScaler(), model(private=False)).fit(X, Y),
+    lambda: make_pipeline(PrivateCountVectorizer(epsilon=3.0), StandardScaler(with_mean=False)).fit(TEXTS),
+    lambda: model().fit(X, Y),
+]
+
+
+@pytest.mark.parametrize("work", LEARNING)
+def test_a_step_of_the_pipeline_that_learns_without_privacy_is_told(work):
+    assert said(work, LEARNS) >= 1
+
+
+@pytest.mark.parametrize("work", LEARNING_NOTHING)
+def test_other_steps_of_the_pipeline_are_not(work):
+    assert said(work, LEARNS) == 0
+
+
+COUNTS = rng.poisson(0.2, (300, 60))
+DRAWN = rng.integers(0, 300, 300)
+WIDE = rng.normal(size=(300, 3))
+
+
+def _labels(rows):
+    return np.arange(rows.shape[0]) % 2
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        WIDE[DRAWN],
+        np.repeat(WIDE, 5, axis=0),
+        np.tile(WIDE, (2, 1)),
+        WIDE[DRAWN].astype(np.float32),
+        np.asfortranarray(WIDE[DRAWN]),
+    ],
+)
+def test_rows_that_repeat_beyond_chance_are_told(rows):
+    assert said(lambda: model(n_records=None).fit(rows, _labels(rows)), TWINS) == 1
+    # The operator's warnings are off where nobody is told of records.
+    assert said(lambda: model(n_records=None, invalid="drop").fit(rows, _labels(rows)), TWINS) == 0
+    assert said(lambda: model(n_records=None).fit(rows, _labels(rows), groups=np.arange(len(rows)) // 2), TWINS) == 0
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.csc_array])
+def test_documents_that_repeat_beyond_chance_are_told(make):
+    assert said(lambda: topics().fit(make(COUNTS[DRAWN])), TWINS) == 1
+    assert said(lambda: topics().fit(make(np.repeat(COUNTS, 5, axis=0))), TWINS) == 1
+    assert said(lambda: topics().fit(make(COUNTS)), TWINS) == 0
+
+
+def test_each_fit_of_bagging_is_told():
+    bag = BaggingClassifier(model(n_records=None), n_estimators=3, n_jobs=1)
+    assert said(lambda: bag.fit(X, Y), TWINS) == 3
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        WIDE,
+        rng.integers(0, 2, (300, 4)),
+        np.column_stack([(rng.integers(18, 91, 300) - 54) / 36, rng.random(300) < 0.3]),
+        np.round(rng.random((300, 2)), 1),
+        np.vstack([WIDE[:200], np.zeros((100, 3))]),
+        np.vstack([WIDE[:280], WIDE[:20]]),
+    ],
+)
+def test_rows_that_repeat_by_chance_are_not(rows):
+    assert said(lambda: model(n_records=None).fit(rows, _labels(rows)), TWINS) == 0
+
+
+@pytest.mark.parametrize("budget", [False, True])
+def test_the_first_sentence_is_of_this_fit_alone(budget, tmp_path):
+    path = None
+    if budget:
+        path = tmp_path / "b"
+        Budget.create(path, epsilon=9.0, delta=1e-5, dataset="clinic")
+    first = model().fit(X, Y, budget=path).privacy_.statement().partition(". ")[0]
+    assert "for this fit alone (fits to the same records add up" in first
+    assert ("the budget of clinic counts those that it pays for" in first) == budget
+
+
+def test_a_budget_that_did_not_pay_for_all_is_not_said_to_count(tmp_path):
+    Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="clinic")
+    one = calls().partial_fit(X, Y, budget=tmp_path / "b")
+    assert "the budget of clinic" in one.privacy_.statement()
+    one.partial_fit(X, Y)
+    assert "clinic" not in one.privacy_.statement() and "for this fit alone (fits to" in one.privacy_.statement()
