@@ -75,19 +75,30 @@ class Planner:
 
     # ------------------------------------------------------------ the noise
 
-    def noise(self, sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
+    def noise(
+        self,
+        sampler: Sampler,
+        count: int,
+        target: Target,
+        purchase: PrivacyEvent | None = None,
+        before: str = "the vocabulary purchase",
+    ) -> float:
         """Calibrate the noise multiplier to meet a target.
 
-        With it, ``count`` events of the sampler and the purchase meet the target. Raises ValueError if no multiplier
-        does.
+        With it, ``count`` events of the sampler and the purchase meet the target. ``before`` names the step that made
+        the purchase. Raises ValueError if no multiplier does.
         """
         key = sampler.event(1.0), count, target, purchase
         if key not in self._calibrated:
             events = () if purchase is None else (purchase,)
             if purchase is not None and target.excess(purchase, None) >= 0.0:
+                spent, more = target.spent(purchase), ""
+                if target.attack_success is None:
+                    both = spent + target.epsilon
+                    more = f"; epsilon={rounded_up(both)} leaves this fit about {rounded_up(target.epsilon)}"
                 raise ValueError(
-                    f"{target}: expected more than {rounded_up(target.spent(purchase))}, which the vocabulary purchase "
-                    "has spent"
+                    f"{target}: expected more than {rounded_up(spent)}, which {before} has spent, since it bounds both "
+                    f"together{more}"
                 )
             self._calibrated[key] = noise_for(
                 lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
@@ -109,7 +120,7 @@ class Planner:
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return self.noise(sampler, count, terms.target(delta), request.purchase_event)
+        return self.noise(sampler, count, terms.target(delta), request.purchase_event, request.step_before)
 
     # ------------------------------------------------------------- the plan
 
@@ -245,7 +256,7 @@ def _check_paid(request: Request, budget: Budget) -> None:
     unpaid = sum(run.releases for run in runs if run.budget != budget.identity)
     purchase = request.purchase
     if unpaid or (purchase is not None and purchase.get("budget") != budget.identity):
-        what = f"{unpaid} earlier releases of the model" if unpaid else "the vocabulary purchase"
+        what = f"{unpaid} earlier releases of the model" if unpaid else request.step_before
         raise ValueError(
             f"budget {budget.path}: did not pay for {what}; expected the budget that paid for all, or a new fit with "
             "budget="

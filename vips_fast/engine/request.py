@@ -204,6 +204,11 @@ class Request:
         return self.partial and self.public.night is None
 
     @property
+    def step_before(self) -> str:
+        """The step that spent the purchase, in words."""
+        return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"
+
+    @property
     def purchase_event(self) -> PrivacyEvent | None:
         """The event of the purchase."""
         return None if self.purchase is None else event_from_dict(self.purchase["event"])
