@@ -261,8 +261,10 @@ def test_broken_files(tmp_path, content, match):
         "[" * 5000,
         f'{{"text": ["{SECRET}"]}}',
         '{"text": 7351}',
+        f'{{"text": "beta", "text": "{SECRET}"}}',
+        f'{{"{SECRET}": 1, "text": "beta", "{SECRET}": 2}}',
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_broken_lines(tmp_path, line):
     path = written(tmp_path / "t.jsonl", '{"text": "alpha"}\n\n' + line + '\n{"text": null}\n')

@@ -1,8 +1,22 @@
-"""Show text from hostile files."""
+"""Show text from hostile files, in terminals and spreadsheets, and read JSON."""
 
+import csv
+import io
+import re
 import unicodedata
+from pathlib import Path
 
-from vips_fast.store.text import printable
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vips_fast.accounting.events import event_from_json
+from vips_fast.cli.main import main
+from vips_fast.engine.budget import Budget
+from vips_fast.models.vocabulary.published import read_purchase
+from vips_fast.store import text as store_text
+from vips_fast.store.folder import Folder
+from vips_fast.store.text import csv_text, parse_json, printable
 
 
 def test_every_character_that_drives_a_terminal_is_escaped():
@@ -16,3 +30,74 @@ def test_every_character_that_drives_a_terminal_is_escaped():
 
 
 BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+PACKAGE = Path(store_text.__file__).parents[1]
+#: Files that may read JSON or write CSV by themselves, each with its reason.
+OWN = {"store/text.py": "the readers and writers of all", "kernels/numba_types.py": "reads a file of the package"}
+
+
+def test_json_and_csv_go_through_one_door():
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"\bjson\.loads?\(|\bcsv\.(writer|DictWriter)\(|\bto_csv\(", path.read_text("utf-8"))
+    }
+    assert found == OWN.keys()
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "\\u0061": 3}}]', b'{"": 0, "": 0}'])
+def test_a_key_that_stands_twice_is_refused(text):
+    with pytest.raises(ValueError, match=r"^not a JSON file: a key stands twice in an object$"):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "secret", '{"secret": ', b"\xff", "[" * 10**5, "{'secret': 1}"])
+def test_what_is_no_json_is_refused_without_its_text(text):
+    with pytest.raises(ValueError, match=r"^not a JSON file$") as told:
+        parse_json(text)
+    assert told.value.__cause__ is None and told.value.__suppress_context__
+
+
+TWICE = '{"format": 1, "number": 0, "number": 1}'
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: Folder(path.parent).json(path.name),
+        lambda path: event_from_json(path.read_text()),
+        lambda path: read_purchase(path.read_text()),
+    ],
+)
+def test_readers_refuse_a_key_that_stands_twice(read, tmp_path):
+    path = tmp_path / "file.json"
+    path.write_text(TWICE)
+    with pytest.raises(ValueError, match="a key stands twice"):
+        read(path)
+
+
+def test_a_command_names_the_file_with_a_key_twice(tmp_path, capsys):
+    (tmp_path / "plan.json").write_text('[{"records": 9, "records": 90, "steps": 1, "noise_multiplier": 9.0}]')
+    Budget.create(tmp_path / "b", epsilon=1.0, delta=1e-5, dataset="d")
+    assert main(["budget", "reserve", str(tmp_path / "b"), "--plan", str(tmp_path / "plan.json"), "--name", "x"]) == 2
+    assert "plan.json: not a JSON file: a key stands twice in an object; expected a list" in capsys.readouterr().err
+
+
+@given(st.lists(st.lists(st.text(max_size=4) | st.floats(allow_nan=False), min_size=1, max_size=3), max_size=3))
+def test_no_cell_of_csv_drives_a_spreadsheet_or_a_terminal(rows):
+    text = csv_text(rows)
+    assert printable(text) == text
+    back = list(csv.reader(io.StringIO(text, newline="")))
+    for cell in (cell for row in back for cell in row):
+        assert not cell.startswith(tuple("=+-@\t\r\n＝＋－＠")) or float(cell) == float(cell)
+
+
+@pytest.mark.parametrize("cell", ["=HYPERLINK(1)", "+x", "-x", "@x", "\tx", "\nx", "＝x", "-", "-1-1", "+1 year"])
+def test_a_formula_gets_an_apostrophe(cell):
+    assert next(csv.reader(io.StringIO(csv_text([[cell]]), newline=""))) == ["'" + cell]
+
+
+@pytest.mark.parametrize("cell", ["-1.5", "+1", "1e-3", "-inf", "a=b", "", " =x", -2, 0.5])
+def test_numbers_and_words_stay(cell):
+    assert next(csv.reader(io.StringIO(csv_text([["", cell]]), newline="")))[1] == str(cell)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
+from ..store.text import parse_json
 from .checks import count, non_negative, positive, probability
 from .relation import Relation
 from .running_sum import MOST_STEPS, participation_norm
@@ -543,4 +544,4 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 def event_from_json(text: str) -> PrivacyEvent:
     """Return the event that `PrivacyEvent.to_json` described."""
-    return event_from_dict(json.loads(text))
+    return event_from_dict(parse_json(text))

@@ -28,6 +28,7 @@ from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
+from ..store.text import parse_json
 from .bench import Bench, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -87,7 +88,7 @@ def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str,
         env=environment,
         check=False,
     )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [parse_json(line) for line in done.stdout.splitlines()]
     if done.returncode or len(answers) != len(lines):
         raise RuntimeError(f"layer G: the other process failed: {done.stderr.strip()[-2000:]}")
     return answers
@@ -204,7 +205,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 def main() -> int:
     """Read jobs from standard input, a JSON object a line, and answer."""
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), flush=True)
+        print(json.dumps(answer(parse_json(line))), flush=True)
     return 0
 
 

@@ -9,7 +9,6 @@ No layer looks at the choice of a person's tokens, as all records hold less than
 it are in the tests of the models.
 """
 
-import json
 import math
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from ..engine.model import Release
 from ..models.stage import Stage
 from ..models.vocabulary import PrivateVocabulary
 from ..models.vocabulary.model import VocabularyModel
+from ..store.text import parse_json
 from .adapter import Adapter
 from .bench import Bench, Data
 from .rebuild import STATED, public_attributes
@@ -238,7 +238,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
             path = Path(folder) / "words.json"
             path.write_text(text := estimator.purchase_text())
             done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=False)
-        again = json.loads(done.stdout) if not done.returncode else {}
+        again = parse_json(done.stdout) if not done.returncode else {}
         mine = public_attributes(estimator)
         differ = sorted(name for name in {*mine, *again} if mine.get(name) != again.get(name))
         said = done.stderr.strip().splitlines()[-1] if done.returncode else ", ".join(differ)

@@ -11,7 +11,6 @@ row and the column, never a cell.
 import contextlib
 import gzip
 import io
-import json
 import os
 import sys
 import zlib
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_choice, missing_package
+from ..store.text import parse_json
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
@@ -272,11 +272,12 @@ def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
         if not line.strip():
             continue
         try:
-            record = json.loads("" if drop and BAD in line else line)
+            record = parse_json("" if drop and BAD in line else line)
             cells = [record[name] for name in columns]
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             if not drop:
-                raise BadLine(number, f"expected a JSON object with {', '.join(map(repr, columns))}") from None
+                names = ", ".join(map(repr, columns))
+                raise BadLine(number, f"expected a JSON object with {names}, each key once") from None
             cells = [BROKEN] * len(columns)
         yield number, cells
 

@@ -4,7 +4,6 @@ A network of the BERT family reads the pieces of a text. The vector is the mean 
 2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
 """
 
-import json
 import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from ..checks import check_number
 from ..kernels.psd import one_blas_thread
 from ..kernels.threads import resolve_n_threads, run_blocks
+from ..store.text import parse_json
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary
@@ -128,13 +128,13 @@ class _Network:
         path = folder / "config.json"
         with naming(path):
             try:
-                config = json.loads(path.read_text(encoding="utf-8"))
+                config = parse_json(path.read_text(encoding="utf-8"))
                 sizes = [config[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads")]
                 width, self._layers, self._heads = (check_number("", n, 1, 10**5, integer=True) for n in sizes)
                 inner = check_number("", config["intermediate_size"], 1, 10**5, integer=True)
                 self._epsilon = float(config.get("layer_norm_eps", 1e-12))
                 good = width % self._heads == 0 and config.get("hidden_act") == "gelu"
-            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            except (ValueError, LookupError, TypeError, AttributeError):
                 good = False
             if not good:
                 raise ValueError("expected the settings of a model of the BERT family with hidden_act gelu")

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from ..store.text import parse_json
 from .arrays import Parts, rows_of, select
 from .groups import Runs
 from .read_ahead import ReadAhead
@@ -403,14 +404,14 @@ def manifest_digest(said: Mapping[str, Any]) -> str:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(path.read_bytes())
-        if said["format"] != FORMAT:
-            raise ValueError(f"{path}: of format {said['format']!r}; expected {FORMAT!r}")
-        whole = said["digest"] == manifest_digest(said)
+        said = parse_json(path.read_bytes())
+        kind, whole = said["format"], said["digest"] == manifest_digest(said)
     except FileNotFoundError:
         raise ValueError(f"{path.parent}: no {path.name}; expected a whole folder of shards") from None
-    except (LookupError, TypeError, json.JSONDecodeError, UnicodeDecodeError):
-        whole = False
+    except (LookupError, TypeError, ValueError):
+        kind, whole = FORMAT, False
+    if kind != FORMAT:
+        raise ValueError(f"{path}: of format {kind!r}; expected {FORMAT!r}")
     if not whole:
         raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
     return dict(said)

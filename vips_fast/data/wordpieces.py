@@ -6,7 +6,6 @@ right (Wu et al. 2016).
 """
 
 import importlib.util
-import json
 import math
 import os
 import unicodedata
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..store.text import parse_json
 from ._files import naming
 from .types import WordVectors
 from .vocabulary import load_vocabulary
@@ -69,12 +69,12 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> di
         for name, shape in shapes.items():
             file.seek(8)
             try:
-                head = json.loads(file.read(size))
+                head = parse_json(file.read(size))
                 (one,) = (head[known] for known in head if known.endswith(name))
                 kind, given, (first, last) = np.dtype(_TYPES[one["dtype"]]), tuple(one["shape"]), one["data_offsets"]
                 fits = [n == m if m is not None else n >= 1 for n, m in zip(given, shape, strict=True)]
                 good = all(fits) and first >= 0 and last - first == math.prod(given) * kind.itemsize
-            except (ValueError, LookupError, TypeError, RecursionError):
+            except (ValueError, LookupError, TypeError):
                 raise ValueError(f"expected one tensor {name} of type F32 or F16") from None
             if not good:
                 sizes = " x ".join("any" if n is None else str(n) for n in shape)

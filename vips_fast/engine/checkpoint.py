@@ -42,6 +42,7 @@ from ..store.atomic import delete, make_folder, naming, replace_file
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import read_npz, write_npz
+from ..store.text import parse_json
 from .ledger import Ledger
 from .model import Model
 from .plan import RunPlan
@@ -105,7 +106,7 @@ class Checkpoint:
         """Read the checkpoint in a file; ValueError if it is damaged."""
         arrays = read_npz(path)
         try:
-            meta = json.loads(arrays.pop(_META).tobytes())
+            meta = parse_json(arrays.pop(_META).tobytes())
             digest = meta.pop("digest")
             state = {name.removeprefix("state."): array for name, array in arrays.items()}
             if meta.pop("format") != FORMAT or digest != _digest(dict(meta, format=FORMAT), state):
@@ -263,7 +264,7 @@ class RunFolder:
         with naming(path):
             text = path.read_bytes()
         try:
-            stored = json.loads(text)
+            stored = parse_json(text)
             digest = stored.pop("digest")
             if stored["format"] != FORMAT or digest != json_digest(stored):
                 raise ValueError
@@ -379,7 +380,7 @@ class RunFolder:
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
         """Raise ValueError, naming both sides, at the first difference."""
-        fresh = json.loads(canonical_json(fresh))
+        fresh = parse_json(canonical_json(fresh))
         for part in ("model", "versions", "settings", "public", "plan", "taints"):
             here, there = fresh.get(part), stored.get(part)
             if isinstance(here, dict) and isinstance(there, dict):
@@ -487,7 +488,7 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
         "plan": plan.public(),
         "taints": list(plan.taints),
     }
-    return dict(json.loads(canonical_json(facts)))
+    return dict(parse_json(canonical_json(facts)))
 
 
 def _count(ledger: Ledger, torn: bool, event: PrivacyEvent | None) -> int:

@@ -49,6 +49,7 @@ from ..checks import check_name
 from ..store.atomic import delete, make_folder, replace_file
 from ..store.log import canonical_json, json_digest
 from ..store.npz import read_npz, write_npz
+from ..store.text import parse_json
 from .checkpoint import LOCK, RunFolder, lock_folder
 from .ledger import Ledger
 from .model import Model, Release
@@ -111,7 +112,7 @@ class NightsFolder:
             return
         arrays = read_npz(path)
         try:
-            facts = json.loads(arrays.pop(_META).tobytes())
+            facts = parse_json(arrays.pop(_META).tobytes())
             if facts.pop("digest") != _digest(facts, arrays) or facts.pop("format") != _FORMAT:
                 raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
@@ -308,4 +309,4 @@ def _digest(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
-    return dict(json.loads(json.dumps(plain, sort_keys=True, default=str)))
+    return dict(parse_json(json.dumps(plain, sort_keys=True, default=str)))

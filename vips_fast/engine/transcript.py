@@ -27,6 +27,7 @@ from ..store.atomic import replace_file, sync_folder, write_file
 from ..store.folder import Folder
 from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.npz import write_npz
+from ..store.text import parse_json
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
@@ -156,7 +157,7 @@ class TranscriptWriter:
         plain = {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}
         run = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
         run["inputs"] = dict(public.inputs)
-        self._run = {"run": json.loads(json.dumps(run, allow_nan=False, default=list))}
+        self._run = {"run": parse_json(json.dumps(run, allow_nan=False, default=list))}
         path = self._path / RUN
         there = Log.of(path, _KIND).records if path.exists() else []
         if (any(self._path.glob("release-*")) or done) and [one.get("run") for one in there[:1]] != [self._run["run"]]:

@@ -9,6 +9,7 @@ from typing import Any
 from ..models.family import family_of
 from ..models.inputs import column_names
 from ..store.folder import Folder
+from ..store.text import printable
 
 PRIVACY, REPORT = "privacy.txt", "report.html"
 
@@ -17,7 +18,7 @@ def statement(model: Any) -> str:
     """Write the guarantee, for ``privacy.txt``."""
     from ..report import paragraph
 
-    return paragraph(model.privacy_.statement()) + "\n"
+    return printable(paragraph(model.privacy_.statement())) + "\n"
 
 
 def describe_budget(budget: Any) -> str:
@@ -39,7 +40,7 @@ def write_text(model: Any, n_words: int = 10) -> dict[str, str]:
     from ..report import part_of
 
     name = family_of(model).text
-    return {name: part_of(model).text(model, column_names(model._fitted().public), n_words)} if name else {}
+    return {name: part_of(model).written(model, column_names(model._fitted().public), n_words)} if name else {}
 
 
 def texts(model: Any, n_words: int = 10) -> dict[str, str]:
@@ -51,7 +52,7 @@ def shown(model: Any, n_words: int = 10) -> str:
     """Write the lines that show a model on a terminal."""
     from ..report import part_of
 
-    return part_of(model).shown(model, column_names(model._fitted().public), n_words)
+    return printable(part_of(model).shown(model, column_names(model._fitted().public), n_words))
 
 
 def report(model: Any) -> str:

@@ -18,6 +18,7 @@ from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
 from ..report import Namer, component_rows, distinct_names
+from ..store.text import printable
 from . import beside
 from .job import Material, Reading
 from .progress import ReadingLine, is_watched
@@ -125,7 +126,7 @@ class VectorTexts:
 def shown(model: DocumentClusters) -> str:
     """Write the clusters as lines."""
     lines = [f"  {number:>3}  {share:>6}  {words}" for number, share, words in component_rows(model, None, 8)]
-    return "\n".join(["Clusters, the largest first (number, share, words):", *lines, ""])
+    return printable("\n".join(["Clusters, the largest first (number, share, words):", *lines, ""]))
 
 
 class PrivateClusters:

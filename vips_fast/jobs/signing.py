@@ -15,6 +15,7 @@ from typing import Any
 
 from ..checks import missing_package
 from ..store.folder import Folder
+from ..store.text import parse_json
 
 SIGNATURE = "model.sig"
 _BUNDLE, _PAYLOAD = "application/vnd.dev.sigstore.bundle.v0.3+json", "application/vnd.in-toto+json"
@@ -98,7 +99,7 @@ def check_signature(path: str | os.PathLike[str], key: Any) -> list[tuple[str, s
         if bundle["mediaType"] != _BUNDLE or envelope["payloadType"] != _PAYLOAD:
             raise ValueError("not a bundle of OpenSSF model signing")
         key.verify(signature, _to_sign(payload), curve.ECDSA(algorithm))
-        statement = json.loads(payload)
+        statement = parse_json(payload)
         if statement["_type"] != _STATEMENT or statement["predicateType"] != _PREDICATE:
             raise ValueError("a statement about something else than a model")
         signed = {

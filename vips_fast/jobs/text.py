@@ -43,6 +43,7 @@ from ..models.forecast import tell
 from ..models.inputs import listed
 from ..models.lda import Plan, PublicPrior, load_prior, nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
+from ..store.text import parse_json
 from . import beside
 from .folder import MODEL
 from .job import Material, PurchaseError, Reading
@@ -471,7 +472,7 @@ def read_settings(model: Any) -> dict[str, Any]:
     if (text := model.inputs_.get(READING)) is None:
         return {}
     try:
-        kept = json.loads(text)
+        kept = parse_json(text)
         return {"columns": list(kept["columns"]), "analyzer": Analyzer.from_dict(kept["analyzer"])}
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError):
         raise ValueError(f"{READING}: not as fit wrote it") from None

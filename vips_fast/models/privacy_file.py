@@ -18,6 +18,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import PlannedRun
 from ..store.folder import Folder
+from ..store.text import parse_json
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
@@ -30,7 +31,7 @@ _GUESSES = (0.5, 0.1, 0.01)
 def schema() -> dict[str, Any]:
     """Load the JSON schema (draft 2020-12) of ``privacy.json``."""
     text = resources.files(__package__).joinpath("privacy.schema.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = parse_json(text)
     return found
 
 
@@ -167,7 +168,7 @@ def compare_record(folder: Folder, result: FitResult) -> tuple[bool, str]:
         said = folder.json(PRIVACY_FILE)
     except ValueError as error:
         return False, str(error)
-    want = json.loads(privacy_json(result))
+    want = parse_json(privacy_json(result))
     if not isinstance(said, dict):
         return False, "not a JSON object"
     keys = said.keys() | want.keys()

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..accounting import ACCOUNTANTS, Relation, rounded_up
 from ..engine.result import FitResult
+from ..store.text import parse_json
 
 REGISTRY_FILE = "registry.yaml"
 _SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
@@ -79,7 +80,7 @@ class About:
 
 def registry_schema() -> dict[str, Any]:
     """Load the JSON schema (draft 7) of the entry."""
-    found: dict[str, Any] = json.loads(resources.files(__package__).joinpath("registry.schema.json").read_text("utf-8"))
+    found: dict[str, Any] = parse_json(resources.files(__package__).joinpath("registry.schema.json").read_text("utf-8"))
     return found
 
 

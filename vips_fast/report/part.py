@@ -12,6 +12,7 @@ import numpy as np
 
 from ..models.family import family_of, resolve
 from ..models.inputs import column_names
+from ..store.text import printable
 from . import figures
 from .text import Namer
 
@@ -105,13 +106,17 @@ class Part:
         """Write the text file of a fitted model, or ""."""
         return ""
 
+    def written(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write the file of `text`, whose words and names drive no terminal."""
+        return printable(self.text(model, columns, n_words))
+
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write a model for a terminal."""
         return self.text(model, columns, n_words)
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare a text with the output of `text` for this model."""
-        return text == self.text(model, column_names(model._fitted().public))
+        return text == self.written(model, column_names(model._fitted().public))
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the numbers that the model computes for a new record."""

@@ -1,6 +1,7 @@
 """The short form of a report, for a terminal."""
 
 from ..accounting.printing import percent
+from ..store.text import printable
 from .dossier import Dossier
 from .part import Topic
 from .text import paragraph, table
@@ -43,7 +44,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
         lines.append(table(rows, ("  person with", "right", "found")))
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _mark(topic: Topic) -> str:

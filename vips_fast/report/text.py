@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..data.counts import check_counts
+from ..store.text import printable
 
 #: Names lists of released words, such as a function that asks a language model.
 Namer = Callable[[list[list[str]]], Sequence[str]]
@@ -230,6 +231,7 @@ def _counts(X: Any, name: str, n_features: int | None = None) -> sparse.csr_arra
 
 def _fit(words: Sequence[str], space: int) -> str:
     """Join the first words that fit the width, at least one."""
+    words = [printable(word, lines=False) for word in words]
     line = words[0]
     for word in words[1:]:
         if len(line) + 1 + len(word) > space:

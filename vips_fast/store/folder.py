@@ -6,7 +6,6 @@ refused without waiting. Sizes are bounded before a byte is read, and a name in 
 """
 
 import errno
-import json
 import os
 import stat
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from .npz import read_npz
+from .text import parse_json
 
 #: Bytes of the largest text that is read: JSON, a log, words, a schema. A ledger takes 400 bytes a release.
 MOST_TEXT = 1 << 27
@@ -111,9 +111,9 @@ class Folder:
         """Read a JSON value; errors as `json_bytes`."""
         data = self.json_bytes(name)
         try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            raise ValueError(f"{self.path / name}: not a JSON file") from None
+            return parse_json(data)
+        except ValueError as error:
+            raise ValueError(f"{self.path / name}: {error}") from None
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """Read the arrays that `write_npz` wrote.

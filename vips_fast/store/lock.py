@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from .atomic import naming
+from .text import parse_json
 
 #: Seconds after which a wait names the holder.
 _SPEAKS = 1.0
@@ -138,7 +139,7 @@ class Lock:
 def _note(descriptor: int) -> str | None:
     """Return the holder's note in a locked file, None without one."""
     try:
-        note = json.loads(os.pread(descriptor, 1000, 0))
+        note = parse_json(os.pread(descriptor, 1000, 0))
         return f"process {int(note['pid'])} since {str(note['started'])[:20]}"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .atomic import naming, write_at
+from .text import parse_json
 
 Record = dict[str, Any]
 
@@ -126,7 +127,7 @@ def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]
     found: list[tuple[Record, str]] = []
     for line in lines:
         try:
-            record = json.loads(line)["record"]
+            record = parse_json(line)["record"]
             head = json_digest(record)
             if _line(record, head) == line + b"\n" and type(record["number"]) is int and len(record["before"]) == 64:
                 found.append((record, head))
@@ -216,7 +217,7 @@ class Log(Chain):
     def _take(self, line: bytes) -> bool:
         """Take in the next record; False if the line is another spelling."""
         try:
-            record, head = self.link(json.loads(line)["record"])
+            record, head = self.link(parse_json(line)["record"])
             whole = _line(record, head) == line
         except (ValueError, KeyError, TypeError, RecursionError):
             return False

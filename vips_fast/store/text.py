@@ -1,9 +1,13 @@
-"""Make text from strangers safe for a terminal or page."""
+"""Make text from strangers safe for a terminal, a page or a spreadsheet, and read JSON that says one thing."""
 
 import contextlib
+import csv
+import io
+import json
 import os
 import sys
-from typing import IO
+from collections.abc import Iterable
+from typing import IO, Any
 
 #: Control characters, surrogates, separators of lines, marks and overrides of direction, each with its replacement.
 _ESCAPED = {
@@ -20,17 +24,76 @@ _ESCAPED = {
     for code in range(first, last + 1)
     if chr(code) not in "\t\n"
 }
+#: The same within a line.
+_IN_LINE = _ESCAPED | {ord(char): ascii(char)[1:-1] for char in "\t\n"}
 
 
-def printable(text: str) -> str:
-    """Escape the characters that drive a terminal or turn text around.
+def printable(text: str, lines: bool = True) -> str:
+    r"""Escape the characters that drive a terminal or turn text around.
 
-    Line breaks and tabs stay.
+    Line breaks and tabs stay, unless the text is a single word or name: ``lines=False``.
 
     >>> printable("red\x1b[2J \u202eder") == r"red\x1b[2J \u202eder"
     True
     """
-    return text.translate(_ESCAPED)
+    return text.translate(_ESCAPED if lines else _IN_LINE)
+
+
+#: First characters of a cell that a spreadsheet computes; the wide ones are those of Japanese keyboards.
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    r"""Write rows as CSV, with cells that drive neither a terminal nor a spreadsheet.
+
+    Text that would be a formula gets an apostrophe in front, as spreadsheets do it themselves; numbers stay.
+
+    >>> csv_text([["=1+1", "-1.5", "-x", "\x1b[2J"]])
+    "'=1+1,-1.5,'-x,\\x1b[2J\n"
+    """
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.startswith(_FORMULA):
+        try:
+            float(value)
+        except ValueError:
+            value = "'" + value
+    return printable(value)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read a JSON value; ValueError, without any of the text, if it is none.
+
+    An object with a key that stands twice is none: readers differ in which of the two values they take. Nor is one that
+    is nested too deeply to be read.
+
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: not a JSON file: a key stands twice in an object
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except _TwiceError:
+        raise ValueError("not a JSON file: a key stands twice in an object") from None
+    except (ValueError, RecursionError):
+        raise ValueError("not a JSON file") from None
+
+
+class _TwiceError(Exception):
+    """A key stands twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _TwiceError
+    return found
 
 
 def put(stream: IO[str] | None, text: str) -> bool:

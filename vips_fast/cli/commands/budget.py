@@ -11,6 +11,7 @@ from ...engine.budget import Budget
 from ...engine.budget_repair import read_damaged
 from ...engine.sampling import check_steps, make_sampler, run_event
 from ...report import table
+from ...store.text import parse_json
 from ..messages import say
 from ..tables.tools import BUDGET_KEYS
 
@@ -148,9 +149,9 @@ def reserve(args: Namespace) -> int:
     budget = Budget(args.file)
     try:
         with open(args.plan, encoding="utf-8") as file:
-            plans = json.load(file)
-    except (ValueError, RecursionError):
-        raise ValueError(f"--plan {args.plan}: not a JSON file; expected a list of runs") from None
+            plans = parse_json(file.read())
+    except ValueError as error:
+        raise ValueError(f"--plan {args.plan}: {error}; expected a list of runs") from None
     if not isinstance(plans, list):
         raise ValueError(f"--plan {args.plan}: expected a list of runs")
     events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]

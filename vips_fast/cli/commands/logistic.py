@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from ...models.logistic.effects import Effect, largest, outcomes
 from ...models.logistic.findings import MOST_NAMED
 from ...models.logistic.forecast import with_article
 from ...report import table
+from ...store.text import parse_json
 from ..inputs import (
     column_inputs,
     load_model,
@@ -148,7 +148,7 @@ def _of_shards(args: Namespace, estimator: Any) -> Material:
         if shards.text(CLASSES) is not None:
             raise ValueError(f"{args.input}: shards of labels; expected shards of counts for fit counts")
     elif (known := shards.text(CLASSES)) is not None and args.classes is None:
-        estimator.set_params(classes=json.loads(known))
+        estimator.set_params(classes=parse_json(known))
     _take_norm(args, estimator, shards.schema)
     names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
     return _material(shards, shards.labels, names, shards.schema, shards.groups)

@@ -6,7 +6,6 @@ They give answers for new records, its report, its proof, and the end of its run
 from __future__ import annotations
 
 import errno
-import json
 import os
 from argparse import Namespace
 from dataclasses import asdict, replace
@@ -31,6 +30,7 @@ from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
 from ...store.atomic import delete, leftovers
+from ...store.text import parse_json
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import Exit, ExitWith, print_object, say, width
 from ..output import output_file, write_table
@@ -74,8 +74,8 @@ def report(args: Namespace) -> int:
     known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables]
     if args.audit is not None:
         try:
-            known["audit"] = json.loads(Path(args.audit).read_bytes())
-        except (ValueError, RecursionError):
+            known["audit"] = parse_json(Path(args.audit).read_bytes())
+        except ValueError:
             raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
     if args.budget is not None:
         known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)

@@ -16,6 +16,7 @@ from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Vector
 from ...engine.request import RunSchedule
 from ...engine.result import Public
+from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .findings import findings
@@ -94,7 +95,7 @@ class CountRegression(Regression):
         """
         self._fit(X, y, **call)
         for text in findings(self):
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(printable(text), stacklevel=2)
         return self
 
     def partial_fit(self, X: Data, y: Column, **call: Unpack[Call]) -> Self:

@@ -21,6 +21,7 @@ from ...data.types import Column, Data, Labels, Matrix
 from ...engine.model import Model
 from ...engine.request import RunSchedule
 from ...engine.result import Public
+from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
@@ -174,7 +175,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         """
         self._fit(X, y, trials=trials, **call)
         for text in findings(self):
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(printable(text), stacklevel=2)
         return self
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:

@@ -5,8 +5,6 @@ The shares are consistent.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ...data.types import Matrix, Vector
+from ...store.text import csv_text
 
 #: Rounds of the search for shares >= 0.
 _ROUNDS = 300
@@ -59,14 +58,12 @@ class Table:
         names = [str(k + 1) for k in range(self.shares.shape[1])] if names is None else list(names)
         if len(names) != self.shares.shape[1]:
             raise ValueError(f"names: {len(names)}; expected {self.shares.shape[1]}, one for each topic")
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*self.columns, "topic", "share", "low", "high"])
+        rows: list[list[object]] = [[*self.columns, "topic", "share", "low", "high"]]
         for g, group in enumerate(self.groups):
             for k, name in enumerate(names):
                 numbers = (array[g, k] for array in (self.shares, self.low, self.high))
-                writer.writerow([*group, name, *(f"{x:.4f}" if self.readable[g, k] else "" for x in numbers)])
-        return out.getvalue()
+                rows.append([*group, name, *(f"{x:.4f}" if self.readable[g, k] else "" for x in numbers)])
+        return csv_text(rows)
 
 
 @dataclass(frozen=True)

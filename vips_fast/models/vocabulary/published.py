@@ -20,6 +20,7 @@ from ...engine.ledger import Ledger
 from ...engine.planner import Planner
 from ...engine.result import FORMAT, FitResult, Public
 from ...engine.transcript import Run
+from ...store.text import parse_json
 from ..family import PURCHASE, class_named, family_named
 from .model import names_of, texts_of
 
@@ -55,7 +56,7 @@ def read_purchase(text: str) -> Any:
     try:
         if sum(map(text.count, ",[{")) > _MOST_VALUES:
             raise ValueError(f"more than {_MOST_VALUES} values")
-        said = json.loads(text)
+        said = parse_json(text)
         if said["format"] != FORMAT or said["model"] not in {
             name.partition(":")[2] for name in family_named("words").classes
         }:

@@ -1,12 +1,11 @@
 """Logistic regression: effects with their intervals, and ``coefficients.csv``."""
 
-import csv
-import io
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
 from ...models.logistic.effects import Effect, Interval, outcomes
+from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
 
@@ -81,22 +80,20 @@ class Coefficients(Part):
         """Write coefficients and effects with intervals, outcome by outcome."""
         if columns is None:
             return ""
-        out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
         heads = [
             part + end
             for part in (f"log_{self.measure}", f"{self.measure}_ratio")
             for end in ("", "_low_90", "_high_90")
         ]
-        table.writerow(["class", "feature", "mean", "low_90", "high_90", "change", *heads, "known"])
+        rows: list[list[object]] = [["class", "feature", "mean", "low_90", "high_90", "change", *heads, "known"]]
         found = model.effects()
         for label, k, sign in outcomes(model):
-            table.writerow([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
+            rows.append([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
             for one in (one for one in found if one.outcome == label):
                 units = [*_cells(one.log_ratio, "{:.6g}"), *_cells(one.ratio, "{:.6g}")] if one.change else [""] * 6
                 known = ("yes" if one.known else "no") if one.change else ""
-                table.writerow([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
-        return out.getvalue()
+                rows.append([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
+        return csv_text(rows)
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the probabilities by their labels."""

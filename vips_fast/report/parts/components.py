@@ -1,13 +1,12 @@
 """Mixtures: each component, its share and its marks, and ``components.csv``."""
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...models.hierarchy import Hierarchy, euclidean
+from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Learned, Part, part_of
 from ..text import Namer, distinct_names
@@ -57,13 +56,10 @@ class Components(Part):
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write each component, its weight, and its mean in each column."""
-        out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
         head, rows = self.cells(model, columns)
-        table.writerow(["component", "weight", *head])
-        for k, weight in enumerate(model.weights_.tolist()):
-            table.writerow([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())])
-        return out.getvalue()
+        weights = enumerate(model.weights_.tolist())
+        lines = ([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())] for k, weight in weights)
+        return csv_text([["component", "weight", *head], *lines])
 
 
 class BernoulliComponents(Components):

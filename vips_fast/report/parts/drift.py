@@ -1,12 +1,11 @@
 """Show words of topics over periods, and write ``drift.csv``."""
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...store.text import csv_text
 from .. import figures
 from ..part import Group, Learned, Part
 from ..text import top_words
@@ -49,11 +48,8 @@ class WordsOverTime(Part):
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the shares of the words that moved."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         head, *rows = model.drift().rows()
-        writer.writerows([head, *([*row[:3], *(f"{x:.5f}" for x in row[3:])] for row in rows)])
-        return out.getvalue()
+        return csv_text([head, *([*row[:3], *(f"{x:.5f}" for x in row[3:])] for row in rows)])
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write each topic's first words in the first and the last period."""

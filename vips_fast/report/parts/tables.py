@@ -1,13 +1,12 @@
 """Show tables of topics, and write ``tables.csv``."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...store.text import csv_text
 from .. import figures
 from ..part import Group, Learned, Part
 
@@ -55,11 +54,8 @@ class Tables(Part):
 
         The values of other columns are empty.
         """
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         head, *rows = model.rows()
-        writer.writerows([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
-        return out.getvalue()
+        return csv_text([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the largest shares of the groups of each column."""

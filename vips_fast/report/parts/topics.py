@@ -121,7 +121,7 @@ class Topics(Part):
         """Compare with each possible number of words: no file stores it."""
         words = column_names(model._fitted().public)
         longest = max(len(line.split()) for line in text.split("\n"))
-        return any(text == self.text(model, words, n) for n in range(longest, 0, -1))
+        return any(text == self.written(model, words, n) for n in range(longest, 0, -1))
 
 
 def _tree(components: Any, topics: Sequence[Topic]) -> figures.Tree:
