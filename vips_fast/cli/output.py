@@ -4,7 +4,6 @@ A file appears whole or not at all.
 """
 
 import contextlib
-import csv
 import os
 import sys
 from argparse import Namespace
@@ -15,7 +14,8 @@ from typing import IO, Any
 import numpy as np
 
 from ..engine.budget import Budget
-from ..store.atomic import PUBLIC
+from ..store.atomic import PUBLIC, part_of, sweep
+from ..store.text import csv_text
 from .messages import print_object, say
 
 
@@ -65,7 +65,8 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
 def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
     """Make an empty file first; it replaces ``name`` once written."""
     path = Path(name)
-    part = path.with_name(f".{os.getpid()}.{path.name}")
+    part = part_of(path)
+    part = part.with_name(part.name + path.suffix)  # which tells a figure's format
     part.touch(mode, exist_ok=False)
     try:
         yield part
@@ -73,6 +74,7 @@ def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
     except BaseException:
         part.unlink()
         raise
+    sweep(path)
 
 
 def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
@@ -102,5 +104,5 @@ def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
 
 
 def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:
-    csv.writer(file, lineterminator="\n").writerow(columns)
+    file.write(csv_text([columns]))
     file.writelines(",".join(f"{value:.6g}" for value in row.tolist()) + "\n" for row in rows)

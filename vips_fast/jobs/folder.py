@@ -32,7 +32,7 @@ from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, ledger_in, lock_fo
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
-from ..store.atomic import PUBLIC, delete, new_folder, put_in_place, replace_file, sync_folder, write_file
+from ..store.atomic import PUBLIC, delete, new_folder, put_in_place, replace_file, sweep, sync_folder, write_file
 from ..store.log import Log, Record, encode, json_digest
 from . import beside
 from .log import log_to
@@ -159,6 +159,7 @@ def remove(folder: Path) -> None:
         gone = new_folder(folder)
         os.rename(folder, gone)
         shutil.rmtree(gone)
+        sweep(folder)
 
 
 def tidy(out: Path) -> None:

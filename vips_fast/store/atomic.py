@@ -1,13 +1,14 @@
 """Write files and folders whole or not at all, also after crashes.
 
 A file or folder in the making has a name of its own, ``.NAME.PROCESS.TOKEN.part``. A killed process may leave it
-behind; `leftovers` finds it.
+behind. Whoever next writes NAME removes it, if the process has ended for certain.
 """
 
 import ctypes
 import errno
 import logging
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ _log = logging.getLogger(__name__)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 #: Permissions of a file that is published, less the umask. All others are for their owner only.
 PUBLIC = 0o666
+#: Names of `part_of`, and with an end.
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<tag>[0-9]+-[0-9]+-[0-9a-f]{8})\.[0-9a-f]{8}\.(part|old)(\.[^.]+)?", re.DOTALL)
 
 
 @contextmanager
@@ -118,6 +121,7 @@ def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
         os.close(descriptor)
         if part is not None:
             part.unlink()
+            sweep(path)
 
 
 def delete(path: Path) -> None:
@@ -157,13 +161,23 @@ def part_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{tag()}.{secrets.token_hex(4)}.part")
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """List the parts that killed processes left; you may remove them.
+def leftovers(folder: Path, name: str | None = None) -> list[Path]:
+    """List the parts, of any name or of one, that killed processes left.
 
-    Processes are judged on this machine: the parts of another machine in a shared folder look left behind.
+    A part of another machine, container or boot in a shared folder may be in the making, and is not listed.
     """
-    parts = (path for path in sorted(folder.iterdir()) if path.name.startswith(".") and path.name.endswith(".part"))
-    return [path for path in parts if len(words := path.name.split(".")) > 4 and is_dead_tag(words[-3])]
+    found = ((path, _PART.fullmatch(path.name)) for path in sorted(folder.iterdir()))
+    return [path for path, of in found if of and name in (None, of["name"]) and is_dead_tag(of["tag"])]
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed writers of this path left.
+
+    Call it once the path is whole: before, an old folder that had to make place may be the only one.
+    """
+    with suppress(OSError):
+        for part in leftovers(path.parent, path.name):
+            delete(part)
 
 
 def new_folder(path: Path) -> Path:
@@ -192,6 +206,7 @@ def put_in_place(folder: Path, path: Path) -> None:
     _log.info("written: %s", path)
     if replaces:
         shutil.rmtree(folder, ignore_errors=True)
+    sweep(path)
 
 
 def _exchange(first: Path, second: Path) -> bool:

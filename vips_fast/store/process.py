@@ -3,6 +3,7 @@
 import os
 import socket
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +66,24 @@ def is_dead(process: dict[str, Any]) -> bool:
     return start is None or bool(start and process["start"] and start != process["start"])
 
 
+def _numbering() -> str:
+    """Name the boot and the namespace in which numbers of processes mean something; "" if unknown."""
+    host = _host()
+    return sha256(f"{host['boot']} {host['space']}".encode()).hexdigest()[:8] if host["boot"] and host["space"] else ""
+
+
 def tag() -> str:
-    """Return a short name of this process: its number and start."""
-    return f"{os.getpid()}-{_start(os.getpid()) or ''}"
+    """Return a short name of this process: its number, its start, and where they count."""
+    return f"{os.getpid()}-{_start(os.getpid()) or ''}-{_numbering()}"
 
 
 def is_dead_tag(word: str) -> bool:
-    """Tell whether the process of a `tag` has ended; else False."""
-    pid, _, begun = word.partition("-")
-    if not (pid.isdigit() and begun.isdigit()):
+    """Tell whether the process of a `tag` has ended for certain.
+
+    Nothing is certain of another machine, container or boot.
+    """
+    pid, begun, numbering = (*word.split("-"), "", "")[:3]
+    if not (pid.isdigit() and begun.isdigit()) or numbering != _numbering() or not numbering:
         return False
     start = _start(int(pid))
     return start is None or bool(start) and start != begun
