@@ -20,9 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateCountVectorizer, TopicTables
-from vips_fast.data.twins import TWINS
+from vips_fast.data.twins import TWINS, warn_of_twins
 from vips_fast.engine.budget import Budget
-from vips_fast.models import repeats
+from vips_fast.models import estimator, repeats
 
 ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(0)
@@ -122,6 +122,39 @@ def test_a_fit_that_may_have_spent_something_counts():
     with pytest.raises(KeyboardInterrupt):
         model(callback=stop).fit(X, Y)
     assert said(lambda: model().fit(X, Y), ADDS_UP) == 1
+
+
+OTHERS = [X, np.zeros_like(X), X[::-1], np.vstack([X[:-1], 9 * X[:1]]), np.repeat(X[:40], 5, axis=0)]
+
+
+def _told():
+    """Return, for the second and third fit to each data set, whether they warn."""
+    found = []
+    for first in OTHERS:
+        for second in OTHERS:
+            repeats._fits.clear()
+            model(invalid="drop").fit(first, Y)
+            found.append([said(lambda data=data: model(invalid="drop").fit(data, Y), ADDS_UP) for data in (second, X)])
+    return found
+
+
+def test_who_is_told_depends_on_no_record():
+    assert _told() == [[1, 1]] * len(OTHERS) ** 2
+
+
+def test_a_memory_of_the_data_is_seen(monkeypatch):
+    """A mutant that warns only of equal rows."""
+    seen, prepare = set(), BayesianLogisticRegression.prepare
+
+    def prepared(self, X, *rest, **call):
+        if np.asarray(X).tobytes() not in seen:
+            repeats._fits.clear()
+        seen.add(np.asarray(X).tobytes())
+        return prepare(self, X, *rest, **call)
+
+    monkeypatch.setattr(BayesianLogisticRegression, "prepare", prepared)
+    with pytest.raises(AssertionError):
+        test_who_is_told_depends_on_no_record()
 
 
 def _first_fit(queue=None):
@@ -234,6 +267,13 @@ def test_rows_that_repeat_beyond_chance_are_told(rows):
     # The operator's warnings are off where nobody is told of records.
     assert said(lambda: model(n_records=None, invalid="drop").fit(rows, _labels(rows)), TWINS) == 0
     assert said(lambda: model(n_records=None).fit(rows, _labels(rows), groups=np.arange(len(rows)) // 2), TWINS) == 0
+
+
+def test_a_warning_despite_drop_is_seen(monkeypatch):
+    """A mutant that looks at values whoever listens."""
+    monkeypatch.setattr(estimator, "warn_of_twins", lambda X, invalid: warn_of_twins(X, "raise"))
+    with pytest.raises(AssertionError):
+        test_rows_that_repeat_beyond_chance_are_told(WIDE[DRAWN])
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.csc_array])
