@@ -65,11 +65,6 @@ def segmented(words):
     Analyzer(words)
 
 
-def excel():
-    Path("notes.xlsx").write_bytes(b"PK and more")
-    column_names("notes.xlsx")
-
-
 def function_types():
     sys.modules.pop("vips_fast.kernels.numba_types", None)
     importlib.import_module("vips_fast.kernels.numba_types")
@@ -99,7 +94,6 @@ CASES = {
     "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
     "empath": ("names", "empath", lambda: load_categories("public:en")),
     "pyarrow": ("tables", "pyarrow", parquet),
-    "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
     "matplotlib: of a model": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),

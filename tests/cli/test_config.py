@@ -281,7 +281,7 @@ def test_lists_and_other_commands(job, refused, tmp_path):
     said = refused("fit", "sbn", "--config", job("fit sbn", input="x"))
     assert f"required: --out, --components: expected here or in {path}" in said
     path.write_bytes(b"command = '\xff'")
-    assert "it is not UTF-8 text" in refused("config", path)
+    assert "is not UTF-8 text" in refused("config", path)
     assert "No such file" in refused("config", tmp_path / "absent.toml")
     assert "expected one argument" in refused("fit", "lda", "--config")
 

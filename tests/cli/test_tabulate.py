@@ -65,7 +65,7 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     fit += " --transcript releases"
     for more, message in (
         ("", "--tabulate: expected with --values"),
-        ("--values notes.csv", "--values notes.csv: expected a TOML file"),
+        ("--values notes.csv", "--values notes.csv: not a TOML file: "),
         ("--values values.toml --table-epsilon 4", "--table-epsilon 4: expected less than --epsilon 4"),
     ):
         assert main([*fit.split(), *more.split()]) == 2
@@ -123,7 +123,7 @@ def test_clusters_and_a_text_without_words(notes, capsys):
     [
         ("--paper", "--paper: leave it out"),
         ("--by town", "has no list 'town'; expected the public values of town"),
-        ("--values notes.csv", "--values notes.csv: expected a TOML file"),
+        ("--values notes.csv", "--values notes.csv: not a TOML file: "),
         ("--text diary", "diary"),
         ("--epsilon 3", "epsilon"),
     ],

@@ -39,7 +39,7 @@ def test_broken_files_are_refused(tmp_path):
         (b"\0\0\7" + good[3:], "not an IDX"),
         (b"\0\0\10\0", "header is incomplete"),
         (good[:9], "header is incomplete"),
-        (b"\0\0\10\2" + b"\xff" * 8 + good[12:], "more than the file can hold"),
+        (b"\0\0\10\2" + b"\xff" * 8 + good[12:], "expected fewer of a file of this size"),
         (good[:-1], "has 11 bytes of elements; its header says 12"),
         (good + b"\0", "has more bytes of elements; its header says 12"),
         (zipped[:-9], "gzip"),

@@ -201,7 +201,7 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
         (["topics", "wards", "wards"], {}, "leaves out the tables before them"),
         (["wards", "topics"], {}, "expected fitted TopicTables"),
         (["topics"], {"about": "nmae = 'x'"}, "about: nmae: expected some of dataset"),
-        (["topics"], {"about": "name = "}, "about: not a TOML text"),
+        (["topics"], {"about": "name = "}, "about: not a TOML file"),
         (["topics"], {"about": "name = ['x']"}, "about: name = .*: expected a text"),
         (["topics"], {"about": "published = 'soon'"}, "expected a day as YYYY-MM-DD"),
         (["topics"], {"about": "sector = 'Space'"}, "expected one of Technology"),

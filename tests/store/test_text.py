@@ -16,7 +16,8 @@ from vips_fast.engine.budget import Budget
 from vips_fast.models.vocabulary.published import read_purchase
 from vips_fast.store import text as store_text
 from vips_fast.store.folder import Folder
-from vips_fast.store.text import csv_text, parse_json, printable
+from vips_fast.store.limits import parse_json
+from vips_fast.store.text import csv_text, printable
 
 
 def test_every_character_that_drives_a_terminal_is_escaped():

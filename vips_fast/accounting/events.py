@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from .checks import count, non_negative, positive, probability
 from .relation import Relation
 from .running_sum import MOST_STEPS, participation_norm

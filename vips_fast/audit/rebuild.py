@@ -28,7 +28,7 @@ from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from .bench import Bench, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import Sizes

@@ -26,7 +26,7 @@ from ..engine.model import Release
 from ..models.stage import Stage
 from ..models.vocabulary import PrivateVocabulary
 from ..models.vocabulary.model import VocabularyModel
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from .adapter import Adapter
 from .bench import Bench, Data
 from .rebuild import STATED, public_attributes

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from ..checks import missing_package
 from ..data import Analyzer, Corpus, Schema, ShardedCorpus, holds_records, load_corpus
+from ..data.readers import read_sparse_matrix
 from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
@@ -25,16 +26,16 @@ from ..jobs.text import PRIVATE, read_settings
 from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import listed
+from ..store.limits import read_bytes, read_text
 from .output import warn_of_taints
+
+#: Bytes of the largest file of labels, one a line.
+_MOST_LABELS = 1 << 30
 
 
 def read_lines(path: str) -> list[str]:
     """Read the lines of a text file."""
-    try:
-        return Path(path).read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        # The error's own text quotes bytes of the file.
-        raise ValueError(f"{path}: is not UTF-8 text; convert the file to UTF-8") from None
+    return read_text(path).splitlines()
 
 
 def read_labels(path: str, invalid: str) -> Any:
@@ -45,8 +46,8 @@ def read_labels(path: str, invalid: str) -> Any:
     if path.endswith(".npy"):
         return read_array(path, "biufUS")
     if invalid == "raise":
-        return read_lines(path)
-    lines = Path(path).read_text("utf-8-sig", "replace").splitlines()
+        return read_text(path, _MOST_LABELS).splitlines()
+    lines = read_bytes(path, _MOST_LABELS).decode("utf-8-sig", "replace").splitlines()
     return [None if "\ufffd" in line else line for line in lines]
 
 
@@ -55,7 +56,8 @@ def read_array(path: str, kinds: str) -> np.ndarray:
     array: Any = None
     # The head is Python source, which numpy's own reader splits into tokens.
     with contextlib.suppress(ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):
-        array = np.load(path, allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # so that no size is claimed which the file lacks
+        array = np.array(array)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
         raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))
     return array
@@ -64,13 +66,7 @@ def read_array(path: str, kinds: str) -> np.ndarray:
 def read_matrix(path: str) -> Any:
     """Read rows from a file of numbers."""
     if Path(path).suffix == ".npz":
-        try:
-            return sparse.csr_array(sparse.load_npz(path))
-        except (OSError, MemoryError):
-            raise
-        except Exception:
-            # Damaged archives end in errors of many kinds.
-            raise ValueError(f"{path}: not a .npz file of scipy.sparse.save_npz") from None
+        return sparse.csr_array(read_sparse_matrix(path))
     if Path(path).suffix != ".npy":
         raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
     return read_array(path, "biuf")
@@ -247,7 +243,7 @@ def read_key(option: str, name: str, whole: bool = False) -> Any:
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     except ImportError:
         raise missing_package("a signature", "cryptography", "sign") from None
-    data, private, key = Path(name).read_bytes(), option == "--key", None
+    data, private, key = read_bytes(name), option == "--key", None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
     kinds: tuple[type, type] = ed25519.Ed25519PrivateKey, ed25519.Ed25519PublicKey

@@ -5,12 +5,12 @@ INPUT included, with ``-`` or ``_``. A path in it is relative to the folder of t
 any folder.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..store.toml import read_toml, shown
 from .options import Command, Option
 from .tables import PROGRAM
 
@@ -49,13 +49,7 @@ def load(path: str) -> JobFile:
 
     Raises OSError if it cannot be read, and ValueError for any error in it.
     """
-    try:
-        with open(path, "rb") as file:
-            job = tomllib.load(file)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a TOML file: it is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not a TOML file: {error}") from None
+    job = read_toml(path)
     for name in job:
         if name not in ("command", "options"):
             raise ValueError(f"{path}: {name}: unknown key; expected command and options")
@@ -91,7 +85,7 @@ def _values(path: str, command: Command, options: dict[str, Any]) -> dict[Option
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
 
 
 def _typed(where: str, option: Option, value: Any) -> Any:

@@ -8,10 +8,11 @@ import os
 from pathlib import Path
 
 from ..checks import missing_package
+from ..store.limits import read_bytes
 
 #: The package with categories of English (Fast, Chen & Bernstein 2016); none of its code is run.
 PACKAGE = "empath"
-_PUBLIC, _MOST = "public:", 1 << 26
+_PUBLIC = "public:"
 
 
 def load_categories(source: str | os.PathLike[str]) -> dict[str, frozenset[str]]:
@@ -29,8 +30,7 @@ def load_categories(source: str | os.PathLike[str]) -> dict[str, frozenset[str]]
         if spec is None or not spec.submodule_search_locations:
             raise missing_package("names of public categories", PACKAGE, "names")
         path = Path(spec.submodule_search_locations[0]) / "data" / "categories.tsv"
-    with path.open("rb") as file:
-        data = file.read(_MOST)
+    data = read_bytes(path)
     try:
         lines = [line.split("\t") for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:

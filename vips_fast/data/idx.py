@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..store.limits import most_expanded
 from ._files import naming, open_text
 from .arrays import check_invalid
 
 #: Third byte of the magic number -> big-endian element type.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-
-#: More than deflate can reach: 1,032 bytes out of one.
-_MAX_RATIO = 1100
 
 PathLike = str | os.PathLike[str]
 
@@ -39,9 +37,9 @@ def read_idx(path: PathLike) -> np.ndarray:
                 raise ValueError("the IDX header is incomplete")
             shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
             size = math.prod(shape) * dtype.itemsize
-            # A header may claim any size; no file holds more than its compressed bytes can expand to.
-            if size > _MAX_RATIO * os.path.getsize(path):
-                raise ValueError(f"its header says {size} bytes of elements, more than the file can hold")
+            # A header may claim any size.
+            if size > most_expanded(os.path.getsize(path)):
+                raise ValueError(f"its header says {size} bytes of elements; expected fewer of a file of this size")
             data = file.read(size)
             if len(data) < size or file.read(1):
                 found = "more" if len(data) == size else len(data)

@@ -120,6 +120,26 @@ def read_sparse(
     ``max_bytes``, and MemoryError, are as in `read_npz`, other errors as in `load_corpus`.
     """
     words = _given(vocabulary)
+    matrix = _stored_matrix(path, max_bytes)
+    with naming(path):
+        return _corpus(matrix, words, path, invalid)
+
+
+def read_sparse_matrix(path: PathLike) -> Any:
+    """Read a matrix of any numbers as `read_sparse` reads counts, in CSR form; errors as there."""
+    matrix = _stored_matrix(path, None)
+    with naming(path):
+        if matrix.format == "coo":
+            for indices, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
+                if len(indices) and not (0 <= indices.min() and indices.max() < size):
+                    raise ValueError("an index is outside of the array 'shape'")
+        else:
+            matrix.check_format(full_check=True)
+        return sparse.csr_array(matrix)
+
+
+def _stored_matrix(path: PathLike, max_bytes: int | None) -> Any:
+    """Read the arrays of a matrix, whose indices are not looked at."""
     arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
     with naming(path):
         kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
@@ -151,7 +171,7 @@ def read_sparse(
             matrix.indices, matrix.indptr = first, second
         # Assigned and not given to scipy, whose compiled loops trust index arrays: the checks come first.
         matrix.data = data
-        return _corpus(matrix, words, path, invalid)
+        return matrix
 
 
 def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:

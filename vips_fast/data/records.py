@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_choice, missing_package
-from ..store.text import parse_json
+from ..store.limits import most_expanded, parse_json
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
 from .delimited import BAD, WINDOWS, Rows, batches_of, csv_batches, read_header, split_lines, whole_lines
-from .excel import is_excel, sheet_rows
+from .excel import header, is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
 from .header import places_of
@@ -35,6 +35,8 @@ from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 
 RECORD_FORMATS = ("csv", "jsonl", "parquet", "xlsx", "folder")
+#: Types of Arrow that Parquet can hold as a dictionary.
+_STRINGS = ("string", "large_string", "binary", "large_binary")
 #: Rows of a batch.
 BATCH_ROWS = 4096
 #: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
@@ -142,7 +144,7 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
         if raw.peek(4).startswith(b"PAR1"):
             return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
         if is_excel(source):
-            return [str(name or "") for name in next(sheet_rows(raw), (0, ()))[1]]
+            return [str(name or "") for name in header(next(sheet_rows(raw), (0, {}))[1])]
         with open_text(source) as file:
             if file.peek(64)[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
@@ -262,9 +264,9 @@ def _broken() -> Iterator[None]:
 
 def _sheet(file: Any, columns: Sequence[str]) -> Rows:
     rows = sheet_rows(file)
-    places = places_of(columns, next(rows, (0, ()))[1])
+    places = places_of(columns, header(next(rows, (0, {}))[1]))
     for number, row in rows:
-        yield number, [row[place] for place in places]
+        yield number, [row.get(place) for place in places]
 
 
 def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
@@ -333,10 +335,15 @@ def _parquet(
     parquet = _parquet_module()
     import pyarrow
 
-    first = 1
+    first, left = 1, most_expanded(size)
     try:
-        table = parquet.ParquetFile(file, pre_buffer=False)
+        schema = parquet.ParquetFile(file, pre_buffer=False).schema_arrow
+        # Equal texts share memory as they do in the file.
+        shared = [name for name, kind in zip(schema.names, schema.types, strict=True) if str(kind) in _STRINGS]
+        table = parquet.ParquetFile(file, pre_buffer=False, read_dictionary=shared)
         places = places_of(columns, table.schema_arrow.names)
+        if (expanded := _expanded(table.metadata, columns)) > left:
+            raise ValueError(f"expands to {expanded} bytes; expected at most {left} of a file of this size")
         for name, place in zip(columns, places, strict=True):
             kind = table.schema_arrow.types[place]
             kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
@@ -345,6 +352,9 @@ def _parquet(
         # Few rows at a time: a row has no largest size.
         for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
             batch = {name: _cells(part.column(name), drop) for name in columns}
+            left -= sum(len(cell) for name in texts for cell in batch[name] if isinstance(cell, str))
+            if left < 0:
+                raise ValueError("its rows share too much text for a file of this size; expected it as CSV")
             rows = range(first, first + part.num_rows)
             first += part.num_rows
             read[0] = size * (first - 1) // table.metadata.num_rows
@@ -355,14 +365,27 @@ def _parquet(
         raise ValueError("not a whole Parquet file") from None
 
 
+def _expanded(metadata: Any, columns: Sequence[str]) -> int:
+    """Sum the bytes that columns take in a Parquet file before its compression."""
+    total = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        chunks = map(group.column, range(group.num_columns))
+        total += sum(one.total_uncompressed_size for one in chunks if one.path_in_schema.split(".")[0] in columns)
+    return total
+
+
 def _cells(column: Any, drop: bool) -> list[Any]:
     """Make a list of a Parquet column; ``drop`` makes bad UTF-8 `BROKEN`."""
+    if hasattr(column, "dictionary"):
+        codes, places = np.unique(column.indices.cast("int64").fill_null(-1).to_numpy(), return_inverse=True)
+        known = _cells(column.dictionary.take(codes[codes >= 0]), drop)
+        known = [None] * (len(codes) - len(known)) + known
+        return [known[place] for place in places.tolist()]
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
         if not drop:
             raise
-    column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
     return [None if cell is None else _decode(cell) for cell in column.cast("large_binary").to_pylist()]
 
 

@@ -46,12 +46,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 
+from ..store.limits import read_text
+from ..store.toml import parse_toml
 from ._files import naming
 from .arrays import INT32_MAX
 
@@ -422,12 +423,7 @@ class Schema:
     @classmethod
     def parse(cls, text: str) -> Schema:
         """Read the schema in a text of TOML; ValueError for other texts."""
-        import tomllib
-
-        try:
-            said = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"not a TOML file: {' '.join(str(error).split())}") from None
+        said = parse_toml(text)
         if extra := sorted(said.keys() - {"nulls", "columns"}):
             raise ValueError(f"{extra[0]}: unknown key; expected nulls and columns")
         columns, nulls = said.get("columns"), said.get("nulls", [""])
@@ -448,11 +444,9 @@ class Schema:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
         """Return the schema in a file; OSError or ValueError, with its path."""
+        text = read_text(path)
         with naming(path):
-            try:
-                return cls.parse(Path(path).read_bytes().decode("utf-8"))
-            except UnicodeDecodeError:
-                raise ValueError("is not UTF-8 text") from None
+            return cls.parse(text)
 
 
 def draft(names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from ..checks import check_number
 from ..kernels.psd import one_blas_thread
 from ..kernels.threads import resolve_n_threads, run_blocks
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary

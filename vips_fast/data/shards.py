@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from ..store.text import parse_json
+from ..store.folder import MOST_TEXT
+from ..store.limits import parse_json, read_bytes
 from .arrays import Parts, rows_of, select
 from .groups import Runs
 from .read_ahead import ReadAhead
@@ -404,14 +405,16 @@ def manifest_digest(said: Mapping[str, Any]) -> str:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        said = parse_json(path.read_bytes())
-        kind, whole = said["format"], said["digest"] == manifest_digest(said)
+        data = read_bytes(path, MOST_TEXT)
     except FileNotFoundError:
         raise ValueError(f"{path.parent}: no {path.name}; expected a whole folder of shards") from None
-    except (LookupError, TypeError, ValueError):
-        kind, whole = FORMAT, False
-    if kind != FORMAT:
-        raise ValueError(f"{path}: of format {kind!r}; expected {FORMAT!r}")
+    try:
+        said = parse_json(data)
+        form, whole = said["format"], said["digest"] == manifest_digest(said)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        form, whole = FORMAT, False
+    if form != FORMAT:
+        raise ValueError(f"{path}: of format {str(form)[:40]!r}; expected {FORMAT!r}")
     if not whole:
         raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
     return dict(said)

@@ -11,6 +11,9 @@ from ._files import BadLine, blocks, naming, open_text
 from .types import Cells, WordVectors
 from .vocabulary import PathLike
 
+#: Bytes of the longest first line, by which d is known.
+_MOST_LINE = 1 << 20
+
 
 def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     """Read vectors of ``words`` from word2vec's, fastText's or GloVe's files.
@@ -31,6 +34,8 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
                 number += 1
                 word = line.partition(b" ")[0]
                 if d == 0:
+                    if len(line) > _MOST_LINE:
+                        raise BadLine(number, f"more than {_MOST_LINE} bytes; expected a word and its numbers")
                     fields = line.split()
                     if not fields or (number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields)):
                         continue

@@ -21,6 +21,8 @@ PathLike = str | os.PathLike[str]
 #: The words of the columns, a file that holds them, or "public:LANGUAGE".
 Vocabulary = Sequence[str] | PathLike
 _PUBLIC = "public:"
+#: Bytes of the largest list of words, which a gzip file may expand to: some million words.
+_MOST_BYTES = 1 << 25
 #: The coarse words of English; a medical or common other sense keeps a word off it.
 _COARSE = Path(__file__).with_name("coarse-en.txt")
 
@@ -33,7 +35,12 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
     """
     with naming(path), open_text(path) as file:
         try:
-            return parse_vocabulary(b"".join(blocks(file)).decode("utf-8-sig"))
+            data = bytearray()
+            for block in blocks(file):
+                data += block
+                if len(data) > _MOST_BYTES:
+                    raise ValueError(f"has more than {_MOST_BYTES} bytes of words; expected fewer words")
+            return parse_vocabulary(data.decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise ValueError("is not UTF-8 text") from None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from ._files import naming
 from .types import WordVectors
 from .vocabulary import load_vocabulary

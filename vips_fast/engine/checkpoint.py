@@ -39,10 +39,10 @@ from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
 from ..store.atomic import delete, make_folder, naming, replace_file
+from ..store.limits import parse_json
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import read_npz, write_npz
-from ..store.text import parse_json
 from .ledger import Ledger
 from .model import Model
 from .plan import RunPlan

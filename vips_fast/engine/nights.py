@@ -47,9 +47,9 @@ from ..accounting.calibration import Target
 from ..accounting.running_sum import coefficients
 from ..checks import check_name
 from ..store.atomic import delete, make_folder, replace_file
+from ..store.limits import parse_json
 from ..store.log import canonical_json, json_digest
 from ..store.npz import read_npz, write_npz
-from ..store.text import parse_json
 from .checkpoint import LOCK, RunFolder, lock_folder
 from .ledger import Ledger
 from .model import Model, Release

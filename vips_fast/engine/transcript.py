@@ -25,9 +25,9 @@ import numpy as np
 
 from ..store.atomic import replace_file, sync_folder, write_file
 from ..store.folder import Folder
+from ..store.limits import parse_json
 from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.npz import write_npz
-from ..store.text import parse_json
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan

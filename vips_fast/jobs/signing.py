@@ -15,7 +15,7 @@ from typing import Any
 
 from ..checks import missing_package
 from ..store.folder import Folder
-from ..store.text import parse_json
+from ..store.limits import parse_json
 
 SIGNATURE = "model.sig"
 _BUNDLE, _PAYLOAD = "application/vnd.dev.sigstore.bundle.v0.3+json", "application/vnd.in-toto+json"

@@ -43,7 +43,7 @@ from ..models.forecast import tell
 from ..models.inputs import listed
 from ..models.lda import Plan, PublicPrior, load_prior, nearest_words, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
-from ..store.text import parse_json
+from ..store.limits import parse_json
 from . import beside
 from .folder import MODEL
 from .job import Material, PurchaseError, Reading

@@ -18,7 +18,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import PlannedRun
 from ..store.folder import Folder
-from ..store.text import parse_json
+from ..store.limits import parse_json
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent

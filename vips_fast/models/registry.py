@@ -15,7 +15,8 @@ from typing import Any
 
 from ..accounting import ACCOUNTANTS, Relation, rounded_up
 from ..engine.result import FitResult
-from ..store.text import parse_json
+from ..store.limits import parse_json
+from ..store.toml import parse_toml, shown
 
 REGISTRY_FILE = "registry.yaml"
 _SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
@@ -48,12 +49,7 @@ class About:
     @classmethod
     def parse(cls, text: str) -> "About":
         """Read a TOML text; ValueError for anything but these facts."""
-        import tomllib
-
-        try:
-            said = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"not a TOML text ({error})") from None
+        said = parse_toml(text)
         known = {one.name: one.default for one in fields(cls)}
         if extra := sorted(said.keys() - known.keys()):
             raise ValueError(f"{extra[0]}: expected some of {', '.join(known)}")
@@ -63,13 +59,15 @@ class About:
             several = isinstance(known[key], tuple)
             texts = value if several and isinstance(value, list) else [value]
             if not all(isinstance(one, str) and one.strip() and one.isprintable() for one in texts) or not texts:
-                raise ValueError(f"{key} = {value!r}: expected {'lines of text in a list' if several else 'a text'}")
+                raise ValueError(
+                    f"{key} = {shown(value)}: expected {'lines of text in a list' if several else 'a text'}"
+                )
             facts[key] = tuple(texts) if several else value
         found = cls(**facts)
         if found.sector and found.sector not in _SECTORS:
-            raise ValueError(f"sector = {found.sector!r}: expected one of {', '.join(_SECTORS)}")
+            raise ValueError(f"sector = {shown(found.sector)}: expected one of {', '.join(_SECTORS)}")
         if found.published and not re.fullmatch(r"\d{4}-\d\d-\d\d", found.published):
-            raise ValueError(f"published = {found.published!r}: expected a day as YYYY-MM-DD")
+            raise ValueError(f"published = {shown(found.published)}: expected a day as YYYY-MM-DD")
         return found
 
     @property

@@ -16,13 +16,11 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
+from .limits import MOST_VALUES, parse_json
 from .npz import read_npz
-from .text import parse_json
 
 #: Bytes of the largest text that is read: JSON, a log, words, a schema. A ledger takes 400 bytes a release.
 MOST_TEXT = 1 << 27
-#: The most values of a JSON text. A ledger takes 13 a release; an empty list takes 2 bytes of text, and 64 of memory.
-_MOST_VALUES = 1 << 23
 #: Entries of the largest folder that is listed.
 _MOST_ENTRIES = 10_000
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -103,8 +101,8 @@ class Folder:
     def json_bytes(self, name: str) -> bytes:
         """Read JSON, one value or one a line; refuse too many values."""
         data = self.read(name)
-        if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-            raise ValueError(f"{self.path / name}: has more than {_MOST_VALUES} values; expected the file of a fit")
+        if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+            raise ValueError(f"{self.path / name}: has more than {MOST_VALUES} values; expected the file of a fit")
         return data
 
     def json(self, name: str) -> Any:

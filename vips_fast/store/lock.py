@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from .atomic import naming
-from .text import parse_json
+from .limits import parse_json
 
 #: Seconds after which a wait names the holder.
 _SPEAKS = 1.0

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .atomic import naming, write_at
-from .text import parse_json
+from .limits import parse_json
 
 Record = dict[str, Any]
 

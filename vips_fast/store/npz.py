@@ -11,40 +11,22 @@ import io
 import math
 import os
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from ..checks import machine_memory
-
-#: The most bytes that a file may expand to, or the most times its size if that is more. Counts of words expand to about
-#: 4 times their size, and deflate can reach 1,032 times.
-_SMALL, _RATIO = 1 << 28, 100
+from .archive import BROKEN, RefusedError, check_members, open_archive
+from .atomic import PUBLIC, replace_file
+from .limits import most_expanded
 
 _MAX_HEADER = 10_000
-#: Bytes of the largest directory of an archive: enough for 300,000 arrays at 50 bytes a member.
-_MAX_DIRECTORY = 1 << 24
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
-#: Errors that zipfile, zlib and the parsers of numpy's header raise at broken bytes.
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 class _Head(NamedTuple):
@@ -56,58 +38,38 @@ class _Head(NamedTuple):
     fortran: bool
 
 
-class _Refused(Exception):
-    """The fault of a file, in words."""
-
-
-class _Archive(io.BufferedReader):
-    """A file whose directory is read only if it is small.
-
-    zipfile reads it at once, and takes 13 times its size.
-    """
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        unlimited = size is None or size < 0
-        data = super().read(_MAX_DIRECTORY + 1 if unlimited else min(size or 0, _MAX_DIRECTORY + 1))
-        if len(data) > _MAX_DIRECTORY:
-            raise _Refused(f"has a directory of more than {_MAX_DIRECTORY} bytes; expected fewer arrays")
-        return data
-
-
 def read_npz(
     path: str | os.PathLike[str],
     *,
     max_bytes: int | None = None,
     names: Collection[str] | None = None,
     opener: Callable[[str, int], int] | None = None,
+    content: bytes | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz`` file, contiguous, in the machine's order.
 
     The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
     memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
     the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` opens the file,
-    as in `open`.
+    as in `open`. With ``content`` these are the bytes of the file, and ``path`` is its name in messages.
 
     Raises OSError if the system cannot read the file. Raises ValueError if it is not such a file, is damaged, or holds
     an array of Python objects or with fields. It also does so if the file is larger than ``max_bytes`` once expanded
     (the message has the path and the fault, never a value). Raises MemoryError with the size of the arrays if the
     machine has less.
     """
-    needed, raw = 0, io.FileIO(os.fspath(path), opener=opener)
+    needed, raw = 0, io.FileIO(os.fspath(path), opener=opener) if content is None else io.BytesIO(content)
     try:
-        with _Archive(raw) as file:
-            limit = max(_SMALL, _RATIO * os.fstat(file.fileno()).st_size) if max_bytes is None else max_bytes
-            with zipfile.ZipFile(file) as archive:
-                _check_number_of_members(file, archive)
-                members = _members(archive, names)
-                needed = sum(member.file_size for member in members.values())
-                if needed > limit:
-                    raise _Refused(f"expands to {needed} bytes; expected at most {limit} (max_bytes)")
-                if needed > machine_memory():  # asking the system for it might end the process
-                    raise MemoryError
-                heads = {name: _head(archive, member, name) for name, member in members.items()}
-                return {name: _array(archive, members[name], name, head) for name, head in heads.items()}
-    except _Refused as error:
+        with raw, open_archive(raw) as archive:
+            size = os.fstat(raw.fileno()).st_size if content is None else len(content)
+            members = _members(archive, names)
+            needed = sum(member.file_size for member in members.values())
+            check_members(members.values(), most_expanded(size) if max_bytes is None else max_bytes)
+            if needed > machine_memory():  # asking the system for it might end the process
+                raise MemoryError
+            heads = {name: _head(archive, member, name) for name, member in members.items()}
+            return {name: _array(archive, members[name], name, head) for name, head in heads.items()}
+    except RefusedError as error:
         raise ValueError(f"{path}: {error}") from None
     except MemoryError:
         raise MemoryError(f"{path}: its arrays need {needed} bytes, and there is not as much memory") from None
@@ -115,7 +77,7 @@ def read_npz(
         # A directory that points outside the file makes an impossible seek.
         if error.errno != errno.EINVAL:
             raise
-    except _BROKEN:
+    except BROKEN:
         pass
     raise ValueError(f"{path}: damaged, or not an .npz file; expected a zip archive of numpy arrays")
 
@@ -135,20 +97,19 @@ def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any
         if array.dtype.kind not in _TYPES:
             raise ValueError(f"array {name!r} has dtype {array.dtype}: expected numbers, booleans, strings or times")
         checked[name] = np.require(array, array.dtype.newbyteorder("<"), "C")
+    if isinstance(file, (str, os.PathLike)):
+        replace_file(Path(file), lambda opened: _write(opened, checked), PUBLIC)
+    else:
+        _write(file, checked)
+
+
+def _write(file: IO[bytes], checked: Mapping[str, np.ndarray]) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in checked.items():
             member = zipfile.ZipInfo(name + ".npy")
             member.create_system, member.external_attr = 3, 0o644 << 16
             with archive.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
-
-
-def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Refuse a directory shorter than its end says, unlike zipfile."""
-    file.seek(-22 - len(archive.comment), os.SEEK_END)
-    number = int.from_bytes(file.read(12)[10:], "little")
-    if number != min(len(archive.infolist()), 0xFFFF):
-        raise _Refused(f"has {len(archive.infolist())} members in its directory; expected {number} by its end")
 
 
 def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[str, zipfile.ZipInfo]:
@@ -159,13 +120,9 @@ def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[st
         if names is not None and name not in names:
             continue
         if name == member.filename:
-            raise _Refused(f"holds {name!r}, which is not an array; expected names that end in .npy")
+            raise RefusedError(f"holds {name!r}, which is not an array; expected names that end in .npy")
         if name in members:
-            raise _Refused(f"holds the array {name!r} twice; expected one")
-        if member.flag_bits & 0x1:
-            raise _Refused(f"array {name!r} is encrypted; expected a plain archive")
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise _Refused(f"array {name!r} is compressed by another method than deflate, the one expected")
+            raise RefusedError(f"holds the array {name!r} twice; expected one")
         members[name] = member
     return members
 
@@ -177,7 +134,7 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
         width = 2 if version == (1, 0) else 4
         size = int.from_bytes(stream.read(width), "little")
         if version not in ((1, 0), (2, 0), (3, 0)) or size > _MAX_HEADER:
-            raise _Refused(f"array {name!r} has a head of an unknown form; expected one that numpy writes")
+            raise RefusedError(f"array {name!r} has a head of an unknown form; expected one that numpy writes")
         try:
             head = ast.literal_eval(stream.read(size).decode("utf-8" if version == (3, 0) else "latin-1"))
         except MemoryError:
@@ -185,18 +142,18 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
             raise ValueError from None
     descr, shape, fortran = head["descr"], head["shape"], head["fortran_order"]
     if not isinstance(descr, str):
-        raise _Refused(f"array {name!r} has fields; expected numbers, booleans, strings or times")
+        raise RefusedError(f"array {name!r} has fields; expected numbers, booleans, strings or times")
     dtype = np.dtype(descr)
     if dtype.hasobject:
-        raise _Refused(f"array {name!r} holds Python objects; expected numbers (pickled arrays are refused)")
+        raise RefusedError(f"array {name!r} holds Python objects; expected numbers (pickled arrays are refused)")
     if dtype.kind not in _TYPES or dtype.itemsize == 0:
-        raise _Refused(f"array {name!r} has dtype {dtype}; expected numbers, booleans, strings or times")
+        raise RefusedError(f"array {name!r} has dtype {dtype}; expected numbers, booleans, strings or times")
     if type(shape) is not tuple or len(shape) > 32 or not all(type(n) is int and n >= 0 for n in shape):
-        raise _Refused(f"array {name!r} has no valid shape; expected a tuple of sizes")
+        raise RefusedError(f"array {name!r} has no valid shape; expected a tuple of sizes")
     start = np.lib.format.MAGIC_LEN + width + size
     found, expected = member.file_size - start, math.prod(shape) * dtype.itemsize
     if found != expected:
-        raise _Refused(f"array {name!r} takes {found} bytes; expected {expected} by its shape and dtype")
+        raise RefusedError(f"array {name!r} takes {found} bytes; expected {expected} by its shape and dtype")
     return _Head(start, shape, dtype, bool(fortran))
 
 
@@ -214,11 +171,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _
                 raise EOFError
             block[:] = np.frombuffer(content, np.uint8)
     if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
-        raise _Refused(f"array {name!r} has a byte that is neither true nor false; expected booleans")
+        raise RefusedError(f"array {name!r} has a byte that is neither true nor false; expected booleans")
     if not dtype.isnative:
         array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
     if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > 0x10FFFF:
-        raise _Refused(f"array {name!r} has a character outside Unicode; expected text")
+        raise RefusedError(f"array {name!r} has a character outside Unicode; expected text")
     if fortran:
         return np.ascontiguousarray(array.reshape(shape[::-1]).T)
     return array.reshape(shape)

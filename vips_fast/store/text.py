@@ -1,9 +1,8 @@
-"""Make text from strangers safe for a terminal, a page or a spreadsheet, and read JSON that says one thing."""
+"""Make text from strangers safe for a terminal, a page or a spreadsheet."""
 
 import contextlib
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -65,35 +64,6 @@ def _cell(value: Any) -> Any:
         except ValueError:
             value = "'" + value
     return printable(value)
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Read a JSON value; ValueError, without any of the text, if it is none.
-
-    An object with a key that stands twice is none: readers differ in which of the two values they take. Nor is one that
-    is nested too deeply to be read.
-
-    >>> parse_json('{"a": 1, "a": 2}')
-    Traceback (most recent call last):
-    ValueError: not a JSON file: a key stands twice in an object
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_object)
-    except _TwiceError:
-        raise ValueError("not a JSON file: a key stands twice in an object") from None
-    except (ValueError, RecursionError):
-        raise ValueError("not a JSON file") from None
-
-
-class _TwiceError(Exception):
-    """A key stands twice."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _TwiceError
-    return found
 
 
 def put(stream: IO[str] | None, text: str) -> bool:

@@ -11,7 +11,7 @@ from ...engine.budget import Budget
 from ...engine.budget_repair import read_damaged
 from ...engine.sampling import check_steps, make_sampler, run_event
 from ...report import table
-from ...store.text import parse_json
+from ...store.limits import parse_json, read_bytes
 from ..messages import say
 from ..tables.tools import BUDGET_KEYS
 
@@ -148,8 +148,7 @@ def reserve(args: Namespace) -> int:
     """Declare runs ahead."""
     budget = Budget(args.file)
     try:
-        with open(args.plan, encoding="utf-8") as file:
-            plans = parse_json(file.read())
+        plans = parse_json(read_bytes(args.plan))
     except ValueError as error:
         raise ValueError(f"--plan {args.plan}: {error}; expected a list of runs") from None
     if not isinstance(plans, list):

@@ -20,7 +20,7 @@ from ...models.logistic.effects import Effect, largest, outcomes
 from ...models.logistic.findings import MOST_NAMED
 from ...models.logistic.forecast import with_article
 from ...report import table
-from ...store.text import parse_json
+from ...store.limits import parse_json
 from ..inputs import (
     column_inputs,
     load_model,

@@ -30,7 +30,7 @@ from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
 from ...store.atomic import delete, leftovers
-from ...store.text import parse_json
+from ...store.limits import parse_json
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import Exit, ExitWith, print_object, say, width
 from ..output import output_file, write_table

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from ...models.lda import DriftingTopics, LatentDirichletAllocation
 from ...models.tables import NightlyTables, TopicTables, model_epsilon
 from ...report import part_of
 from ...report.whole import chain_models
+from ...store.toml import read_toml
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
@@ -185,9 +184,10 @@ def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:
     A column has a list, or a table of the values' shares of persons, for the forecast.
     """
     try:
-        said = tomllib.loads(Path(path).read_text("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise ValueError(f"--values {path}: expected a TOML file, such as ward = ['north', 'south']") from None
+        said = read_toml(path)
+    except ValueError as error:
+        fault = str(error).removeprefix(f"{path}: ")
+        raise ValueError(f"--values {path}: {fault}; expected such as ward = ['north', 'south']") from None
     values: dict[str, Any] = {}
     for name in names:
         column = said.get(name)

@@ -1,0 +1,72 @@
+"""Bounds of what a file from a stranger may take: its bytes, and what they expand to."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+#: Bytes of the largest text that is read whole.
+MOST_TEXT = 1 << 24
+#: The most values of a JSON text. A ledger takes 13 a release; an empty list takes 2 bytes of text, and 64 of memory.
+MOST_VALUES = 1 << 23
+#: The most bytes that a compressed file may expand to, or the most times its size if that is more. Counts of words
+#: expand to about 4 times their size, sheets to 10 times, and deflate can reach 1,032 times.
+_SMALL, _RATIO = 1 << 28, 100
+
+
+def most_expanded(size: int) -> int:
+    """Return the most bytes that a compressed file of a size may expand to."""
+    return max(_SMALL, _RATIO * size)
+
+
+def read_bytes(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
+    """Read a file of at most ``most`` bytes; ValueError, with the path, for a larger one."""
+    with Path(path).open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path}: has more than {most} bytes; expected a smaller file")
+    return data
+
+
+def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
+    """Read a text in UTF-8 as `read_bytes`; ValueError, with the path, for other bytes."""
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # The error's own text quotes bytes of the file.
+        raise ValueError(f"{path}: is not UTF-8 text; convert the file to UTF-8") from None
+
+
+def parse_json(data: str | bytes) -> Any:
+    """Read a JSON value; ValueError, without any of the text, if it is none.
+
+    An object with a key that stands twice is none: readers differ in which of the two values they take. Nor is one that
+    is nested too deeply, or has more than `MOST_VALUES` values.
+
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: not a JSON file: a key stands twice in an object
+    """
+    if len(data) > MOST_VALUES:
+        marks: Any = (",", "[", "{") if isinstance(data, str) else (b",", b"[", b"{")
+        if sum(map(data.count, marks)) > MOST_VALUES:
+            raise ValueError(f"not a JSON file: has more than {MOST_VALUES} values")
+    try:
+        return json.loads(data, object_pairs_hook=_object)
+    except _TwiceError:
+        raise ValueError("not a JSON file: a key stands twice in an object") from None
+    except RecursionError:
+        raise ValueError("not a JSON file: too many brackets within each other") from None
+    except ValueError:
+        raise ValueError("not a JSON file") from None
+
+
+class _TwiceError(Exception):
+    """A key stands twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _TwiceError
+    return found
