@@ -1,124 +1,160 @@
-"""What killed writers leave is removed by the next writer of the same name, and nothing else is."""
+"""Every writer of a file: the old file or the whole new one, whoever writes beside it."""
 
+import ast
 import os
-import re
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from disk import FAULTS, each_fault
 
+import vips_fast
+from vips_fast import accounting
 from vips_fast.cli.output import output_file
-from vips_fast.store import process
-from vips_fast.store.atomic import create_file, leftovers, new_folder, part_of, put_in_place
+from vips_fast.data.vectors import save_word_vectors
+from vips_fast.models.lda import PublicPrior
+from vips_fast.store.atomic import leftovers, replace_file, replace_text, save_figure
+from vips_fast.store.npz import write_npz
+
+WORDS = [f"word{v}" for v in range(16)]
+PRIOR = PublicPrior(WORDS, np.ones((2, 16)), [0.5, 0.5], np.ones(16), "a test")
 
 
-def killed(work):
-    """Run in a child that ends without a clean-up."""
-    child = os.fork()
-    if not child:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+class Figure:
+    def savefig(self, file, format):
+        file.write(format.encode() * 1000)
 
 
-def folder(path):
-    made = new_folder(path)
-    (made / "file").write_text("part")
-    return made
+def of_output(path):
+    with output_file(path) as file:
+        file.write(b"new" * 1000)
 
 
-def exchanged(path):
-    """Stop between the two renames of a system that cannot exchange folders."""
-    os.rename(path, part_of(path).with_suffix(".old"))
+WRITERS = {
+    "bytes": lambda path: replace_file(path, lambda file: file.write(b"new" * 1000)),
+    "text": lambda path: replace_text(path, "new" * 1000),
+    "arrays": lambda path: write_npz(path, {"a": np.arange(1000)}),
+    "prior": PRIOR.save,
+    "vectors": lambda path: save_word_vectors(path, WORDS, np.ones((16, 3))),
+    "figure": lambda path: save_figure(path, Figure()),
+    "the shell's": of_output,
+}
 
 
-def begun(path):
-    with output_file(path):
-        os._exit(0)
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
-def written(path):
-    put_in_place(folder(path), path)
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failed_writer_leaves_the_old_file_or_the_new_one(writer, fault, tmp_path, monkeypatch):
+    WRITERS[writer](tmp_path / "whole")
+    new = (tmp_path / "whole").read_bytes()
+
+    def prepare(folder):
+        (folder / "a").write_bytes(b"old")
+        return folder / "a"
+
+    for folder, path, failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, WRITERS[writer]):
+        assert path.read_bytes() in (b"old", new)
+        rest = set(names(folder)) - {"a"}
+        # A killed process leaves its part, which says so; a failed call leaves none, unless its removal is what fails.
+        assert rest == {one.name for one in leftovers(folder)} if failed == "killed" else not rest
+        if error is None and failed != "killed":
+            assert path.read_bytes() == new
 
 
-def printed(path):
-    with output_file(path) as part:
-        part.write_text("whole")
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_link_is_replaced_and_not_followed(writer, tmp_path):
+    (tmp_path / "target").write_bytes(b"kept")
+    for target in ("target", "nowhere"):
+        (tmp_path / "a").unlink(missing_ok=True)
+        (tmp_path / "a").symlink_to(tmp_path / target)
+        WRITERS[writer](tmp_path / "a")
+        assert not (tmp_path / "a").is_symlink() and (tmp_path / "a").stat().st_size > 100
+    assert (tmp_path / "target").read_bytes() == b"kept" and names(tmp_path) == ["a", "target"]
 
 
-@pytest.mark.parametrize(
-    ("name", "stop", "again"),
-    [
-        ("o", folder, written),
-        ("o.run", folder, written),
-        ("a file.csv", begun, printed),
-        ("figure.tar.png", begun, printed),
-        ("no end", begun, printed),
-        ("o", lambda path: (written(path), exchanged(path)), written),
-    ],
-)
-def test_what_killed_writers_left_is_removed_by_the_next(name, stop, again, tmp_path):
-    path = tmp_path / name
-    for _ in range(3):
-        killed(lambda: stop(path))
-    assert any(entry.name.startswith(f".{name}.") for entry in tmp_path.iterdir())
-    assert set(leftovers(tmp_path)) == {one for one in tmp_path.iterdir() if one.name.startswith(".")}
-    again(path)
-    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_is_no_file_is_refused_by_its_name(writer, tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for name in ("folder", "pipe", "link", "/dev/null"):
+        with pytest.raises(OSError, match="is a folder, a pipe or a device; expected the name of a file") as caught:
+            WRITERS[writer](tmp_path / name)
+        assert caught.value.filename == str(tmp_path / name)
+    assert names(tmp_path) == ["folder", "link", "pipe"] and Path("/dev/null").is_char_device()
+    with pytest.raises(FileNotFoundError) as caught:
+        WRITERS[writer](tmp_path / "absent" / "a")
+    assert caught.value.filename == str(tmp_path / "absent" / "a")
 
 
-def test_a_file_without_nameless_files_too(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "O_TMPFILE")
-    killed(lambda: part_of(tmp_path / "b").touch())
-    create_file(tmp_path / "b", b"x")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["b"]
+def test_threads_write_one_file_at_once(tmp_path):
+    errors, barrier = [], threading.Barrier(8)
+
+    def work(number):
+        for _ in range(50):
+            barrier.wait()
+            try:
+                replace_file(tmp_path / "a", lambda file: file.write(b"%d" % number * 10_000))
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    data = (tmp_path / "a").read_bytes()
+    assert not errors and data in {b"%d" % number * 10_000 for number in range(8)} and names(tmp_path) == ["a"]
 
 
-def _of_a_dead(path):
-    """Name a part of a process that has ended."""
-    killed(lambda: part_of(path).touch())
-    (part,) = leftovers(path.parent, path.name)
-    return part
+#: Modules that may open a file for writing: what they write is new, or grows, and is theirs to keep whole.
+OPENS = {
+    "store/atomic.py": "the writers",
+    "store/lock.py": "locks, which have no content to lose",
+    "store/text.py": "os.devnull, for a stream that failed",
+    "jobs/log.py": "the log of a job, which only grows",
+    "engine/checkpoint.py": "the ledger, which only grows",
+    "jobs/folder.py": "the log of releases, which only grows",
+    "audit/vocabulary.py": "a temporary folder",
+    "cli/main.py": "os.devnull, for a stream that is closed",
+    "cli/output.py": "into the file of `replacing`",
+    "store/folder.py": "with flags for reading",
+}
 
 
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        lambda part: part.replace(".o.", ".other."),  # of another path
-        lambda part: part.replace(".o.", ".o.run."),
-        lambda part: re.sub(r"-[0-9a-f]{8}\.", "-00000000.", part),  # another machine, container or boot
-        lambda part: re.sub(r"-[0-9a-f]{8}\.", ".", part),
-        lambda part: re.sub(r"\.[0-9]+-[0-9]+-", f".{os.getpid()}-{process._start(os.getpid())}-", part),  # alive
-        lambda part: part.removeprefix("."),
-        lambda part: part + "ial",
-        lambda part: part.replace(".part", ".bak"),
-        lambda part: ".o.part",
-        lambda part: ".o.notes.2026.old",
-    ],
-)
-def test_nothing_else_is_removed(foreign, tmp_path):
-    part = _of_a_dead(tmp_path / "o")
-    name = foreign(part.name)
-    os.rename(part, tmp_path / name)
-    written(tmp_path / "o")
-    assert {entry.name for entry in tmp_path.iterdir()} == {"o", name}
+def opens_for_writing(call):
+    """Tell whether a call writes to a name by itself."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    of_module = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "")
+    if name in ("write_text", "write_bytes"):
+        # beside.write_text makes texts.
+        return isinstance(call.func, ast.Attribute) and of_module != "beside"
+    if name == "open":
+        given = (*call.args, *(key.value for key in call.keywords))
+        words = [one.value for one in given if isinstance(one, ast.Constant)]
+        if of_module == "os":
+            return any(flag in ast.unparse(call) for flag in ("O_WRONLY", "O_RDWR", "flags"))
+        return of_module not in ("archive", "gzip") and any(
+            w in ("w", "wb", "a", "ab", "x", "xb", "r+b") for w in words
+        )
+    return of_module == "np" and name in ("save", "savez", "savez_compressed")
 
 
-def test_where_numbers_of_processes_mean_nothing_no_part_is_removed(tmp_path, monkeypatch):
-    part = _of_a_dead(tmp_path / "o")
-    monkeypatch.setattr(process, "_host", lambda: {"host": "h", "boot": "", "space": ""})
-    written(tmp_path / "o")
-    assert part.exists() and not leftovers(tmp_path)
+def test_no_other_module_writes_by_itself():
+    root, found = Path(vips_fast.__file__).parent, set()
+    for path in root.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        if any(isinstance(node, ast.Call) and opens_for_writing(node) for node in ast.walk(tree)):
+            found.add(path.relative_to(root).as_posix())
+    assert found == OPENS.keys(), found ^ OPENS.keys()
 
 
-def test_a_folder_that_cannot_be_listed_keeps_its_parts(tmp_path, monkeypatch):
-    part = _of_a_dead(tmp_path / "o")
-
-    def refuse(self):
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    written(tmp_path / "o")
-    monkeypatch.undo()
-    assert part.exists() and (tmp_path / "o").exists()
+def test_plots_and_tables_are_whole(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "a.svg").symlink_to(tmp_path / "target")
+    accounting.plot_epsilon(lambda n: accounting.GaussianEvent(2.0), 2, 1e-5, tmp_path / "a.svg")
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes() and names(tmp_path) == ["a.svg"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..store.atomic import save_figure
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
 from .checks import FloatArray, count, open_probability
 from .events import (
@@ -161,5 +162,5 @@ def plot_epsilon(
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     path = Path(path)
-    figure.savefig(path)
+    save_figure(path, figure)
     return path

@@ -4,17 +4,18 @@ A file appears whole or not at all.
 """
 
 import contextlib
-import os
+import io
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from ..engine.budget import Budget
-from ..store.atomic import PUBLIC, part_of, sweep
+from ..store.atomic import PUBLIC, replacing
 from ..store.text import csv_text
 from .messages import print_object, say
 
@@ -61,20 +62,9 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
         say(f"warning: delta = {delta:g} is not below 1 / {n_units} {unit}s: {what} may be published")
 
 
-@contextlib.contextmanager
-def output_file(name: str | Path, mode: int = PUBLIC) -> Iterator[Path]:
-    """Make an empty file first; it replaces ``name`` once written."""
-    path = Path(name)
-    part = part_of(path)
-    part = part.with_name(part.name + path.suffix)  # which tells a figure's format
-    part.touch(mode, exist_ok=False)
-    try:
-        yield part
-        os.replace(part, path)
-    except BaseException:
-        part.unlink()
-        raise
-    sweep(path)
+def output_file(name: str | Path, mode: int = PUBLIC) -> AbstractContextManager[BinaryIO]:
+    """Open a new file first; it replaces ``name`` once written (`vips_fast.store.atomic.replacing`)."""
+    return replacing(Path(name), mode)
 
 
 def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
@@ -95,12 +85,14 @@ def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> No
 
 def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
     # The rows describe records.
-    with output_file(name, 0o600) as part:
-        if part.suffix == ".npy":
-            np.save(part, rows, allow_pickle=False)
+    with output_file(name, 0o600) as file:
+        if name.endswith(".npy"):
+            np.save(file, rows, allow_pickle=False)
         else:
-            with open(part, "w", encoding="utf-8") as file:
-                _write_csv(file, columns, rows)
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+            _write_csv(text, columns, rows)
+            text.flush()
+            text.detach()
 
 
 def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:

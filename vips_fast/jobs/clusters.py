@@ -18,6 +18,7 @@ from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.packaged import Encode
 from ..report import Namer, component_rows, distinct_names
+from ..store.atomic import replace_text
 from ..store.text import printable
 from . import beside
 from .job import Material, Reading
@@ -248,7 +249,7 @@ class PrivateClusters:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the clusters and their privacy."""
-        Path(path).write_text(beside.report(self.model_), encoding="utf-8")
+        replace_text(Path(path), beside.report(self.model_))
 
     def __str__(self) -> str:
         """The verdict, the clusters and the guarantee."""

@@ -27,6 +27,7 @@ from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
 from ..models.vector_topics import VectorTopics
 from ..report import Namer, topic_names
+from ..store.atomic import replace_text
 from . import beside
 from .clusters import VectorTexts, encoder_and_knowledge, text_lines
 from .folder import write_model
@@ -396,7 +397,7 @@ class PrivateTopics:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""
-        Path(path).write_text(beside.report(self._fitted()), encoding="utf-8")
+        replace_text(Path(path), beside.report(self._fitted()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its topics and its guarantee to a folder.

@@ -11,10 +11,11 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .process import is_dead_tag, tag
 
@@ -65,17 +66,55 @@ def write_at(descriptor: int, data: bytes, position: int) -> None:
         data, position = data[done:], position + done
 
 
-def replace_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
-    """Write or replace a file in one step, safe at any crash."""
-    part = path.with_name(f".{path.name}.part")
+@contextmanager
+def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Open a new file, which takes the name ``path`` once it is written and on the disk.
+
+    The name holds the old file or the whole new one at any crash, and no two writers share a part. A symbolic link in
+    the place is replaced, not followed. Raises OSError, before anything is written, if the name is that of a folder, a
+    pipe or a device.
+    """
+    _refuse_others(path)
+    part = part_of(path)
     try:
-        write_file(part, write, mode)
-        os.rename(part, path)
-    except BaseException:
+        with naming(path):
+            with open(_create(part, mode), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(part, path)
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError) and error.filename == str(part):
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     sync_folder(path.parent)
+    sweep(path)
+
+
+def replace_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
+    """Write or replace a file by ``write(binary file)``, as `replacing` does."""
+    with replacing(path, mode) as file:
+        write(file)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write or replace a text for others to read, as `replacing` does."""
+    replace_file(path, lambda file: file.write(text.encode()), PUBLIC)
+
+
+def save_figure(path: Path, figure: Any) -> None:
+    """Write a figure of matplotlib as `replacing` does; the name's ending is its format, and png without one."""
+    replace_file(path, lambda file: figure.savefig(file, format=path.suffix[1:] or "png"), PUBLIC)
+
+
+def _refuse_others(path: Path) -> None:
+    """Refuse a name that leads to something else than a file; a rename would put a file there."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            what = "is a folder, a pipe or a device; expected the name of a file"
+            raise OSError(errno.EINVAL, what, str(path))
 
 
 def create_file(path: Path, data: bytes) -> None:

@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
     cls = family_named(args.family).estimator()
     settings = settings_of(cls, given(cls, args) | dict(map(_setting, args.set)))
-    with contextlib.nullcontext() if args.json is None else output_file(args.json) as part:
+    with contextlib.nullcontext() if args.json is None else output_file(args.json) as file:
         report: Any
         if args.attack:
             report = _attack(cls(**settings), args)
@@ -39,8 +39,8 @@ def run(args: Namespace) -> int:
                 full=args.full,
                 callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
             )
-        if part is not None:
-            part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
+        if file is not None:
+            file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
     print(report.text())
     return 0 if report.passed else 1
 

@@ -90,8 +90,8 @@ def draft(args: Namespace) -> int:
     if args.out is None:
         print(text, end="")
         return 0
-    with output_file(args.out) as part:
-        part.write_text(text, encoding="utf-8")
+    with output_file(args.out) as file:
+        file.write(text.encode())
     return 0
 
 

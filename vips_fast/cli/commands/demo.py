@@ -23,7 +23,7 @@ from ...models.lda import LatentDirichletAllocation
 from ...models.logistic import BayesianLogisticRegression
 from ...models.sbn import SigmoidBeliefNetwork
 from ...report import paragraph, table
-from ...store.atomic import PUBLIC, write_file
+from ...store.atomic import replace_text
 from ..messages import say, width
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
@@ -215,7 +215,7 @@ def _write(out: Path, model: Any, n_words: int) -> None:
     except ImportError as error:
         say(f"left out: {error}")
     for name, text in files.items():
-        write_file(out / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
+        replace_text(out / name, text)
     if beside.REPORT in files:
         print(f"The report, a page for a browser: {(out / beside.REPORT).resolve().as_uri()}")
     print(f"The private model: vips-fast show {out}")

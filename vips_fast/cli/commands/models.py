@@ -30,7 +30,7 @@ from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
 from ...store.atomic import delete, leftovers
-from ...store.limits import parse_json
+from ...store.limits import parse_json, read_bytes
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import Exit, ExitWith, print_object, say, width
 from ..output import output_file, write_table
@@ -74,7 +74,7 @@ def report(args: Namespace) -> int:
     known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables]
     if args.audit is not None:
         try:
-            known["audit"] = parse_json(Path(args.audit).read_bytes())
+            known["audit"] = parse_json(read_bytes(args.audit))
         except ValueError:
             raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
     if args.budget is not None:
@@ -82,8 +82,8 @@ def report(args: Namespace) -> int:
     if args.transcript is not None:
         known["verified"] = rebuild.compare(model, args.model, args.transcript)
     text = html_report(model, dataset=args.dataset, date=args.date, **known)
-    with output_file(args.out) as part:
-        part.write_text(text, "utf-8")
+    with output_file(args.out) as file:
+        file.write(text.encode())
     print(f"Written to {args.out}.")
     return 0
 
@@ -140,8 +140,8 @@ def sign(args: Namespace) -> int:
     key = read_key("--key", args.key, whole=whole)
     text = sign_folder(args.model, key) if whole else load_model(args.model, kind_in(args.model), "fit").sign(key)
     signature = Path(args.model) / SIGNATURE
-    with output_file(signature) as part:
-        part.write_bytes(text)
+    with output_file(signature) as file:
+        file.write(text)
     print(f"Written to {signature}.")
     return 0
 
@@ -159,8 +159,8 @@ def publish(args: Namespace) -> int:
     missing = publish_parts(args.out, model, *tables, about=about, names=names, namer=namer, force=args.force)
     if key is not None:
         text = sign_folder(args.out, key)
-        with output_file(Path(args.out) / SIGNATURE) as part:
-            part.write_bytes(text)
+        with output_file(Path(args.out) / SIGNATURE) as file:
+            file.write(text)
     if missing:
         say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")

@@ -10,8 +10,8 @@ from ...data import binarize, read_idx
 from ...jobs import Material
 from ...models.plots import plot_reconstructions
 from ...models.sbn import SigmoidBeliefNetwork
+from ...store.atomic import save_figure
 from ..inputs import load_model, open_shards, read_array, refuse
-from ..output import output_file
 from .fit import run_fit
 from .jobs import ReadBy
 
@@ -48,12 +48,10 @@ def fit(args: Namespace) -> int:
 def plot(args: Namespace) -> int:
     """Draw a fitted network's weights, or records and their reconstructions."""
     model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-    with output_file(args.out) as part:
-        if args.images is None:
-            figure = model.plot(args.shape)
-        else:
-            records = read_images(args.images, args.threshold)[: args.count]
-            figure = plot_reconstructions(model, records, args.shape)
-        figure.savefig(part)
+    if args.images is None:
+        figure = model.plot(args.shape)
+    else:
+        figure = plot_reconstructions(model, read_images(args.images, args.threshold)[: args.count], args.shape)
+    save_figure(Path(args.out), figure)
     print(f"Written to {args.out}.")
     return 0

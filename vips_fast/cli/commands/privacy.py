@@ -18,7 +18,7 @@ from ...models.privacy_file import ledger_bounds, privacy_json
 from ...report import paragraph, table
 from ..inputs import verifier
 from ..messages import say, width
-from ..output import output_file, warn_of_delta, warn_of_taints
+from ..output import warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
@@ -98,8 +98,7 @@ def _of_run(args: Namespace) -> int:
         print("\n" + _comparison(event(noise), args.delta, args.accountant))
     if args.plot is not None:
         names = None if args.compare or args.accountant is None else [args.accountant]
-        with output_file(args.plot) as part:
-            accounting.plot_epsilon(lambda steps: event(noise, steps), args.steps, args.delta, part, names)
+        accounting.plot_epsilon(lambda steps: event(noise, steps), args.steps, args.delta, args.plot, names)
         print(f"Written to {args.plot}.")
     return 0
 

@@ -32,6 +32,7 @@ from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan, prior_file
 from ...models.lda.planning import DOC_LENGTH, usual_length
 from ...report.html import environment
+from ...store.atomic import replace_text
 from ..messages import say
 from ..options import POSITIVE, WHOLE
 from ..parser import parse
@@ -275,7 +276,7 @@ def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any]) -> None
         if not ask("replace", f"{other}. Replace it", "no", _is_yes):
             raise ValueError(f"{other}; expected --replace yes, or another --job or --out")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    replace_text(path, text)
 
 
 def _is_yes(text: str) -> bool:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any, Self, Unpack
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...data.types import Column, Data, Vector
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
+from ...store.atomic import PUBLIC, replace_file
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..forecast import HopelessWarning
@@ -253,7 +255,11 @@ class TopicTables(PrivateEstimator):
         head, *rows = self.rows()
         columns = [list(column) for column in zip(*rows, strict=True)]
         columns[:-3] = [[str(value) for value in column] for column in columns[:-3]]
-        parquet.write_table(pyarrow.table(dict(zip(head, columns, strict=True))), path)
+        table = pyarrow.table(dict(zip(head, columns, strict=True)))
+        if isinstance(path, (str, os.PathLike)):
+            replace_file(Path(path), lambda file: parquet.write_table(table, file), PUBLIC)
+        else:
+            parquet.write_table(table, path)
 
     def contrast(self, column: str, factors: Sequence[float] | Vector, *, level: float = 0.9) -> Contrast:
         """Compare groups of a column: the sum of their shares times ``factors``.
