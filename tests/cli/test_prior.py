@@ -14,7 +14,7 @@ GROUPS = "red green blue pink grey black", "cat dog cow horse pig fox", "bed sof
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "vips_fast" / "prior-en.npz"
+    return tmp_path / "cache" / "vips_fast" / "built-en.prior"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from vips_fast import PublicPrior, plan
 from vips_fast.cli import main
 from vips_fast.cli.commands.start import _SIZES, _Choice, _guesses
-from vips_fast.models.lda import forecast, prior_file
+from vips_fast.models.lda import forecast, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 SECRET = "zq7351"
@@ -30,8 +30,7 @@ def table(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     ratios = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])
-    prior_file("en").parent.mkdir(parents=True)
-    PublicPrior(WORDS, ratios, [1, 1], np.ones(16), "a test").save(prior_file("en"))
+    store_prior(PublicPrior(WORDS, ratios, [1, 1], np.ones(16), "a test"), "en")
     rng = np.random.default_rng(0)
     notes = [" ".join(rng.choice(WORDS[8 * (i % 2) :][:8], 6)) for i in range(1200)]
     rows = ["Patient ID;Größe;Note", *(f"{SECRET}{i // 2};1,5;{note} é" for i, note in enumerate(notes))]

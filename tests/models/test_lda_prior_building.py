@@ -5,7 +5,7 @@ import pytest
 
 from vips_fast import load_prior, prior_from_documents, prior_from_vectors
 from vips_fast.data.vocabulary import word_frequencies
-from vips_fast.models.lda import prior_file
+from vips_fast.models.lda import prior_file, store_prior
 
 WORDS = "cat dog cow hen pig fox bed sofa door lamp desk table chair one two six".split()
 GROUP = np.repeat([0, 1, 2], [6, 7, 3])
@@ -109,17 +109,17 @@ def test_frequencies_of_unknown_words_are_below_all_others():
 def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = prior_file("en")
-    assert path == tmp_path / "vips_fast" / "prior-en.npz"
+    assert path == tmp_path / "vips_fast" / "built-en.prior"
     monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
     with pytest.raises(ValueError, match="no prior of this language is stored; .*--language en"):
         load_prior("public:en")
-    path.parent.mkdir()
     prior = prior_from_vectors(vectors(), WORDS, 3)
-    prior.save(path)
-    assert load_prior("public:en").digest == load_prior(path).digest == load_prior(str(path)).digest == prior.digest
+    assert store_prior(prior, "en") == path
+    prior.save(saved := tmp_path / "prior.npz")
+    assert load_prior("public:en").digest == load_prior(saved).digest == load_prior(str(saved)).digest == prior.digest
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert str(prior_file("pt-BR")) == "/home/somebody/.cache/vips_fast/prior-pt-BR.npz"
+    assert str(prior_file("pt-BR")) == "/home/somebody/.cache/vips_fast/built-pt-BR.prior"
     for language in ("", "../x", "e", "en/"):
         with pytest.raises(ValueError, match="expected a code such as en"):
             prior_file(language)

@@ -16,11 +16,20 @@ import numpy as np
 from ..checks import check_number
 from ..kernels.psd import one_blas_thread
 from ..kernels.threads import resolve_n_threads, run_blocks
-from ..store.limits import parse_json
+from ..store.limits import parse_json, read_bytes
 from ._files import naming
 from .types import Cells
 from .vocabulary import load_vocabulary
-from .wordpieces import EMBEDDINGS, INSTALL, PACKAGE, packaged_model, pieces_of, read_tensors, without_accents
+from .wordpieces import (
+    EMBEDDINGS,
+    INSTALL,
+    PACKAGE,
+    check_packaged,
+    packaged_model,
+    pieces_of,
+    read_tensors,
+    without_accents,
+)
 
 #: Longest word that is cut into pieces.
 _MOST_LETTERS = 100
@@ -76,6 +85,8 @@ class SentenceEncoder:
 
     @cached_property
     def _network(self) -> "_Network":
+        if self.folder == packaged_model():
+            check_packaged(self.folder)
         return _Network(self.folder, len(self._rows))
 
     def __call__(self, texts: Iterable[str | None]) -> Cells:
@@ -128,7 +139,7 @@ class _Network:
         path = folder / "config.json"
         with naming(path):
             try:
-                config = parse_json(path.read_text(encoding="utf-8"))
+                config = parse_json(read_bytes(path))
                 sizes = [config[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads")]
                 width, self._layers, self._heads = (check_number("", n, 1, 10**5, integer=True) for n in sizes)
                 inner = check_number("", config["intermediate_size"], 1, 10**5, integer=True)

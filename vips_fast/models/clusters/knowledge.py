@@ -6,6 +6,7 @@ Everything here comes from public text. So it costs no privacy, and a model may 
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import os
 from collections.abc import Sequence
@@ -149,7 +150,21 @@ class PublicVectors:
 
         A missing file raises OSError.
         """
-        arrays = read_npz(path)
+        return cls._of_arrays(path, read_npz(path))
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of a file of `save`."""
+        file = io.BytesIO()
+        self.save(file)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read the bytes of `to_bytes`; ValueError for others."""
+        return cls._of_arrays("public vectors", read_npz("public vectors", content=content))
+
+    @classmethod
+    def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
         if missing := {"words", "name", *_ARRAYS} - arrays.keys():
             raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
         with naming(path):

@@ -5,9 +5,7 @@ A sentence model makes them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -15,13 +13,16 @@ from ...data.sentences import SentenceEncoder
 from ...data.tokens import Analyzer
 from ...data.types import Cells
 from ...data.vocabulary import coarse_words, public_vocabulary, stop_words
-from ...store.atomic import write_file
+from ...data.wordpieces import DIGESTS
+from ...store.cache import cached, key_of
 from ..lda.prior import PublicPrior
-from ..lda.prior_building import load_prior, prior_file
+from ..lda.prior_building import load_prior, packaged_key
 from .knowledge import PublicVectors, public_vectors
 
 #: A function from texts to vectors, (n, D).
 Encode = Callable[[Sequence[str]], Cells]
+#: Raise it when the same sources make other vectors: stored ones are then made again.
+_VERSION = 1
 #: Words that are counted; invented documents, their words, and the share of them of a document's first topic.
 _WORDS, _DOCUMENTS, _LENGTH, _FIRST = 5000, 1000, 25, 0.8
 
@@ -40,16 +41,15 @@ def packaged_vectors(
         prior = load_prior("public:en")
         return _made(encode, prior, name or "a given encoder, of invented documents", progress)
     encoder, prior = SentenceEncoder(), load_prior("public:en")
-    path = prior_file("en").with_name("vectors-en.npz")
     source = f"{encoder.name}, of invented documents by {prior.source}, without coarse words"
-    if path.exists() and (known := PublicVectors.load(path)).name == source:
-        return known
-    known = _made(encoder, prior, source, progress)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(f"{path}.{os.getpid()}")
-    write_file(new, known.save, mode=0o644)
-    new.replace(path)
-    return known
+    key = key_of(_VERSION, source, prior.digest, DIGESTS, packaged_key())
+    return cached(
+        "vectors-en",
+        key,
+        lambda: _made(encoder, prior, source, progress),
+        PublicVectors.to_bytes,
+        PublicVectors.from_bytes,
+    )
 
 
 def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:

@@ -15,6 +15,7 @@ from .prior_building import (
     prior_file,
     prior_from_documents,
     prior_from_vectors,
+    store_prior,
 )
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "prior_file",
     "prior_from_documents",
     "prior_from_vectors",
+    "store_prior",
     "word_vectors",
 ]

@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import IO, Self
 
 import numpy as np
@@ -174,10 +172,7 @@ class PublicPrior:
         """Read the bytes of `to_bytes`; ValueError for others."""
         if not isinstance(content, np.ndarray) or content.dtype != np.uint8 or content.ndim != 1:
             raise ValueError("public_prior: expected the bytes of a prior")
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "public_prior")
-            Path(path).write_bytes(content.tobytes())
-            return cls.load(path)
+        return cls._of_arrays("public_prior", read_npz("public_prior", content=content.tobytes()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -185,7 +180,10 @@ class PublicPrior:
 
         Raises ValueError with the fault of another file, OSError if there is no file.
         """
-        arrays = read_npz(path)
+        return cls._of_arrays(path, read_npz(path))
+
+    @classmethod
+    def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
         wanted = ("words", *_ARRAYS, "name", "language")
         missing = [name for name in ("public_prior", *wanted) if name not in arrays]
         if missing:

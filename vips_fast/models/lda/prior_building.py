@@ -6,9 +6,12 @@ occurrences, its weight. The ratio is r_kv = s_kv / w_k. So each word's mean rat
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import os
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +22,8 @@ from ...data.counts import documents
 from ...data.tokens import Analyzer
 from ...data.types import Cells, Data, Matrix, Vector
 from ...data.vocabulary import public_vocabulary, stop_words, word_frequencies
-from ...data.wordpieces import INSTALL, PACKAGE, packaged_model, wordpiece_vectors
-from ...store.atomic import write_file
+from ...data.wordpieces import DIGESTS, INSTALL, PACKAGE, check_packaged, packaged_model, wordpiece_vectors
+from ...store.cache import cache_folder, cached, key_of, store, stored
 from .estimator import LatentDirichletAllocation
 from .prior import PublicPrior
 
@@ -36,6 +39,10 @@ _POWER, _ROUNDS = 0.5, 30
 #: The part of a word's shares that is the same for all words.
 _ORDINARY = 0.02
 _PUBLIC = "public:"
+#: Raise it when the same sources make other priors: stored ones are then made again.
+_VERSION = 1
+#: The list of the package wordfreq that the words and frequencies of English come from.
+_LIST = "data/large_en.msgpack.gz"
 #: Words of a frequency list: more than a fit uses, since a vocabulary purchase finds rare ones.
 PRIOR_WORDS = 20_000
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -180,13 +187,32 @@ def _cluster(unit: Matrix, mass: Vector, n_clusters: int, rng: np.random.Generat
 
 
 def prior_file(language: str) -> Path:
-    """Find the path of a language's stored prior.
+    """Find the path of the prior that a user built for a language, by `store_prior`.
 
     The folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. Raises ValueError if ``language`` is not a code such as "en".
     """
+    return cache_folder() / f"built-{_checked(language)}.prior"
+
+
+def _checked(language: str) -> str:
     if not _LANGUAGE.fullmatch(language):
         raise ValueError(f"language {language!r}: expected a code such as en")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vips_fast" / f"prior-{language}.npz"
+    return language
+
+
+def store_prior(prior: PublicPrior, language: str) -> Path:
+    """Store a prior as that of a language, for `load_prior`; return its file. Raises OSError if the system cannot."""
+    path = prior_file(language)
+    store(path, _built_key(language), prior.to_bytes().tobytes())
+    return path
+
+
+def _built_key(language: str) -> str:
+    return key_of("prior build", _VERSION, language)
+
+
+def _read(content: bytes) -> PublicPrior:
+    return PublicPrior.from_bytes(np.frombuffer(content, np.uint8))
 
 
 def packaged_prior(
@@ -201,6 +227,7 @@ def packaged_prior(
     if folder is None:
         why = f"a prior from packages needs the package {PACKAGE}: {INSTALL}"
         raise ImportError(why, name=PACKAGE)
+    check_packaged(folder)
     words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS) if words is None else words
     vectors = wordpiece_vectors(folder, words)
     return prior_from_vectors(vectors, words, n_topics, stop_words=stop_words, name=PACKAGE, random_state=random_state)
@@ -210,7 +237,8 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     """Load a public prior: from a file, or a language's.
 
     ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior build` stores.
-    Without such a file, a prior of English is made and stored if the packages are installed (`packaged_prior`).
+    Without such a file, a prior of English is made and stored if the packages are installed (`packaged_prior`). It is
+    made again if its sources change.
 
     Raises ValueError if the file is something else or no prior of the language is stored, OSError if there is no file.
 
@@ -223,16 +251,29 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
         return source
     if not (isinstance(source, str) and source.startswith(_PUBLIC)):
         return PublicPrior.load(source)
-    path = prior_file(language := source.removeprefix(_PUBLIC))
-    if not path.exists() and language == "en" and packaged_model() is not None:
-        prior = packaged_prior(stop_words=stop_words("public:en"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}")
-        write_file(new, prior.save, mode=0o644)
-        new.replace(path)
-        return prior
-    if not path.exists():
+    language = _checked(source.removeprefix(_PUBLIC))
+    again = f"vips-fast prior build --language {language}"
+    with suppress(OSError):
+        try:
+            return _read(stored(prior_file(language), _built_key(language)))
+        except ValueError as error:
+            raise ValueError(f"{error}; make it again by {again}, or remove it") from None
+
+    def make() -> PublicPrior:
+        if language == "en" and packaged_model() is not None:
+            return packaged_prior(stop_words=stop_words("public:en"))
         install = f"{INSTALL}, or " if language == "en" else ""
-        why = f"no prior of this language is stored; {install}make one by vips-fast prior build --language {language}"
-        raise ValueError(f"{source}: {why}")
-    return PublicPrior.load(path)
+        raise ValueError(f"{source}: no prior of this language is stored; {install}make one by {again}")
+
+    if language != "en":
+        return make()
+    return cached("prior-en", packaged_key(), make, lambda prior: prior.to_bytes().tobytes(), _read)
+
+
+def packaged_key() -> str:
+    """Compute the key of `packaged_prior`'s results: the versions and digests of all that they are made of."""
+    found, words = importlib.util.find_spec("wordfreq"), None
+    if found is not None and found.submodule_search_locations:
+        with suppress(OSError):
+            words = hashlib.sha256(Path(found.submodule_search_locations[0], _LIST).read_bytes()).hexdigest()
+    return key_of(_VERSION, PRIOR_WORDS, PACKAGE, DIGESTS, words, sorted(stop_words("public:en")))

