@@ -13,7 +13,8 @@ PAPER = ["privacy", "--records", 400_000, "--batch", 20_000, "--steps", 20, "--d
 def figures(out):
     """Return the first table of `privacy` as numbers."""
     table = out.split("\n\n")[0].splitlines()
-    return {name.strip(): float(value) for name, value in (line.rsplit(None, 1) for line in table)}
+    rows = (line.removesuffix(" %").rsplit(None, 1) for line in table)
+    return {name.strip(): float(value) for name, value in rows}
 
 
 @pytest.mark.parametrize(

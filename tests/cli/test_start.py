@@ -7,17 +7,22 @@ import io
 import math
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from vips_fast import PublicPrior, plan
+import vips_fast
+from vips_fast import LatentDirichletAllocation, PublicPrior, plan
+from vips_fast.accounting import attack_success
+from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
-from vips_fast.cli.commands.start import _SIZES, _Choice, _guesses
+from vips_fast.cli.commands.start import _SIZES, _Choice
 from vips_fast.models.lda import forecast, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
@@ -111,15 +116,13 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
         (b"did you mean 'Note'?", b"Note"),
         (b"(--person): ", b""),
         (b"(--unit): ", b"customer"),
-        (b"74 % at epsilon 1;", b""),
+        (b"(--epsilon): ", b""),
         (b"(--note-length): ", b"12"),
         (b"(--language): ", b""),
         (b"(--words): ", b"public"),
         (b"(--go): ", b"y"),
     ]:
         expect(question)
-        if question.startswith(b"74"):
-            expect(b"(--epsilon): ")
         answer(line)
     expect(b"The page about it: topics/report.html")
     assert started.wait(60) == 0
@@ -243,8 +246,54 @@ def test_refused_with_the_remedy(table, header, more, message, tmp_path, capsys)
     assert message in said.err and SECRET not in said.out + said.err and not (tmp_path / "topics.toml").exists()
 
 
-def test_a_guess_is_right_at_most_so_often():
-    """e^ε / (1 + e^ε), which randomized response reaches."""
-    for epsilon in (0.5, 1.0, 2.0, 4.0):
-        exact = 100 * np.exp(epsilon) / (1 + np.exp(epsilon))
-        assert 0 <= int(_guesses(epsilon).split()[0]) - exact < 1
+FIGURE = re.compile(r"is right at most ([\d.]+ %) of the time; 50 % is chance")
+
+
+def test_one_figure_for_one_run(table, tmp_path, monkeypatch, capsys):
+    """Of the plan, the statement, the page and `privacy`: the same share in the same words."""
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    seen = {}
+
+    def told(name, *command):
+        assert main([*command]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        seen[name] = set(FIGURE.findall(said))
+        return said
+
+    said = told("start", "start", "notes.csv", "--no-open", "--yes", "--quiet")
+    assert said.index("guesses whether one patient is in the data, and is right") < said.index("-differential privacy")
+    for command in ("privacy", "show"):
+        told(command, command, "topics")
+    for name in ("privacy.txt", "report.html"):
+        seen[name] = set(FIGURE.findall(" ".join((tmp_path / "topics" / name).read_text().split())))
+    (figure,) = seen["start"]
+    assert set(map(frozenset, seen.values())) == {frozenset({figure})}, seen
+    model = LatentDirichletAllocation.load(tmp_path / "topics")
+    assert figure == percent(attack_success(model.privacy_.event)) == percent(model.privacy_.attack_success)
+    # Plans by their public numbers.
+    steps = model.n_steps_
+    given = ["--records", "600", "--steps", str(steps), "--sampling", "full", "--delta", "1e-5", "--epsilon", "2"]
+    assert f"right guesses at most {figure}" in told("plan", "privacy", *given)
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    job = f'text = ["Note"]\nperson = "Patient ID"\nvocab = "words.txt"\ntopics = 2\nsteps = {steps}\nrecords = 600\n'
+    job += 'input = "notes.csv"\nsampling = "full"\nepsilon = 2\ndelta = 1e-5\nanyway = true\nout = "other"\n'
+    (tmp_path / "job.toml").write_text(f'command = "fit lda"\n[options]\n{job}')
+    told("check", "config", "job.toml", "--check")
+    assert seen["check"] == {figure}
+
+
+SOURCES = sorted(Path(vips_fast.__file__).parents[1].glob("docs/**/*.md"))
+SOURCES += [path for path in sorted(Path(vips_fast.__file__).parent.rglob("*")) if path.suffix in (".py", ".html")]
+
+
+def test_no_page_gives_epsilon_alone_a_share_of_right_guesses():
+    """e^ε / (1 + e^ε), which randomized response reaches, beside the ε that it belongs to."""
+    found = []
+    for path in SOURCES:
+        for part in re.split(r"\n\s*\n", path.read_text("utf-8")):
+            said = {float(one) for one in re.findall(r"(?:ε|epsilon)(?:\s*=|\s+of)?\s+(\d+(?:\.\d+)?)", part)}
+            shares = {float(one) for one in re.findall(r"(\d\d(?:\.\d+)?) ?%", part)}
+            alone = {epsilon: 100 / (1 + math.exp(-epsilon)) for epsilon in said if 0 < epsilon <= 4}
+            about = re.search(r"attacker|guess|right at most", part)
+            found += [(path.name, *pair) for pair in alone.items() if about and {math.ceil(pair[1])} & shares]
+    assert not found

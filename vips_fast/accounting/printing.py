@@ -30,3 +30,19 @@ def percent(share: float, digits: int = 1) -> str:
     # The decimal that Python prints for a double reads back as that double, so rounding up makes it no smaller.
     shown = Decimal(repr(float(share))).scaleb(2).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
     return f"{shown:f} %"
+
+
+def right_guesses(success: float, unit: str, adds: bool) -> str:
+    """Say how often an attacker is right at most, by `attack_success` of a run.
+
+    These are the words of every page and message. ``adds`` says that neighbors differ by adding or removing a unit. The
+    share belongs to the releases of a run, or of its plan. Epsilon has none: runs of one epsilon have different ones.
+
+    >>> right_guesses(0.5991, "patient", True)
+    'Somebody who knows all else and sees every release guesses whether one patient is in the data, and is right at ...'
+    """
+    asked = f"whether one {unit} is in the data" if adds else f"which of two {unit}s is in the data"
+    return (
+        f"Somebody who knows all else and sees every release guesses {asked}, "
+        f"and is right at most {percent(success)} of the time; 50 % is chance."
+    )

@@ -179,7 +179,12 @@ class Planner:
                 settings["threshold_delta"] = terms.threshold_delta
             if terms.noise_multiplier is None and not terms.targeted:
                 settings["noise_multiplier"] = z
-        return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
+        forecast = request.design.forecast(public, schedule, model)
+        if forecast is not None and plan.event is not None and request.earlier is None:
+            before = () if request.purchase_event is None else (request.purchase_event,)
+            run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
+            forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
+        return Planned(request, plan, model, settings, forecast)
 
     def cost(self, request: Request, budget: Budget | None = None, run: KeptRun | None = None) -> Cost | None:
         """Find the releases of a run from public numbers.

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ..accounting import PrivacyEvent, event_from_dict
+from ..accounting import PrivacyEvent, Relation, attack_success, event_from_dict
 from ..accounting.calibration import Target
+from ..accounting.printing import right_guesses
 from .ledger import Ledger
 from .model import Model
 from .result import Public
@@ -104,12 +105,25 @@ class RunForecast:
         The category to warn with if the run is hopeless; None if it is not.
     worth : {"useful", "weak", "noise", ""}
         The expected verdict (`vips_fast.models.verdict`); "" if nothing predicts it.
+    event : PrivacyEvent or None
+        All releases of the planned run, with the purchase before it; None if they are not planned yet.
+    unit : str
+        The privacy unit.
     """
 
     gain: float
     text: str
     warning: type[Warning] | None = None
     worth: str = ""
+    event: PrivacyEvent | None = field(default=None, repr=False, compare=False)
+    unit: str = field(default="record", repr=False, compare=False)
+
+    @property
+    def risk(self) -> str:
+        """How often an attacker is right at most, as the statement of the run will say it; "" without a plan."""
+        if self.event is None:
+            return ""
+        return right_guesses(attack_success(self.event), self.unit, self.event.relation == Relation.ADD_REMOVE)
 
     def __str__(self) -> str:
         return self.text

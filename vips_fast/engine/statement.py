@@ -16,7 +16,7 @@ from ..accounting import (
     pure_epsilon,
     rounded_up,
 )
-from ..accounting.printing import percent
+from ..accounting.printing import right_guesses
 from ..store.log import canonical_json
 from .ledger import Ledger, purchase_of
 
@@ -152,7 +152,7 @@ class Privacy:
         The data set of the budget that paid for all releases; None if no budget paid for all.
     attack_success : float or None
         Bound of the share of right guesses of an attacker (`vips_fast.accounting.attack_success`), by all releases of
-        the worst part. It is None unless the noise of a run was calibrated for such a share.
+        the worst part. It is None without a guarantee, and with an odometer, whose level was not fixed ahead.
 
     Examples
     --------
@@ -229,7 +229,7 @@ class Privacy:
             calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
             vocabulary=purchases or any("fit" not in purchase for purchase in before),
             earlier_fit=any("fit" in purchase for purchase in before),
-            attack_success=cls._attack_success(ledger, delta),
+            attack_success=cls._attack_success(ledger, delta, spent),
             paid_by=cls._payer(ledger, runs),
         )
 
@@ -242,8 +242,8 @@ class Privacy:
         return str(budget.get("dataset", "the data set"))
 
     @staticmethod
-    def _attack_success(ledger: Ledger, delta: float) -> float | None:
-        if not ledger.private or not any("attack_success" in plan for plan in ledger.plans):
+    def _attack_success(ledger: Ledger, delta: float, spent: float) -> float | None:
+        if math.isinf(spent) or (ledger.adaptive and (spent, delta) != ledger.limit):
             return None
         events = (ledger.bound(delta, part)[0] for part in ledger.parts or (None,))
         return max((attack_success(event) for event in events if event is not None), default=0.5)
@@ -363,11 +363,7 @@ class Privacy:
             included += " The releases of an earlier fit, of another model, are included."
         if self.attack_success is not None:
             adds = self.relation == Relation.ADD_REMOVE
-            asked = f"whether one {self.unit} is in the data" if adds else f"which of two {self.unit}s is in the data"
-            included += (
-                f" Calibrated by risk: somebody who knows all else and sees every release guesses {asked}, and is "
-                f"right at most {percent(self.attack_success)} of the time; 50 % is chance."
-            )
+            included += f" {right_guesses(self.attack_success, self.unit, adds)}"
         released = f"{self.steps} releases"
         for selection in self.selections:
             runs = sum(selection.event.leaves().values())

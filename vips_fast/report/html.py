@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import Relation, rounded_down, rounded_up
-from ..accounting.printing import percent
+from ..accounting.printing import percent, right_guesses
 from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
@@ -56,6 +56,9 @@ def html_report(
     )
     privacy = (model, *tables)[-1].privacy_
     more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
+    if dossier.gains:
+        adds = privacy.relation == Relation.ADD_REMOVE
+        more["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
     return printable(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 

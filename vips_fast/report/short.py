@@ -31,7 +31,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
         lines += [
             "",
             paragraph(
-                "An attacker who knows all else, and thought both cases equally likely, is right at most this often "
+                "Somebody who knows all else, and thought both cases equally likely, is right at most this often "
                 "(50 % is chance), and finds at most this many persons if "
                 f"{percent(FALSE_POSITIVES)} of others are accused wrongly:",
                 width,

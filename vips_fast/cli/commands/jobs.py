@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ...accounting import SelfComposedEvent, attack_success, epsilon
-from ...accounting.printing import percent, rounded_down, rounded_up
+from ...accounting import Relation, SelfComposedEvent, attack_success, epsilon
+from ...accounting.printing import right_guesses, rounded_down, rounded_up
 from ...engine.budget import Budget
 from ...engine.checkpoint import RUN
 from ...engine.cluster import connected
@@ -128,7 +128,7 @@ def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
         if forecast.warning is None:
             if not args.quiet:
                 say(forecast.text)
-            getattr(args, "confirm", lambda: None)()
+            getattr(args, "confirm", lambda forecast: None)(forecast)
         elif args.anyway:
             warnings.warn(forecast.text, forecast.warning, stacklevel=2)
         else:
@@ -179,7 +179,7 @@ def check(args: argparse.Namespace, job: Job) -> int:
     elif free := job.free():
         rows.append(("cost", f"none: {free}"))
     else:
-        rows += _cost(model, job.check(words))
+        rows += _cost(job, job.check(words))
         rows += forecast_rows(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
@@ -190,20 +190,24 @@ def check(args: argparse.Namespace, job: Job) -> int:
     return 0
 
 
-def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
-    """Describe a fit's work and cost, as far as public numbers do."""
+def _cost(job: Job, cost: Cost | None) -> list[tuple[str, str]]:
+    """Describe a fit's work and cost, as far as public numbers do.
+
+    A purchase before the fit takes its part of both, so the attacker's share is not known yet.
+    """
+    model = job.model
     if not model.private or model.noise_multiplier == 0:
         return [("cost", "NOT PRIVATE: no noise is added")]
     if cost is None:
         numbers = "records" if model.n_records is None else "steps, features or vocab"
         return [("cost", f"known when the data have been read; with {numbers} given it is known beforehand")]
     event, steps, delta = cost.event, cost.count, cost.delta
-    figure = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
-    if model.target_attack_success is not None:
-        figure += f", an attack success of {percent(attack_success(SelfComposedEvent(event, steps)))},"
+    run = SelfComposedEvent(event, steps)
+    risk = right_guesses(attack_success(run), job.unit_name, event.relation == Relation.ADD_REMOVE)
     return [
         ("plan", f"{steps} releases, each {event}"),
-        ("cost", f"epsilon = {figure} at delta = {delta:g} ({event.relation})"),
+        ("cost", f"epsilon = {rounded_up(epsilon(run, delta))} at delta = {delta:g} ({event.relation})"),
+        *[("risk", risk)] * (not job.source.purchases),
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ... import accounting
 from ...accounting import PrivacyEvent, compare, epsilon
 from ...accounting.dp_events import export_event
-from ...accounting.printing import rounded_down, rounded_up
+from ...accounting.printing import percent, rounded_down, rounded_up
 from ...engine.sampling import check_steps, make_sampler, run_event
 from ...jobs.places import kind_in
 from ...models.privacy_file import ledger_bounds, privacy_json
@@ -81,7 +81,7 @@ def _of_run(args: Namespace) -> int:
         ("noise multiplier", f"{noise:.6g}"),
         ("delta", f"{args.delta:g}"),
         ("epsilon", rounded_up(spent, 6)),
-        ("right guesses at most", rounded_up(accounting.attack_success(event(noise)), 6)),
+        ("right guesses at most", percent(accounting.attack_success(event(noise)))),
     ]
     k = args.rows_per_person
     if k is not None:

@@ -28,18 +28,19 @@ from ...data.header import missing_column
 from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
 from ...data.wordpieces import INSTALL, packaged_model
+from ...engine.request import RunForecast
 from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan, prior_file
 from ...models.lda.planning import DOC_LENGTH, usual_length
+from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
-from ..messages import say
+from ..messages import say, width
 from ..options import POSITIVE, WHOLE
 from ..parser import parse
 
 #: Words in the name of a column of texts, the likeliest first.
 _TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
-_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 #: Sizes of public vocabularies that are compared.
 _SIZES = (500, 2000, 8000)
 
@@ -97,7 +98,7 @@ def start(args: Namespace) -> int:
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     switches = [*["--quiet"] * args.quiet, *["--anyway"] * args.anyway]
     job = parse(["fit", "lda", "--config", str(path), *switches])
-    job.confirm = lambda: _confirm(ask, target, path)
+    job.confirm = lambda forecast: _confirm(ask, target, path, forecast)
     code: int = job.command.load()(job)
     page = out / "report.html"
     if page.exists():
@@ -138,9 +139,9 @@ def _target(args: Namespace, ask: Callable[..., Any]) -> dict[str, float]:
     """Ask for epsilon, if no share of right guesses is given."""
     if args.attack_success is not None:
         return {"attack_success": args.attack_success}
-    print("\nThe guarantee is about one person, or about one row without persons. An attacker knows all else, and")
-    print("guesses whether that person is in the table. A coin is right in 50 % of all cases, the attacker in at most")
-    print("; ".join(f"{_guesses(epsilon)} at epsilon {rounded_up(epsilon)}" for epsilon in _EPSILONS) + ".")
+    print("\nThe guarantee is about one person, or about one row without persons. The smaller epsilon is, the less")
+    print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
+    print("before anything is spent.")
     return {"epsilon": ask("epsilon", "Epsilon", 2.0, POSITIVE.value)}
 
 
@@ -258,11 +259,6 @@ def _whole(text: str) -> int:
     return 0 if text == "0" else int(WHOLE.value(text))
 
 
-def _guesses(epsilon: float) -> str:
-    """Compute the share of right guesses at an epsilon, rounded up."""
-    return f"{math.ceil(100 / (1 + math.exp(-epsilon)))} %"
-
-
 def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any]) -> None:
     """Write the job file; ask before another one is replaced."""
 
@@ -286,9 +282,10 @@ def _is_yes(text: str) -> bool:
     return short == "y"
 
 
-def _confirm(ask: Callable[..., Any], target: dict[str, float], path: Path) -> None:
-    """Ask before anything is spent."""
-
+def _confirm(ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast) -> None:
+    """Say what the plan bounds, and ask before anything is spent."""
+    if forecast.risk:
+        print(f"\n{paragraph(forecast.risk, width())}\n")
     [(name, value)] = target.items()
     cost = f"{name.replace('_', ' ')} = {rounded_up(value)}"
     if not ask("go", f"Spend {cost} of these persons' privacy on that", "yes", _is_yes):
