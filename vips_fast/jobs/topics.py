@@ -393,7 +393,9 @@ class PrivateTopics:
         check_number("n_topics", n_topics, 1, 10**6, integer=True)
         model = self._fitted()
         shown = self._by_size()[:n_topics]
-        return plot_topics(model, model.components_, model.components_sd_, self._words(), n_words, shown)
+        return plot_topics(
+            model, model.components_, model.components_sd_, model._clear(), self._words(), n_words, shown
+        )
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""

@@ -45,13 +45,15 @@ def plot_topics(
     model: PrivateEstimator,
     components: Array,
     errors: Array,
+    clear: Array,
     names: Sequence[str] | None,
     n_words: int,
     shown: Sequence[int] | None = None,
 ) -> "Figure":
     """Draw a panel of the first words' probabilities for each topic.
 
-    One standard error stands on either side. Topics that are ``shown`` are numbered from 0; None shows all.
+    One standard error stands on either side; bars that are not ``clear``, (K, V), are pale. Topics that are ``shown``
+    are numbered from 0; None shows all.
     """
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
     shown = range(len(components)) if shown is None else shown
@@ -64,7 +66,7 @@ def plot_topics(
     for k, panel in zip(shown, panels, strict=False):
         first, total = np.argsort(-components[k], kind="stable")[:n_words], components[k].sum()
         values, sd = components[k, first] / total, errors[k, first] / total
-        colors = np.where(values < 2 * sd, "#9db9d6", "#0b5cad")
+        colors = np.where(clear[k, first], "#0b5cad", "#9db9d6")
         panel.barh(range(n_words), values, color=colors, xerr=sd if sd.any() else None)
         panel.set_yticks(range(n_words), [known[v] for v in first], fontsize=8)
         panel.invert_yaxis()

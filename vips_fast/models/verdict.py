@@ -71,8 +71,9 @@ class Verdict:
             worth = "weak" if readable else "noise"
             if readable and found.low <= _LEAST:
                 advice = "good for reading and for tables, not for prediction"
-        found = found if careful is None else careful
-        if found.low > 0.0 if careful else _is_above(found, 0.0):
+        # Doubts take from a gain that is sure to be above the noise, and make none of another.
+        sure, found = _is_above(found, 0.0), found if careful is None else careful
+        if sure and found.low > 0.0:
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
             gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"

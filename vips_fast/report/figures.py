@@ -84,19 +84,22 @@ def number(value: float, percent: bool) -> str:
 
 
 def bars(
-    names: Sequence[str], values: Sequence[float], errors: Sequence[float] | None = None, percent: bool = True
+    names: Sequence[str],
+    values: Sequence[float],
+    errors: Sequence[float] | None = None,
+    clear: Sequence[bool] | None = None,
+    percent: bool = True,
 ) -> Rows:
-    """Draw bars from 0 with standard errors, pale below two of them."""
+    """Draw bars from 0 with standard errors, pale where they are not ``clear``."""
     sizes = [0.0] * len(values) if errors is None else errors
     unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
-    for name, value, error in zip(names, values, sizes, strict=True):
+    for name, value, error, sure in zip(names, values, sizes, clear or [True] * len(values), strict=True):
         # An error has no more decimals than its value.
         seen = error if abs(error) >= abs(value) / 100 else round(error, 2 - math.floor(math.log10(abs(value))))
         said = number(value, percent) + ("" if errors is None else f" ± {number(seen, percent)}")
         low, high = unit * max(0.0, value - error), unit * (value + error)
-        weak = errors is not None and value < 2.0 * error
-        rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, weak))
+        rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, not sure))
     return Rows(tuple(rows))
 
 

@@ -28,7 +28,7 @@ class Topic:
     share: float
     words: tuple[str, ...]
     name: str
-    #: How many of the words stand two standard errors above 0.
+    #: How many of the words stand clear of the noise.
     clear: int
     bars: figures.Rows
     #: How much of a public topic comes from the records; None for one without public knowledge.

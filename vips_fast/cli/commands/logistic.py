@@ -18,7 +18,6 @@ from ...models.family import SCHEMA, family_named
 from ...models.logistic import BayesianLogisticRegression
 from ...models.logistic.effects import Effect, largest, outcomes
 from ...models.logistic.findings import MOST_NAMED
-from ...models.logistic.forecast import with_article
 from ...report import table
 from ...store.limits import parse_json
 from ..inputs import (
@@ -155,10 +154,7 @@ def _of_shards(args: Namespace, estimator: Any) -> Material:
 
 
 def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
-    """List the ten largest effects, and name the others.
-
-    The effects have intervals that leave out 0.
-    """
+    """List the ten largest effects that stand clear of the noise, and name the others."""
     named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
     told, ratio, several = [one for one in named if one.change], model._ratio, len(outcomes(model)) > 1
 
@@ -174,12 +170,12 @@ def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
     if found:
         lines = [f"{of}: {ratio} and 90 % interval of a change, the largest first."]
     else:
-        lines = [f"{of}: mostly noise, for no interval of {with_article(ratio)} leaves out 1."]
+        lines = [f"{of}: mostly noise, for no {ratio} stands clear of it."]
     for one in found:
         mean, low, high = (f"{value:.4g}" for value in one.ratio)
         lines.append(f"  {mean:>8}  [{low}, {high}]  {change(one)}")
-    if open_ := [one for one in told if one.known and not one.log_ratio.clear]:
-        lines.append(f"The interval holds 1: {count(open_)}.")
+    if open_ := [one for one in told if one.known and not one.clear]:
+        lines.append(f"Not clear of the noise: {count(open_)}.")
     if unknown := [one for one in told if not one.known]:
         lines.append(f"Not known at this epsilon, without interval: {count(unknown)}.")
     return "\n".join([*lines, ""])

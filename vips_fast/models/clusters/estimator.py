@@ -168,9 +168,11 @@ class DocumentClusters(PrivateEstimator):
 
         Without releases of vectors they are clusters of public documents, and only their shares are private.
         """
-        moved, noise = self._released().worth
+        released = self._released()
+        vectors, noise = released.worth
         if not noise:
             return Verdict("", None, None, "")
+        moved = vectors and released.moved
         error = f"Noise in a share: about {noise:.1%} (one standard deviation)."
         unit = self._fitted().privacy.unit
         if moved and self._words_differ():
@@ -181,6 +183,9 @@ class DocumentClusters(PrivateEstimator):
             remedy = f"more {unit}s, a larger epsilon, fewer clusters or documents with other words"
             return Verdict("weak", None, None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
         remedy = f"more {unit}s, a larger epsilon or fewer clusters would let releases move the clusters"
+        if vectors:
+            found = f"The noise hides whether the clusters are elsewhere than those of public documents. {error}"
+            return Verdict("noise", None, None, f"Verdict: mostly noise. {found} To improve: {remedy}.")
         text = f"The clusters are those of public documents; only their shares are from releases. {error}"
         if noise * self.n_components > _MOST_NOISE:
             return Verdict("noise", None, None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")

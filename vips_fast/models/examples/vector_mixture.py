@@ -13,6 +13,7 @@ from scipy import sparse
 from ...checks import check_number
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
+from ..several import clear_deviations
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
 #: at most 40 bits. Sums of up to `_MOST_COLUMNS` of them are exact in doubles, in any order.
@@ -287,8 +288,9 @@ class VectorMixture(ConjugateEstimator):
         """List at most ``n_words`` words that a component's documents hold more often.
 
         Words are ordered by the difference between a component's count of them and its share of all counts. It is in
-        standard deviations of the noise and of the count itself. Fewer than two are not taken: a component that is
-        short of keywords is small, or the budget is.
+        standard deviations of the noise and of the count itself. Words that do not stand clear of both, among all words
+        of all components, are not taken (`vips_fast.models.several`): a component that is short of keywords is small,
+        or the budget is.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         if self.vocabulary is None:
@@ -297,5 +299,5 @@ class VectorMixture(ConjugateEstimator):
         expected = weights * np.maximum(counts.sum(axis=0), 0.0)
         sd = np.sqrt(self.parameters_[7][0] ** 2 * (1 + weights**2 * len(weights)) + expected / self.n_records_)
         excess = (counts - expected) / np.maximum(sd, 1e-300)
-        best = np.argsort(-excess, axis=1, kind="stable")[:, :n_words]
-        return [[self.vocabulary[j] for j in row if excess[k, j] >= 2.0] for k, row in enumerate(best)]
+        best, least = np.argsort(-excess, axis=1, kind="stable")[:, :n_words], clear_deviations(excess.size)
+        return [[self.vocabulary[j] for j in row if excess[k, j] >= least] for k, row in enumerate(best)]

@@ -10,7 +10,8 @@ variance s^2 in each entry. A topic's sum in a period is T = sum_v S, its noise 
 the choice of documents: a share x of T has the further variance D x / T. Its dispersion D is common to a topic's words,
 and is found from what lies off their lines, beyond the noise. So words that move in curves widen it. With two periods
 there is no D, and the interval is for the noise. A word *moved* if 0 is outside of its interval at the level 1 - (1 -
-level) / (K V). So with a probability of about ``level`` no word is listed that only chance moved.
+level) / (K V) (`vips_fast.models.several`). So with a probability of about ``level`` no word is listed that only chance
+moved.
 
 *Topics of a period* are the topics b that the sums were made with, and a deviation from them. A topic's size t in a
 period is the least-squares factor of b in the sums, which noise moves less than T. The deviations d = S / t - b of a
@@ -33,6 +34,7 @@ import numpy as np
 import scipy
 
 from ...data.types import Array, Matrix
+from ..several import clear_deviations
 from ..smoothing import shrink
 
 #: Standard deviations of its noise that a topic's sum must have, for its shares of a period to be read.
@@ -107,14 +109,14 @@ def read_drift(
         [_follow(sums[:, k], noise_sd[k] ** 2, topics[k], clear[:, k]) for k in range(len(topics))], axis=1
     )
     chance = of_shares + _chance(shares, of_shares, found / totals[:, :, None])
-    widths = _several(change.size, level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, chance))
+    widths = clear_deviations(change.size, sides=2, level=level) * np.sqrt(np.einsum("p,pkv->kv", factors**2, chance))
     widths[~clear.all(axis=0)] = math.inf
     return Drift(periods, words, found, low, high, change, change - widths, change + widths)
 
 
 def change_width(n_periods: int, n_entries: int, level: float) -> float:
     """Find the half width of a change's interval, over a share's noise."""
-    return _several(n_entries, level) * float(np.linalg.norm(_factors(n_periods)))
+    return clear_deviations(n_entries, sides=2, level=level) * float(np.linalg.norm(_factors(n_periods)))
 
 
 def _factors(n_periods: int) -> np.ndarray:
@@ -133,11 +135,6 @@ def _chance(shares: Array, noise: Array, counted: Array) -> Array:
     apart, weights = (rest**2).sum(axis=0) / (len(shares) - 2), 1.0 / noise.mean(axis=0)
     dispersion = (apart * weights - 1.0).sum(axis=1) / (counted.mean(axis=0) * weights).sum(axis=1)
     return np.asarray(np.maximum(dispersion, 0.0)[:, None] * counted)
-
-
-def _several(n_entries: int, level: float) -> float:
-    """Find the deviations of an interval that holds for all entries together."""
-    return -float(scipy.special.ndtri((1.0 - level) / (2 * n_entries)))
 
 
 def _follow(sums: Matrix, scale: np.ndarray, start: np.ndarray, clear: np.ndarray) -> Matrix:

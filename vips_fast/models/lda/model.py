@@ -433,6 +433,24 @@ class LdaModel(Model):
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return spread(out.T, self.n_topics).T
 
+    def deviations(self) -> np.ndarray:
+        """Compute (K, V) released averages in standard deviations of their noise.
+
+        An entry of a word that is in no record is the noise alone, so that it is N(0, 1): whatever the topics were, its
+        contributions were 0. `standard_errors` do not tell: a posterior mean is above 0 by its prior alone. The part of
+        the start that is left in the average is taken off.
+        """
+        average = self._average
+        values = average.values
+        if average.initial_weight > 0.0:
+            begun = first_topics(self.n_topics) if self._start_steps else self.n_topics
+            start = (self._factors()[:, :begun] - self._eta) / self.n_records
+            values = values - average.initial_weight * spread(start, values.shape[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.nan_to_num(values / average.noise_sd, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        # Copies of a topic have its deviations.
+        return np.ascontiguousarray(found[:, np.arange(self.n_topics) % found.shape[1]].T)
+
     def intervals(self, level: float) -> np.ndarray:
         """Compute (K, V, 2) central intervals of ``components``.
 

@@ -333,6 +333,17 @@ class PriorLdaModel(Model):
             lambda share: share * self._components() * spread,
         )
 
+    def deviations(self) -> np.ndarray:
+        """Compute (J, V) releases in standard deviations of their noise, as `LdaModel.deviations`.
+
+        Of a public topic the histograms tell which of its words the records have, not how the topic uses them.
+        """
+        sums, sd = self._histogram.mean()
+        return self._of_taken(
+            lambda share: self._own_rows(lambda own: own.deviations()),
+            lambda share: np.tile(sums / sd, (self._prior.n_topics, 1)),
+        )
+
     def intervals(self, level: float) -> np.ndarray:
         """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
         ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]

@@ -95,9 +95,9 @@ class PriorSteps:
         clear = clear_words(prior.frequencies, self.case.n_records, _DISTINCT, noise)
         share = clear / len(prior.words)
         adds = "add little" if share < _LITTLE else "add something" if share < _MUCH else "add much"
-        words = f"of {len(prior.words):,} words about {float(f'{clear:.2g}'):,.0f} stand clear of the noise"
+        words = f"of {len(prior.words):,} words about {float(f'{clear:.2g}'):,.0f} stand"
         text = f"forecast: topics of public knowledge, to which the records {adds}; {words}"
-        return RunForecast(share, text)
+        return RunForecast(share, f"{text} two standard deviations above the noise")
 
     def _forecast(self, distinct_words: float, n_topics: int) -> Forecast:
         case, runs = self.case, self.runs

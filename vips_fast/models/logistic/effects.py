@@ -21,6 +21,7 @@ from ...checks import check_number
 from ...data.schema import Change, Schema
 from ..family import SCHEMA
 from ..inputs import column_names
+from ..several import clear_deviations
 
 #: Draws from the posterior for marginal effects.
 _DRAWS = 400
@@ -75,6 +76,10 @@ class Effect(NamedTuple):
         columns of different units compare.
     label : str
         Column and change, as a reader names them: "age from 18 to 90".
+    clear : bool
+        Whether the effect stands clear of the noise among all effects of the model (`vips_fast.models.several`). The
+        intervals are each for itself: with 100 columns that say nothing, about ten intervals of 90 % leave out 0, and
+        no effect is clear in nine fits of ten.
     """
 
     outcome: str
@@ -85,6 +90,7 @@ class Effect(NamedTuple):
     ratio: Interval
     whole: Interval
     label: str
+    clear: bool
 
     @property
     def known(self) -> bool:
@@ -189,19 +195,22 @@ def effects(model: Any, level: float) -> list[Effect]:
     """Compute the effects of all columns, outcome by outcome."""
     ends, named, own, made = limits(model, level), names(model), changes(model), []
     reach, sure = float(ndtri(0.5 + level / 2)), known_changes(model, own)
-    for outcome, k, sign in outcomes(model):
+    stated = outcomes(model)
+    least = clear_deviations(len(stated) * sum(bool(change.text) for change in own), sides=2)
+    for outcome, k, sign in stated:
         mean, (low, high) = sign * model.coef_[k], np.sort(sign * ends[k], axis=1).T
         for j, (name, change) in enumerate(zip(named, own, strict=True)):
             places, weights = _parts(change)
-            half = reach * math.sqrt(variance_of(model, k, places, weights)) if sure[k, j] else math.inf
-            center = float(weights @ mean[places])
+            sd = math.sqrt(variance_of(model, k, places, weights)) if sure[k, j] else math.inf
+            center, half = float(weights @ mean[places]), reach * sd
             log_ratio = Interval(center, center - half, center + half)
             whole = Interval(*(change.reach * v for v in log_ratio))
             label = f"{name.partition('=')[0]} {change.whole or change.text}" if change.beside else name
             with np.errstate(over="ignore"):
                 ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label))
+            clear = bool(change.text) and abs(center) > least * sd
+            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label, clear))
     return made
 
 
@@ -215,9 +224,8 @@ def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> 
 
 
 def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
-    """Select the largest effects whose intervals leave out 0."""
-    clear = [one for one in found if one.change and one.log_ratio.clear]
-    return sorted(clear, key=lambda one: -abs(one.whole.mean))[:most]
+    """Select the largest effects that stand clear of the noise."""
+    return sorted((one for one in found if one.clear), key=lambda one: -abs(one.whole.mean))[:most]
 
 
 def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..family import SCHEMA
+from ..several import clear_deviations
 from .effects import changes, effects, known_changes, names
 
 #: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
@@ -106,12 +107,12 @@ def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]
 
     Each of several classes has releases of its own, against all others.
     """
-    rare = []
+    rare, least = [], max(_CLEAR, clear_deviations(len(weights)))
     for k, own in enumerate(weights):
         matrix, law = (state.get(f"class{k}.{name}") for name in ("matrix", "law"))
         if matrix is None or law is None or matrix.shape != (len(own),) * 2:
             continue
-        clear = float(matrix[-1, -1]) > _CLEAR * _noise(law)
+        clear = float(matrix[-1, -1]) > least * _noise(law)
         if clear and _center(matrix, own, constant) < -_RARE:
             rare.append(k)
     return rare
@@ -128,7 +129,7 @@ def _of_rare(name: Any) -> str:
 def _of_values(model: Any) -> list[str]:
     """Name values of the schema whose records have nearly all one class."""
     told = [one for one in effects(model, 0.9) if one.change not in ("", "+1")]
-    values = [one for one in told if abs(one.log_ratio.mean) > _TELLING and one.log_ratio.clear]
+    values = [one for one in told if abs(one.log_ratio.mean) > _TELLING and one.clear]
     if not values:
         return []
     named = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in values[:MOST_NAMED])

@@ -272,7 +272,7 @@ class Regression(PrivateEstimator):
         It counts the `effects` whose intervals leave out 0, at a level that holds for all of them together at 90 %.
         Without a measured gain it says only if there are none.
         """
-        clear = sum(one.log_ratio.clear for one in self.effects(1.0 - 0.1 / self.coef_.size) if one.change)
+        clear = sum(one.clear for one in self.effects())
         claim = "the columns predict the outcome"
         return Verdict.of(self.found_gain_, claim, over="its base rate does", clear=clear, enough=1, feature="effect")
 

@@ -43,7 +43,7 @@ class Coefficients(Part):
             known = [one for one in order if one.known]
             chosen, n, sure = known[:most], n + len(found), sure + len(known)
             unknown += [one.label for one in found if not one.known]
-            clear, shown = clear + sum(one.log_ratio.clear for one in found), shown + len(chosen)
+            clear, shown = clear + sum(one.clear for one in found), shown + len(chosen)
             span = min([0.0, *(one.whole.low for one in chosen)]), max([0.0, *(one.whole.high for one in chosen)])
             for first in range(0, len(chosen), 20):
                 part = chosen[first : first + 20]
@@ -57,8 +57,8 @@ class Coefficients(Part):
             "For a number, that is a change from one public bound to the other. The point is the posterior mean and "
             f"the line the 90 % interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: "
             f"their sign is not known. {_of_unknown(n - sure, n)}The table has effects in the columns' own units, and "
-            f"{self.measure} ratios. The {shown} largest of {sure} are shown; in all, {clear} have an interval "
-            "without 0.",
+            f"{self.measure} ratios. The {shown} largest of {sure} are shown; in all, {clear} stand clear "
+            "of the noise.",
             groups=tuple(groups),
             note=_listed(unknown),
             columns=(

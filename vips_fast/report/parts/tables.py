@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.several import level_of_each
 from ...store.text import csv_text
 from .. import figures
 from ..part import Group, Learned, Part
@@ -59,14 +60,16 @@ class Tables(Part):
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the largest shares of the groups of each column."""
-        lines = []
-        for name in model._as_fitted().by:
-            table = model.table(name)
+        lines, tables = [], {name: model.table(name) for name in model._as_fitted().by}
+        level = level_of_each(sum(table.shares.size for table in tables.values()))
+        for name, table in tables.items():
+            # The largest were chosen by their noise, too: their intervals are of all cells together.
+            all_ = model.table(name, level=level)
             for g, (group,) in enumerate(table.groups):
                 for k in np.argsort(-table.shares[g], kind="stable")[:3]:
-                    said = f"{table.shares[g, k]:.1%} ({table.low[g, k]:.1%} to {table.high[g, k]:.1%})"
+                    said = f"{table.shares[g, k]:.1%} ({all_.low[g, k]:.1%} to {all_.high[g, k]:.1%})"
                     lines += [f"  {name} {group}: {_title(model.topic_names[k])} {said}"] * bool(table.readable[g, k])
-        return "\n".join(["Largest shares of topics, with 90 % intervals of the noise:", *lines, ""])
+        return "\n".join(["Largest shares of topics, with intervals of the noise that all hold at 90 %:", *lines, ""])
 
 
 def _mean(table: Any) -> Any:
@@ -78,14 +81,14 @@ def _mean(table: Any) -> Any:
 def _trends(model: Any, column: str) -> list[tuple[float, str]]:
     """Describe the trend of each topic over groups that have an order.
 
-    Returns how clear each trend is, and a sentence with its interval of level 1 - 0.1 / K. So all K sentences are true
-    with a probability of 90 %.
+    Returns how clear each trend is, and a sentence with its interval. All K sentences of a column are true with a
+    probability of 90 % (`vips_fast.models.several`).
     """
     values = [*model._as_fitted().by[column]]
     if len(values) < 3 or not all(_ORDERED.fullmatch(str(value)) for value in values):
         return []
     n_topics, said = model._fitted().public.n_features, []
-    found = model.trend(column, level=1.0 - 0.1 / n_topics)
+    found = model.trend(column, level=level_of_each(n_topics))
     for estimate, low, high in 100 * np.array([found.estimate, found.low, found.high]).T:
         if low <= 0 <= high:
             text = f"No clear trend: {low:+.2f} to {high:+.2f} points from one {column} to the next."

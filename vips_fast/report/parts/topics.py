@@ -31,7 +31,7 @@ class Topics(Part):
         names = top_words(components, columns, n_words)
         titled = ("",) * len(names) if columns is None else topic_names(components, columns)
         best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
-        noisy = bool((errors > 0).any())
+        noisy, clear = bool((errors > 0).any()), np.take_along_axis(model._clear(), best, 1)
         topics, from_records = [], model.from_records_
         public = bool((from_records < 1.0).any())
         largest = np.argsort(-totals, kind="stable")[:_MOST]
@@ -40,20 +40,20 @@ class Topics(Part):
         for k in shown:
             row = best[k]
             values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
-            rows = figures.bars(names[k], values.tolist(), sd.tolist() if noisy else None)
-            clear = int((values >= 2.0 * sd).sum())
+            marks = (sd.tolist(), clear[k].tolist()) if noisy else ()
+            rows = figures.bars(names[k], values.tolist(), *marks)
             share, own = (
                 float(totals[k] / totals.sum()),
                 None if (from_records == 1.0).all() else float(from_records[k]),
             )
-            topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], clear, rows, own))
+            topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], int(clear[k].sum()), rows, own))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
         note = ""
         if noisy and hidden and not public:
             note += (
-                f" Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
-                "they show may be noise."
+                f" Of {len(topics)} topics {hidden} show no word that stands clear of the noise: what they show may be "
+                "noise."
             )
         if len(topics) < len(components):
             note += f" The {len(topics)} largest of {len(components)} topics are shown."
@@ -61,7 +61,8 @@ class Topics(Part):
             "A topic is a distribution over words; a document mixes several. "
             + (
                 "A bar is a word's probability in the topic, the line one standard error of the noise on either side. "
-                "Pale bars are shorter than two of them: they cannot be told from noise."
+                "Pale bars cannot be told from noise. With a probability of 90 % all others are of words in the "
+                "records."
                 if noisy
                 else "A bar is a word's probability in the topic. No noise was added."
             ),

@@ -1,0 +1,133 @@
+"""Lists of what is clear, on data where nothing is.
+
+Each reading takes the largest of many noised numbers. With pure noise it may list something in at most one fit of ten,
+as `vips_fast.models.several` states.
+"""
+
+import re
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from vips_fast import (
+    BayesianLogisticRegression,
+    DocumentClusters,
+    LatentDirichletAllocation,
+    PublicPrior,
+    PublicVectors,
+    TopicTables,
+    VectorMixture,
+)
+from vips_fast.cli.commands.logistic import _list_effects
+from vips_fast.engine.gain import Score
+from vips_fast.models.lda.drifting import read_drift
+from vips_fast.models.several import ERROR
+from vips_fast.models.verdict import Verdict
+from vips_fast.report.part import part_of
+
+FITS = 60
+#: No more lists of noise than this, but by a chance of 1e-7.
+MOST = int(binom.isf(1e-7, FITS, ERROR))
+V = 62
+
+
+def same_two_words(n):
+    X = np.zeros((n, V), dtype=int)
+    X[:, :2] = 10
+    return X
+
+
+def topics(rng, k=3, **more):
+    """Words that are in no record, among the first ones of topics."""
+    model = LatentDirichletAllocation(k, doc_length=20, epsilon=2.0, delta=1e-5, **more).fit(same_two_words(300))
+    learned = part_of(model).learned(model, None, 10)
+    best = np.argsort(-model.components_, axis=1, kind="stable")[:, :10]
+    shown = {
+        int(v)
+        for row, topic in zip(best, learned.topics, strict=True)
+        for v, bar in zip(row, topic.bars.rows, strict=True)
+        if not bar.weak
+    }
+    assert model.verdict_.clear is None or model.verdict_.clear == len(shown)
+    return bool(shown - {0, 1})
+
+
+def public_topics(rng):
+    ratios = np.where(np.arange(V) < V // 2, [[5.0], [0.2]], [[0.2], [5.0]])
+    prior = PublicPrior([f"w{v}" for v in range(V)], ratios, [1, 1], np.ones(V), "a test")
+    return topics(rng, 2, public_prior=prior)
+
+
+def effects(rng):
+    X, y = rng.uniform(-1, 1, (2000, 20)) / 20**0.5, rng.permutation(2000) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLogisticRegression(epsilon=4.0, delta=1e-5, row_norm=1.0, n_steps=5).fit(X, y)
+    said = _list_effects(model, [f"x{j}" for j in range(20)], None)
+    listed = any(re.match(r" +\d", line) for line in said.split("\n"))
+    assert listed == any(one.clear for one in model.effects()) == bool(model.verdict_.clear)
+    return listed
+
+
+def keywords(rng):
+    """Counts of words that no document has, in components of any size."""
+    counts, weights = rng.normal(0, 0.01, (5, V)), rng.dirichlet(np.ones(5))
+    fitted = SimpleNamespace(
+        vocabulary=range(V), word_counts_=counts, weights_=weights, parameters_=[()] * 7 + [[0.01]], n_records_=400
+    )
+    return any(VectorMixture.keywords(fitted))
+
+
+def clusters(rng):
+    """No document is elsewhere than where clusters begin, and all have the same words."""
+    public = PublicVectors(np.eye(3), np.eye(3), np.ones(3), ["a", "b", "c"], np.eye(3), "an example")
+    X, y = 0.4 * np.eye(3)[rng.integers(0, 3, 2000)], np.ones((2000, 3), dtype=int)
+    return "eleases moved" in str(DocumentClusters(3, public=public, epsilon=1.0, delta=1e-5).fit(X, y).verdict_)
+
+
+def drift(rng):
+    """Sums of three periods and two topics, whose words are everywhere the same."""
+    sums = np.full((3, 2, V), 100.0) + rng.normal(0, 10.0, (3, 2, V))
+    words = tuple(f"w{v}" for v in range(V))
+    return bool(read_drift(sums, np.full((2, V), 10.0), np.full((2, V), 1 / V), ("1", "2", "3"), words, 0.9).moved())
+
+
+def tables(rng):
+    """The largest shares of 60 cells that are all alike: whether an interval misses the truth."""
+    by = {"ward": [f"w{g}" for g in range(10)]}
+    y = {"ward": rng.choice(by["ward"], 3000)}
+    model = TopicTables(by, noise_multiplier=4.0, delta=1e-5).fit(np.full((3000, 6), 1 / 6), y)
+    ends = re.findall(r"\(([\d.]+)% to ([\d.]+)%\)", part_of(model).shown(model, None))
+    assert ends
+    return any(not float(low) <= 100 / 6 <= float(high) for low, high in ends)
+
+
+def gain(rng, careful=False):
+    """The best of five candidates that gain nothing."""
+    score = Score(rng.normal(0, 0.05, 5), 0.05, 5.0, 0.0)
+    found = score.found(score.best(2))
+    verdict = Verdict.of(found, "they predict", over="frequencies do", careful=found if careful else None)
+    return verdict.worth != "noise" or "% better" in verdict.text
+
+
+READINGS = {
+    "topics": topics,
+    "many topics": lambda rng: topics(rng, 10),
+    "public topics": public_topics,
+    "effects": effects,
+    "keywords": keywords,
+    "clusters": clusters,
+    "drift": drift,
+    "tables": tables,
+    "gain": gain,
+    "careful gain": lambda rng: gain(rng, True),
+}
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_pure_noise_is_seldom_clear(name):
+    wrong = sum(READINGS[name](np.random.default_rng(seed)) for seed in range(FITS))
+    assert wrong <= MOST
