@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
-    from .models.search import PrivateSearch as PrivateSearch
-    from .models.tables import NightlyTables as NightlyTables
     from .models.tables import TopicTables as TopicTables
     from .models.vector_topics import VectorTopics as VectorTopics
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
@@ -51,7 +49,6 @@ _HOMES = exported_classes() | {
     "Ledger": "engine.ledger",
     "Plan": "models.lda",
     "Privacy": "engine.statement",
-    "PrivateSearch": "models.search",
     "PrivateTopics": "jobs.topics",
     "PublicPrior": "models.lda",
     "PublicVectors": "models.clusters",

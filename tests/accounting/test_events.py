@@ -27,9 +27,6 @@ def leaves(relation):
         sampled = st.one_of(
             st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),
             allocated.map(lambda t: acc.RandomAllocationEvent(*t)),
-            st.tuples(positive, st.integers(1, 40), st.integers(1, 9), st.integers(1, 9)).map(
-                lambda t: acc.RunningSumEvent(*t)
-            ),
         )
     else:
         sampled = st.tuples(st.integers(0, 50), st.integers(50, 99), plain).map(

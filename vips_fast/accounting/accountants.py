@@ -14,15 +14,7 @@ from numpy.typing import ArrayLike
 from .accountant import Accountant
 from .checks import FloatArray, non_negative, open_probability
 from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
-from .events import (
-    GroupEvent,
-    NonPrivateEvent,
-    PrivacyEvent,
-    RepeatAndSelectEvent,
-    check_event,
-    rate_and_mechanism,
-    touching_leaves,
-)
+from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import GaussianAccountant, gaussian_mu
 from .generic import GenericAccountant
 from .opinions import DpAccountingAccountant, PldAccountingAccountant
@@ -64,11 +56,9 @@ def _get(name: str) -> Accountant:
 def default_accountant(event: PrivacyEvent) -> str:
     """Name of the tightest sound accountant for `event`.
 
-    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly. It is ``"rdp"`` if
-    the best of several runs was selected, and ``"pld"`` for everything else.
+    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly. It is
+    ``"pld"`` for everything else.
     """
-    if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in check_event(event).leaves()):
-        return "rdp"
     return "gaussian" if gaussian_mu(check_event(event)) is not None else "pld"
 
 
@@ -80,11 +70,7 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
     leaves = touching_leaves(event)
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):
         return math.inf
-    selected = [trivial_epsilon(leaf.event) for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent)]
-    if math.inf in selected:
-        return math.inf
-    # The best of several runs that touch no record touches none.
-    return 0.0 if selected.count(0.0) == len(leaves) else None
+    return None if leaves else 0.0
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
@@ -153,8 +139,7 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
     value = epsilon(event, delta, accountant, **options)
     if math.isinf(value):
         return "No differential privacy is guaranteed."
-    inner = (leaf.event if isinstance(leaf, RepeatAndSelectEvent) else leaf for leaf in event.leaves())
-    sizes = [leaf.size for part in inner for leaf in part.leaves() if isinstance(leaf, GroupEvent)]
+    sizes = [leaf.size for leaf in event.leaves() if isinstance(leaf, GroupEvent)]
     number, unit = (f"up to {max(sizes)}", "records of one person") if sizes else ("one", "record")
     if event.relation is None:
         change = f"the change of {number} {unit} to which the noise multiplier refers"

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from ..store.atomic import save_figure
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
 from .checks import FloatArray, count, open_probability
-from .events import (
-    ComposedEvent,
-    GroupEvent,
-    PrivacyEvent,
-    RepeatAndSelectEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-    check_event,
-)
+from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
@@ -48,9 +40,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
     the better of two explicit pairs of data sets. One is a record that differs from n - 1 equal ones, the other three
-    mutually equidistant values. For a group of several records it is as many equal ones among zeros. A selection among
-    runs counts as one run, as a score that ignores the data selects. A selection that may have no run counts as
-    nothing.
+    mutually equidistant values. For a group of several records it is as many equal ones among zeros.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
@@ -58,13 +48,6 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
     if trivial is not None:
         return trivial
-    if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in event.leaves()):
-        runs = (
-            (leaf.event, n) if isinstance(leaf, RepeatAndSelectEvent) else (leaf, n)
-            for leaf, n in event.leaves().items()
-            if getattr(leaf, "shape", 1.0) is not None
-        )
-        return epsilon_lower_bound(ComposedEvent(tuple(SelfComposedEvent(run, n) for run, n in runs)), delta, rtol)
     if gaussian_mu(event) is not None:
         # Exact up to the rounding upwards of a few 1e-12.
         return (1.0 - 1e-9) * epsilon(event, delta)

@@ -16,11 +16,11 @@ randomized_response          ``RandomizedResponseDpEvent``, whose parameter is (
                              that parameter
 poisson_sampled, composed,   ``PoissonSampledDpEvent``, ``ComposedDpEvent``, ``SelfComposedDpEvent``
 self_composed
-repeat_and_select            ``RepeatAndSelectDpEvent``, with an infinite shape for Poisson
 non_private                  ``NonPrivateDpEvent``
 without_replacement          ours: theirs leaves open, too, the unit of the noise multiplier
-random_allocation, group,    ours: they have none; of a running sum, `equivalent` can be exported
-running_sum, approximate_dp
+random_allocation, group,    ours: they have none
+selected_allocation,
+approximate_dp
 ===========================  ========================================================================================
 
 ``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed only for the objects, not
@@ -40,7 +40,6 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomizedResponseEvent,
-    RepeatAndSelectEvent,
     SelfComposedEvent,
     check_event,
     event_from_dict,
@@ -85,9 +84,6 @@ def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
     if isinstance(event, PoissonSampledEvent):
         inner = _out(event.event, repeats)
         return _named("PoissonSampledDpEvent", sampling_probability=event.sampling_probability, event=inner)
-    if isinstance(event, RepeatAndSelectEvent):
-        shape = "inf" if event.shape is None else event.shape
-        return _named("RepeatAndSelectDpEvent", event=_out(event.event, 1), mean=event.mean, shape=shape)
     if isinstance(event, NonPrivateEvent):
         return _named("NonPrivateDpEvent")
     if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.relation != Relation.REPLACE_ONE:
@@ -102,9 +98,8 @@ def export_event(event: PrivacyEvent) -> dict[str, Any]:
     """Return the event as JSON in the terms of dp-accounting.
 
     ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None if the event states
-    no relation. ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf".
-    ``ours`` lists the types of the events in it that dp-accounting cannot account for. Raises TypeError if `event` is
-    none.
+    no relation. ``event`` has the items of their ``DpEvent.to_named_tuple``. ``ours`` lists the types of the events in
+    it that dp-accounting cannot account for. Raises TypeError if `event` is none.
     """
     named = _out(check_event(event), 1)
     found: set[str] = set()
@@ -126,7 +121,6 @@ _FIELDS = {
     "ComposedDpEvent": ("events",),
     "SelfComposedDpEvent": ("event", "count"),
     "PoissonSampledDpEvent": ("sampling_probability", "event"),
-    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
     "VipsFastDpEvent": ("description",),
 }
 
@@ -163,10 +157,7 @@ def _in(data: Any, relation: str | None) -> PrivacyEvent:
     inner = _in(data["event"], relation)
     if name == "SelfComposedDpEvent":
         return SelfComposedEvent(inner, data["count"])
-    if name == "PoissonSampledDpEvent":
-        return PoissonSampledEvent(data["sampling_probability"], inner)
-    shape = None if data["shape"] in ("inf", math.inf) else data["shape"]
-    return RepeatAndSelectEvent(inner, data["mean"], shape)
+    return PoissonSampledEvent(data["sampling_probability"], inner)
 
 
 def import_event(data: Any) -> PrivacyEvent:
@@ -224,8 +215,6 @@ def _object(named: dict[str, Any]) -> Any:
         fields["event"] = _object(fields["event"])
     if "events" in fields:
         fields["events"] = [_object(one) for one in fields["events"]]
-    if fields.get("shape") == "inf":
-        fields["shape"] = math.inf
     cls = _own_class() if named["module_name"] == OURS else getattr(_module(THEIRS), named["class_name"])
     return cls(**fields)
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 from ..store.limits import parse_json
 from .checks import count, non_negative, positive, probability
 from .relation import Relation
-from .running_sum import MOST_STEPS, participation_norm
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
@@ -69,13 +68,8 @@ class PrivacyEvent:
             elif isinstance(event, SelfComposedEvent):
                 stack.append((event.event, repeats * event.count))
             else:
-                leaf = event.equivalent()
-                found[leaf] = found.get(leaf, 0) + repeats
+                found[event] = found.get(event, 0) + repeats
         return found
-
-    def equivalent(self) -> "PrivacyEvent":
-        """Return an event with the same bounds: this one, for most kinds."""
-        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as a JSON dictionary with a ``"type"`` key."""
@@ -359,71 +353,6 @@ class GroupEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class RunningSumEvent(PrivacyEvent):
-    """All releases of a running sum with correlated noise.
-
-    There are `n_steps` >= 1 steps.
-
-    Each unit contributes to at most `participations` >= 1 steps, any two of them at least `separation` >= 1 apart.
-    `noise_multiplier` is the standard deviation of the noise of a release over the L2 sensitivity of one step's sum.
-    The relation is ``"add_remove"``. The first step's release has to be charged with the event; it covers all of them.
-    Together they are one Gaussian mechanism (`equivalent`); `running_sum` has the proof.
-    """
-
-    kind: ClassVar[str] = "running_sum"
-    noise_multiplier: float
-    n_steps: int
-    participations: int = 1
-    separation: int = 1
-    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
-
-    def __post_init__(self) -> None:
-        steps = count("n_steps", self.n_steps, 1)
-        if steps > MOST_STEPS:
-            raise ValueError(f"n_steps must be <= {MOST_STEPS}, got {steps}")
-        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier), n_steps=steps)
-        self._set(participations=count("participations", self.participations, 1))
-        self._set(separation=count("separation", self.separation, 1))
-
-    def equivalent(self) -> GaussianEvent:
-        """Return the Gaussian mechanism of all releases together, its noise rounded down."""
-        norm = participation_norm(self.n_steps, self.participations, self.separation)
-        return GaussianEvent(math.nextafter(self.noise_multiplier / norm, 0.0), self.relation)
-
-
-@dataclass(frozen=True)
-class RepeatAndSelectEvent(PrivacyEvent):
-    """The best of a random number of runs (Papernot & Steinke 2022).
-
-    `event` is one run together with its score. The number of runs is not released. It is Poisson with
-    `mean` > 0 if `shape` is None, and a count of 0 is then all that is released. Else truncated negative binomial
-    with `mean` >= 1 and `shape` >= 0: 0 is the logarithmic distribution, 1 the geometric. Accountant ``"rdp"`` bounds
-    it; `selection` has the proofs.
-    """
-
-    kind: ClassVar[str] = "repeat_and_select"
-    event: PrivacyEvent
-    mean: float
-    shape: float | None = 1.0
-
-    def __post_init__(self) -> None:
-        check_event(self.event)
-        mean = positive("mean", self.mean)
-        if self.shape is not None:
-            self._set(shape=non_negative("shape", self.shape))
-            if mean < 1.0:
-                raise ValueError(f"mean must be >= 1 where shape is not None, got {mean!r}")
-        self._set(mean=mean)
-
-    @property
-    def relation(self) -> str | None:
-        return self.event.relation
-
-    def _stating(self, relation: str | None) -> PrivacyEvent:
-        return RepeatAndSelectEvent(self.event.with_relation(relation), self.mean, self.shape)
-
-
-@dataclass(frozen=True)
 class ComposedEvent(PrivacyEvent):
     """Adaptive composition of events of one relation, on the same records."""
 
@@ -503,8 +432,6 @@ _OUTERMOST: Any = (
     RandomAllocationEvent,
     SelectedAllocationEvent,
     GroupEvent,
-    RunningSumEvent,
-    RepeatAndSelectEvent,
 )
 _INSIDE: Any = (NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent)
 _KINDS: dict[str, Any] = {cls.kind: cls for cls in (*_INSIDE, *_OUTERMOST, ComposedEvent, SelfComposedEvent)}

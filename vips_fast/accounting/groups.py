@@ -1,7 +1,6 @@
 """Make events of several records, for a person with up to k."""
 
 import math
-from dataclasses import replace
 
 from .checks import count
 from .events import (
@@ -14,8 +13,6 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
-    RepeatAndSelectEvent,
-    RunningSumEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     check_event,
@@ -33,13 +30,11 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
 
     Notes
     -----
-    - Whole-data Gaussian and Laplace mechanisms, and running sums: the sensitivity is `size` times as large (triangle
-      inequality).
+    - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
     - Sampled Gaussian mechanisms: `GroupEvent`; for a `GroupEvent`, its size times `size`.
     - Other mechanisms, if one release is (epsilon, delta)-private. With k = `size` neighbors on the way from one data
       set to the other, it is (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions: part by part, since a bound for a part holds for all earlier releases.
-    - A selection among runs: run by run, since its theorems hold for any two data sets (`selection`).
     """
     size = count("size", size, 1)
     check_event(event)
@@ -49,8 +44,6 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return ComposedEvent(tuple(group_event(part, size) for part in event.events))
     if isinstance(event, SelfComposedEvent):
         return SelfComposedEvent(group_event(event.event, size), event.count)
-    if isinstance(event, RepeatAndSelectEvent):
-        return RepeatAndSelectEvent(group_event(event.event, size), event.mean, event.shape)
     if isinstance(event, GroupEvent):
         return GroupEvent(event.event, event.size * size)
     rate, mechanism = rate_and_mechanism(event)
@@ -60,8 +53,6 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.relation)
-    if isinstance(event, RunningSumEvent):
-        return replace(event, noise_multiplier=event.noise_multiplier / size)
     if isinstance(event, RandomAllocationEvent):
         known = group_event(SelfComposedEvent(event.event, event.n_epochs), size)
         return known if event.n_batches == 1 else GroupEvent(event, size)

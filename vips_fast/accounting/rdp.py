@@ -11,7 +11,6 @@ Without replacement, replace-one (the pair of `privacy_loss.pairs.WithoutReplace
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +24,6 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
-    RepeatAndSelectEvent,
     SelectedAllocationEvent,
     gaussian_mu_squared,
     rate_and_mechanism,
@@ -33,14 +31,11 @@ from .events import (
 from .privacy_loss.dominating import base_pair
 from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
 from .privacy_loss.rows import hidden_rows
-from .selection import selected_curve
 
 
 def base_of(event: PrivacyEvent) -> Pair:
     """Return the pair of Gaussian mechanisms, or another one, on all data."""
-    if isinstance(
-        event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, SelectedAllocationEvent, RepeatAndSelectEvent)
-    ):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, SelectedAllocationEvent)):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
@@ -116,32 +111,8 @@ def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
         raise ValueError(f"order must be > 1, got {orders!r}")
     out = np.zeros(a.shape)
     for leaf, repeats in event.leaves().items():
-        if isinstance(leaf, RepeatAndSelectEvent):
-            out += repeats * _selected(leaf, a.ravel()).reshape(a.shape)
-            continue
         out += repeats * np.array([_leaf_divergence(leaf, float(x)) for x in a.ravel()]).reshape(a.shape)
     return out
-
-
-@lru_cache(maxsize=64)
-def _one_run(event: PrivacyEvent) -> tuple[FloatArray, FloatArray]:
-    """Choose many orders, and the divergences of one run there."""
-    orders = 1.0 + np.geomspace(1e-2, max(512.0, float(default_orders(event)[-1])), 160)
-    return orders, renyi_curve(event, orders)
-
-
-def _selected(event: RepeatAndSelectEvent, orders: FloatArray) -> FloatArray:
-    run = event.event
-    known, curve = _one_run(run)
-    return selected_curve(
-        event.mean,
-        event.shape,
-        orders,
-        renyi_curve(run, orders),
-        known,
-        curve,
-        lambda epsilon: delta_from_rdp(known, curve, epsilon),
-    )
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
@@ -162,8 +133,6 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
     """
     top = 512.0
     for leaf in event.leaves():
-        if isinstance(leaf, RepeatAndSelectEvent):
-            top = max(top, float(default_orders(leaf.event)[-1]))
         rate, mechanism = rate_and_mechanism(leaf)
         if rate and isinstance(mechanism, GaussianEvent):
             top = max(top, 4.0 * mechanism.noise_multiplier**2 * (8.0 + math.log(1.0 / rate)))
@@ -239,10 +208,7 @@ class RdpAccountant(Accountant):
 
     name = "rdp"
     title = "Renyi differential privacy"
-    source = (
-        "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020; Papernot & Steinke 2022 "
-        "(selection)"
-    )
+    source = "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020"
 
     def check(self, event: PrivacyEvent) -> None:
         """Accept events with a known Renyi divergence."""

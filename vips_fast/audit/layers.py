@@ -9,7 +9,6 @@ import numpy as np
 
 from ..checks import check_number
 from ..engine.sampling import make_sampler
-from ..models.search import PrivateSearch
 from .adapter import adapter_for
 from .attack import layer_d, layer_e
 from .bench import Bench, Seams, relation_of
@@ -20,7 +19,6 @@ from .purity import layer_b
 from .rebuild import layer_g
 from .replay import layer_a
 from .report import AuditReport, LayerResult
-from .search import search_adapter
 from .sizes import FULL, N_RECORDS, QUICK, Sizes
 
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
@@ -55,9 +53,8 @@ def audit(
 
     Parameters
     ----------
-    model : short name of a family, estimator class, unfitted estimator, `PrivateSearch` or `Adapter`
-        `conjugate_adapter` makes an adapter of a model of your own. Of a search, the division of the units, the score
-        and the choice are audited (`vips_fast.audit.search`); audit the searched model by itself as well.
+    model : short name of a family, estimator class, unfitted estimator or `Adapter`
+        `conjugate_adapter` makes an adapter of a model of your own.
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
@@ -83,8 +80,7 @@ def audit(
 
     Raises ValueError if the model, a setting or a layer is unknown, or a layer does not know this sampling.
     """
-    searches = isinstance(model, PrivateSearch)
-    adapter = search_adapter(model, settings or {}) if searches else adapter_for(model, settings)
+    adapter = adapter_for(model, settings)
     if rows_per_unit is not None and adapter.layers:
         raise ValueError(
             f"rows_per_unit={rows_per_unit}: expected None for {adapter.kind.__name__}; its layers choose the units"

@@ -77,8 +77,6 @@ def _message(error: BaseException) -> tuple[str, int]:
         return str(error) or "interrupted", 128 + getattr(error, "signum", 2)
     if isinstance(error, ValueError) and type(error).__name__ == "BudgetExceededError":
         return str(error), Exit.REFUSED
-    if isinstance(error, RuntimeError) and "SearchError" in {kind.__name__ for kind in type(error).__mro__}:
-        return str(error), Exit.FAILED
     if isinstance(error, (ValueError, ImportError)):
         return str(error), Exit.BAD_INPUT if isinstance(error, ValueError) else Exit.FAILED
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

@@ -1,7 +1,7 @@
 """Define the table of options: kinds, options, groups and commands.
 
-`vips_fast.cli.tables` holds the table. The parser, the job file, the help, the manual page, the completion and
-``search --try`` follow from it.
+`vips_fast.cli.tables` holds the table. The parser, the job file, the help, the manual page and the completion follow
+from it.
 """
 
 import math
@@ -84,8 +84,6 @@ class Option:
     words: tuple[str, ...] = ()
     #: It is a parameter of the estimator, or a field of its ``options``, of the name ``dest``.
     setting: bool = False
-    #: A search can have it.
-    searched: bool = True
 
     def __post_init__(self) -> None:
         if not self.dest:
@@ -274,26 +272,3 @@ def in_options(command: Command, text: str) -> str:
         return word if option.switch or bare else f"{word} {(value or '').strip(chr(39))}"
 
     return _PARAMETER.sub(typed, text).replace(": expected None", ": leave it out")
-
-
-def read_tried(command: Command, texts: list[str]) -> dict[str, list[Any]]:
-    """Read ``--try``: the values of each setting, by its name.
-
-    The names are among the estimator's parameters. Raises ValueError for a name that is no setting of the command, and
-    for a bad value.
-    """
-    known = {name.lstrip("-"): option for option in command.options for name in option.names}
-    found: dict[str, list[Any]] = {}
-    for text in texts:
-        name, equals, values = text.partition("=")
-        option = known.get(name.replace("_", "-"))
-        if not equals or option is None or not option.setting or option.switch:
-            settings = ", ".join(sorted(one.key for one in set(known.values()) if one.setting and not one.switch))
-            raise ValueError(f"--try {text}: expected NAME=VALUE,VALUE; NAME is one of {settings}")
-        try:
-            found[option.dest] = [option.kind.value(value) for value in values.split(",")]
-        except ValueError as error:
-            raise ValueError(f"--try {text}: {error}") from None
-        if option.choices and not set(found[option.dest]) <= set(option.choices):
-            raise ValueError(f"--try {text}: expected values of {', '.join(map(str, option.choices))}")
-    return found

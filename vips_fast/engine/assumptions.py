@@ -95,15 +95,6 @@ def _parts(result: FitResult) -> tuple[bool, str]:
     return False, f"{len(parts)} parts were named. Nothing checked that no {result.privacy.unit} lies in two of them."
 
 
-def _nights(result: FitResult) -> tuple[bool, str]:
-    if result.privacy.runs[-1].nights is None:
-        return True, "No running sum was released."
-    if result.privacy.unit == "record":
-        return False, "Each record was taken as new on its night, and the private folder as the newest and only one."
-    counted = f"The program counted the nights of each {result.privacy.unit}."
-    return False, f"{counted} That the private folder was the newest and only one, somebody has to know."
-
-
 def _refusals(result: FitResult) -> tuple[bool, str]:
     if result.settings.get("invalid") == "drop":
         return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
@@ -190,15 +181,6 @@ _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
             "its part.",
         ),
         _parts,
-    ),
-    (
-        Assumption(
-            "nights",
-            "A night of a running sum is released once",
-            "The private folder of the nights is never set back, nor continued in two copies. Without labels of "
-            "persons, a record is in one night only.",
-        ),
-        _nights,
     ),
     (
         Assumption(

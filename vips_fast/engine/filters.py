@@ -75,7 +75,6 @@ from ..accounting import (
     GaussianEvent,
     PrivacyEvent,
     RandomAllocationEvent,
-    RepeatAndSelectEvent,
     epsilon,
     epsilon_from_rdp,
     gaussian_epsilon,
@@ -154,8 +153,7 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     """
     if not any(counts.values()):
         return 0.0
-    runs = [x.event if isinstance(x, RepeatAndSelectEvent) else x for event in counts for x in event.leaves()]
-    allocated = [x for run in runs for x in run.leaves() if isinstance(x, RandomAllocationEvent)]
+    allocated = [leaf for event in counts for leaf in event.leaves() if isinstance(leaf, RandomAllocationEvent)]
     if allocated:
         other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
         raise ValueError(
@@ -186,7 +184,7 @@ def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
 def _mu_squared(event: PrivacyEvent) -> float:
     parts = []
     for leaf, repeats in event.leaves().items():
-        mu = None if isinstance(leaf, RepeatAndSelectEvent) else gaussian_mu(getattr(leaf, "event", leaf))
+        mu = gaussian_mu(getattr(leaf, "event", leaf))
         repeats *= getattr(leaf, "n_epochs", 1)
         if mu is None:
             raise ValueError(f"the Gaussian filter composes Gaussian mechanisms only, got {event.to_json()}")

@@ -47,10 +47,6 @@ class PlanRecord(TypedDict):
     #: The vocabulary purchase before the run.
     purchase: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
-    #: The night of a running sum: its name and number, and the declaration of all nights.
-    nights: NotRequired[dict[str, object]]
-    #: The search that chose this run.
-    search: NotRequired[dict[str, object]]
 
 
 def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:

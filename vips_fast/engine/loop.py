@@ -17,7 +17,6 @@ from .backend import Backend
 from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
-from .nights import NightsFolder
 from .plan import RunPlan
 from .randomness import Randomness
 from .sampling import epoch_length, starts_event
@@ -59,7 +58,6 @@ def run(
     charge: Callable[[], None] | None = None,
     steps: range | None = None,
     after: Callable[[int], None] | None = None,
-    nights: NightsFolder | None = None,
 ) -> int:
     """Run a plan, updating model and ledger; return total steps done.
 
@@ -82,8 +80,6 @@ def run(
         Remaining steps of the plan, if its ledger is already open. None is all steps.
     after : callable(int) or None
         Called with the number of steps done, after the model has seen a release, to store its state.
-    nights : NightsFolder or None
-        Folder of a running sum, if the run is one of its nights.
     """
     if steps is None:
         steps = range(plan.n_steps)
@@ -105,28 +101,19 @@ def run(
         # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
         if starts_event(sampler, step, first):
             drawing = randomness.of_step(step - step % epoch_length(sampler))
-        known = None if nights is None else nights.known
-        if known is None:
-            rows, words = backend.minibatch(sampler, records, drawing, step)
-            sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
-            if nights is not None:
-                sums = nights.mix(sums)
+        rows, words = backend.minibatch(sampler, records, drawing, step)
+        sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
         # A step that ends before this line costs nothing: nothing was released. After it the step is spent. So a signal
         # waits until model and run folder both hold a whole number of steps.
         event = plan.event_at(step, first)
         with uninterrupted():
-            if event is not None and known is None:
+            if event is not None:
                 if charge is not None and starts_event(sampler, step, first):
                     charge()
                 clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
                 ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
-            if known is None:
-                mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
-                release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-                if nights is not None:
-                    nights.record(release)
-            else:
-                release = known
+            mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
+            release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
             if on_release is not None:
                 on_release(release)
             model.update(release)

@@ -77,7 +77,6 @@ class RunPlan:
         }
         rows = getattr(self.sampler, "rows_per_unit", None)
         more = {"part": self.part, "purchase": self.purchase, "rows_per_unit": rows}
-        more["nights"] = getattr(self.sampler, "facts", None)
         more |= {"call": self.call or None, "stated": self.stated or None}
         more |= {"limit": self.limit, "attack_success": self.attack_success}
         return public | {name: value for name, value in more.items() if value is not None}
@@ -116,8 +115,7 @@ def make_plan(
         sensitivity = proven
     elif sensitivity < proven and private:
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
-    finer = getattr(sampler, "lattice_bits", 0)
-    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip, finer)
+    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
     about: dict[str, Any] = {
         "unit": unit,

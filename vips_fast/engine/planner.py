@@ -109,9 +109,6 @@ class Planner:
         self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
     ) -> float:
         """Find the noise multiplier of a private run."""
-        if request.earlier is not None and request.public.night is not None:
-            # One mechanism for all nights.
-            return float(request.earlier.ledger.plans[0]["noise_multiplier"])
         if terms.noise_multiplier is not None:
             return float(terms.noise_multiplier)
         if not terms.targeted and budget is not None:
@@ -287,7 +284,6 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
 def _check_follows(request: Request, plan: RunPlan) -> None:
     """Refuse a run whose unit or relation differs from earlier ones."""
     purchase, earlier = request.purchase, request.earlier
-    _check_night(request, plan)
     if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
         raise ValueError(
             f"after: is about one {purchase['unit']} ({purchase['relation']}), this fit about one {plan.unit} "
@@ -316,27 +312,3 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
             f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {earlier.unit!r}; "
             "expected one unit"
         )
-
-
-def _check_night(request: Request, plan: RunPlan) -> None:
-    """Refuse a night out of its turn.
-
-    It is not the next one of its running sum, or is counted already.
-    """
-    plans = [] if request.earlier is None else request.earlier.ledger.plans
-    before, now = [one.get("nights") for one in plans], plan.public().get("nights")
-    if not any(before) and now is None:
-        return
-    if now is None or None in before:
-        raise ValueError("night: expected every run of a running sum to be a night")
-    names, told = [one["night"] for one in before if one], {"night", "number"}
-    if now["night"] in names:
-        raise ValueError(f"night={now['night']!r}: is counted already; expected the name of a new night")
-    if len(names) >= now["nights"]:
-        raise ValueError(
-            f"night={now['night']!r}: the {now['nights']} nights that were declared are counted; a new running sum "
-            "has an epsilon of its own"
-        )
-    declared = [{name: one[name] for name in one.keys() - told} for one in (*before, now) if one]
-    if now["number"] != len(names) or any(one != declared[0] for one in declared):
-        raise ValueError("nights: are not those of the earlier runs; expected the same declaration for every night")

@@ -215,7 +215,7 @@ class Request:
     @property
     def adaptive(self) -> bool:
         """Whether earlier releases may decide about this run. Nights are declared ahead."""
-        return self.partial and self.public.night is None
+        return self.partial
 
     @property
     def step_before(self) -> str:

@@ -38,8 +38,6 @@ class Public:
     n_columns: int | None = None
     #: Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
     part: str | None = None
-    #: Number and name of the last night of a running sum.
-    night: tuple[int, str] | None = None
     #: Public number of records of that call, if the call states it.
     call_records: int | None = None
     #: The privacy unit: "record", or the name of a unit with several rows, such as "patient".
@@ -54,15 +52,12 @@ class Public:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inputs", dict(self.inputs))
-        if self.night is not None:
-            object.__setattr__(self, "night", (int(self.night[0]), str(self.night[1])))
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything except the classes, and of inputs the digest, JSON-ready."""
         call: dict[str, Any] = {"part": self.part, "call_records": self.call_records, "n_bins": self.n_bins}
-        call["night"] = None if self.night is None else list(self.night)
         call["unit"] = None if self.unit == "record" else self.unit
         call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
         call["inputs"] = {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None

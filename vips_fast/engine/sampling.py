@@ -24,12 +24,10 @@ from ..accounting import (
     PrivacyEvent,
     RandomAllocationEvent,
     Relation,
-    RunningSumEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     group_event,
 )
-from ..accounting.running_sum import BITS
 from .randomness import Randomness
 
 SAMPLINGS = ("poisson", "without_replacement", "full", "rows", "random_allocation")
@@ -311,50 +309,6 @@ class FullSampler:
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Make the event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, relation=self.relation)
-
-
-class NightsSampler(FullSampler):
-    """All records of one night of a running sum (`vips_fast.accounting.running_sum`).
-
-    Parameters
-    ----------
-    n_records : int
-        Public number of records of the night.
-    n_nights, participations, separation : int
-        As in `vips_fast.accounting.RunningSumEvent`; ``n_nights`` are its steps.
-    number : int
-        Number of the night, from 0.
-    night : str
-        Its name.
-
-    Notes
-    -----
-    The first night's release has the event of all nights, so that it is charged before anything is released. Later
-    nights have 0 times that event.
-    """
-
-    name = "nights"
-
-    def __init__(self, n_records: int, n_nights: int, participations: int, separation: int, number: int, night: str):
-        super().__init__(n_records)
-        self.n_nights, self._most, self.number = n_nights, (participations, separation), number
-        #: The lattice of mixed sums is finer than a night's by this number of bits.
-        self.lattice_bits = BITS
-        self.facts = {
-            "night": night,
-            "number": number,
-            "nights": n_nights,
-            "participations": participations,
-            "separation": separation,
-        }
-
-    def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of all nights.
-
-        A later night has 0 times the event.
-        """
-        event = RunningSumEvent(noise_multiplier, self.n_nights, *self._most)
-        return SelfComposedEvent(event, 0) if self.number else event
 
 
 def minibatch(

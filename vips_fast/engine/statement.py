@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..accounting import (
-    PrivacyEvent,
-    Relation,
-    RepeatAndSelectEvent,
-    attack_success,
-    epsilon,
-    group_event,
-    pure_epsilon,
-    rounded_up,
-)
+from ..accounting import PrivacyEvent, Relation, attack_success, epsilon, group_event, pure_epsilon, rounded_up
 from ..accounting.printing import right_guesses
-from ..store.log import canonical_json
 from .ledger import Ledger, purchase_of
 
 
@@ -40,8 +30,6 @@ class PlannedRun:
     stated: bool
     #: The identity of the budget that paid for all releases; None if no budget paid for all.
     budget: str | None
-    #: Most nights of a running sum, most of them with one unit, and their least distance; None for another run.
-    nights: tuple[int, int, int] | None = None
     #: Releases made, including lost ones.
     releases: int = 0
 
@@ -56,7 +44,6 @@ class PlannedRun:
         plans: list[Mapping[str, Any]] = []
         payers: list[Counter[str | None]] = []  # of the releases of each run
         paying: str | None = None
-        covers: dict[bytes, str | None] = {}  # who paid for all nights of a running sum
         for record in ledger.records:
             if record["kind"] == "plan":
                 plans.append(record["plan"])
@@ -66,12 +53,7 @@ class PlannedRun:
             elif record["kind"] in ("resume", "close"):
                 paying = None
             elif record["kind"] == "release" and payers:
-                event, payer = record["event"], paying
-                if event["type"] == "running_sum":
-                    covers[canonical_json(event)] = paying
-                elif event["type"] == "self_composed" and event["event"]["type"] == "running_sum":
-                    payer = covers.get(canonical_json(event["event"]))  # a later night
-                payers[-1][payer] += 1
+                payers[-1][paying] += 1
         counts: dict[PlannedRun, int] = {}
         for plan, paid in zip(plans, payers, strict=True):
             run = cls._planned(plan, set(paid))
@@ -84,7 +66,7 @@ class PlannedRun:
             raise ValueError
         if (purchase := purchase_of(plan)) is not None:
             payers.add(purchase.get("budget"))
-        rows, nights = plan.get("rows_per_unit"), plan.get("nights")
+        rows = plan.get("rows_per_unit")
         return cls(
             sampling=str(plan["sampling"]),
             batch_size=float(plan["batch_size"]),
@@ -95,15 +77,11 @@ class PlannedRun:
             rows_per_unit=None if rows is None else int(rows),
             stated=plan.get("stated") is True,
             budget=payers.pop() if len(payers) == 1 else None,
-            nights=None if nights is None else (nights["nights"], nights["participations"], nights["separation"]),
         )
 
     def describe(self, unit: str, parts: bool) -> str:
         """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
-        n_nights, most, apart = self.nights or (0, 0, 0)
-        also = f" at least {apart} apart" if most > 1 and apart > 1 else ""
-        facts = {"nights": n_nights, "most": f"{most} of them{also}"}
-        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit, **facts)
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit)
         if parts and self.sampling == "full":
             how = "all of a part, or of the data set, in each step"
         return f"{how}, noise multiplier {self.noise_multiplier:.4g}"
@@ -300,18 +278,9 @@ class Privacy:
             return pure_epsilon(event)
         return epsilon(event, self.share * (self.delta if delta is None else delta))
 
-    @property
-    def selections(self) -> tuple[RepeatAndSelectEvent, ...]:
-        """The selections among runs (`vips_fast.models.search`) that it includes; mostly empty."""
-        leaves = () if self.event is None else self.event.leaves()
-        return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
-
     def _several_records(self) -> str:
         """State the guarantee for several records of a person, if useful."""
         if self.unit != "record" or self.parts or self.event is None:
-            return ""
-        if self.selections and self.relation == Relation.REPLACE_ONE:
-            # No Renyi divergence of several records in samples of a fixed size is known here.
             return ""
         several = [self.for_group(size) for size in (2, 5, 10)]
         if math.isinf(several[-1]):
@@ -335,7 +304,6 @@ class Privacy:
         counted = self.unit if self.rows_per_unit is None else "row"
         relation, how = self.relation.describe(self.unit), self._runs()
         relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
-        relation += " a night" * (self.runs[-1].nights is not None)
         others = "fits to the same records add up"
         if self.paid_by is not None:
             others += f", and the budget of {self.paid_by} counts those that it pays for"
@@ -364,15 +332,9 @@ class Privacy:
         if self.attack_success is not None:
             adds = self.relation == Relation.ADD_REMOVE
             included += f" {right_guesses(self.attack_success, self.unit, adds)}"
-        released = f"{self.steps} releases"
-        for selection in self.selections:
-            runs = sum(selection.event.leaves().values())
-            resumed += f"the best of a random number (mean {selection.mean:g}) of runs of {runs} releases each"
-            released, resumed = ("1 release, ", resumed) if self.steps == 1 else (released, f", one of them {resumed}")
-            included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
-            f"for this fit alone ({others}): {released}{resumed}, {how}, accountant {self.accountant!r}.{assumed}"
+            f"for this fit alone ({others}): {self.steps} releases{resumed}, {how}, accountant {self.accountant!r}.{assumed}"
             f"{included}{self._several_records()} The number of {counted}s{columns} and all parameters are taken as "
             "public. The time that the fit took is not covered."
         )
@@ -391,7 +353,6 @@ _SAMPLINGS = {
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "random_allocation": "each {unit} in one minibatch of an epoch, {size:g} expected {unit}s each (random allocation)",
     "full": "the whole data set in each step",
-    "nights": "running sums over up to {nights} nights, noise correlated, each {unit} in at most {most}",
     "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of a {unit})",
     "vocabulary": "the whole data set in each step",
 }

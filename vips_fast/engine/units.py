@@ -97,14 +97,6 @@ class UnitRecords:
         other._rows = self._rows.subset(self._numbers(places))
         return other
 
-    def leave_out(self, units: np.ndarray) -> None:
-        """Let the marked units contribute nothing.
-
-        ``units``, bool, has the first of them.
-        """
-        self.usable = np.ones(self.n_rows, bool)
-        self.usable[: len(units)] = ~units
-
     def block(self, units: np.ndarray) -> UnitBlock:
         """Make the block of these units."""
         return UnitBlock(self, units)

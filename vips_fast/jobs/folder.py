@@ -196,14 +196,14 @@ def put(folder: Path, out: Path, force: bool) -> None:
             remove(folder)
 
 
-def write_model(model: Any, out: Path, n_words: int = 10, more: Mapping[str, str] | None = None) -> None:
-    """Write a model, its texts and ``more``, whole or not at all."""
+def write_model(model: Any, out: Path) -> None:
+    """Write a model and its texts, whole or not at all."""
     out = Path(os.path.abspath(out))
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = new_folder(out)
     try:
         write_into(model._fitted(), folder)
-        for name, text in {**beside.texts(model, n_words), **(more or {})}.items():
+        for name, text in beside.texts(model).items():
             write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
         put_in_place(folder, out)
     except BaseException:

@@ -86,8 +86,7 @@ class Reading:
     """Means of a source while it reads."""
 
     model: Any
-    #: The run folder; None without one, as in a search.
-    folder: JobFolder | None
+    folder: JobFolder
     planner: Planner
     budget: Budget | None
     backend: Backend | None

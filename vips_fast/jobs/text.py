@@ -294,7 +294,6 @@ class _Purchase:
 
     def __init__(self, source: TextFile, reading: Reading, analyzer: Analyzer) -> None:
         self._source, self._reading, self._analyzer = source, reading, analyzer
-        assert reading.folder is not None, "a search purchases nothing"
         self._model, self._budget, self._folder = reading.model, reading.budget, reading.folder
         self._delta = self._model.delta
         if self._delta is None and self._budget is not None:

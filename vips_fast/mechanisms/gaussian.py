@@ -20,8 +20,6 @@ class GaussianMechanism:
     for each entry. As the sum is an integer this equals round(sum + N(0, ...)), post-processing of the exact Gaussian
     mechanism. So every bound for the Gaussian holds.
 
-    With ``lattice_bits`` the sum is a mixed one of several (`vips_fast.accounting.running_sum`), in finer units.
-
     ``noise_multiplier`` is the standard deviation over ``sensitivity``, the L2 sensitivity of the sum under the
     sampler's neighboring relation; 0 adds nothing (not private). ``clip_norm`` is the L2 bound of one contribution,
     below 2^31 lattice units. Sums of up to 2^31 contributions then stay below 2^62, and so does the noise.
@@ -32,8 +30,6 @@ class GaussianMechanism:
     noise_multiplier: float
     sensitivity: float
     clip_norm: float
-    #: The noise's lattice is finer than the lattice of contributions by this number of bits.
-    lattice_bits: int = 0
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "clip_norm"):
@@ -43,7 +39,7 @@ class GaussianMechanism:
         z = self.noise_multiplier
         if not (math.isfinite(z) and z >= 0):
             raise ValueError(f"noise_multiplier={z!r}: expected a finite number >= 0")
-        units = self.clip_norm / (self.spacing * 2.0**self.lattice_bits)
+        units = self.clip_norm / self.spacing
         if not 1 <= units < MAX_NORM_UNITS:
             raise ValueError(
                 f"noise_multiplier={z!r}: the noise is {self.noise_sd / self.clip_norm:.3g} times a whole "
@@ -58,7 +54,7 @@ class GaussianMechanism:
     @property
     def spacing(self) -> float:
         """Lattice spacing, a power of two, from public numbers."""
-        return math.ldexp(noise_spacing(self.noise_sd, self.clip_norm), -self.lattice_bits)
+        return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
         """Add this release's noise to the int64 sum, in one draw.

@@ -31,7 +31,6 @@ from ..engine.ledger import Ledger, purchase_of
 from ..engine.loop import run
 from ..engine.measured import MEASURED
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.nights import AnyFolder, NightsFolder
 from ..engine.payment import Payment
 from ..engine.planner import Cost, Planned, Planner
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -243,9 +242,8 @@ class PrivateEstimator(Fitted):
         *,
         partial: bool = False,
         budget: BudgetLike = None,
-        folder: AnyFolder | None = None,
+        folder: RunFolder | None = None,
         part: str | None = None,
-        night: tuple[int, str] | None = None,
         n_records: int | None = None,
         groups: Column | None = None,
         unit: str | None = None,
@@ -261,7 +259,7 @@ class PrivateEstimator(Fitted):
         run; `run` gives back the releases that it does not draw. Raises the errors of `fit`.
         """
         self._check_parameters()
-        if partial and self.private and self.noise_multiplier is None and night is None:
+        if partial and self.private and self.noise_multiplier is None:
             raise ValueError(
                 "noise_multiplier=None: expected a number with partial_fit, which cannot know how many calls will come"
             )
@@ -269,7 +267,7 @@ class PrivateEstimator(Fitted):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
-        call: dict[str, Any] = {"part": part, "night": night, "call_records": n_records}
+        call: dict[str, Any] = {"part": part, "call_records": n_records}
         call["unit"] = unit_name(groups, unit, self.sampling)
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
@@ -321,7 +319,7 @@ class PrivateEstimator(Fitted):
         partial: bool = False,
         before: FitResult | None = None,
         purchase: Mapping[str, Any] | None = None,
-        folder: AnyFolder | None = None,
+        folder: RunFolder | None = None,
         taints: tuple[str, ...] | None = None,
     ) -> Request:
         """Make the request of a run from settings and public facts.
@@ -381,7 +379,7 @@ class PrivateEstimator(Fitted):
             planned.forecast,
         )
 
-    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: AnyFolder | None = None) -> Self:
+    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run a stage or resume it from a folder; take the result."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
         kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
@@ -420,7 +418,6 @@ class PrivateEstimator(Fitted):
                         charge=payment.draw,
                         steps=steps,
                         after=None if folder is None else folder.after,
-                        nights=folder if isinstance(folder, NightsFolder) else None,
                     )
                 ledger = ledger if folder is None else folder.finish()
                 if transcript is not None:
@@ -536,7 +533,7 @@ class PrivateEstimator(Fitted):
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
             )
         said = (part, call_records, self.batch_size) != (None, None, None)
-        if partial and self.n_records is not None and not said and facts.get("night") is None:
+        if partial and self.n_records is not None and not said:
             raise ValueError(
                 "batch_size=None: expected the public number of records of a call, since n_records is given"
             )

@@ -2,10 +2,9 @@
 
 Every table of models in the package is made from it.
 
-A record names the parts of a model that other layers have: how the shell reads its data, how a search scores it, and
-which files lie beside it. It also names its part of the report and its adapter in the audit. Parts are written
-``module:name``, relative to the package, and `resolve` imports one when it is used. So a record imports nothing, from
-above or below.
+A record names the parts of a model that other layers have: how the shell reads its data, and which files lie beside it.
+It also names its part of the report and its adapter in the audit. Parts are written ``module:name``, relative to the
+package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
 imported. A file cannot choose the code that runs. The caller passes a class of your own; no file names it.
@@ -34,8 +33,6 @@ class Family(NamedTuple):
         Module of the shell, with ``fit(args)`` and, with a `verb`, ``read_new(args, model)``.
     verb : str
         The command that reads new records: "transform", "predict" or "".
-    scorer : str
-        Function (estimator, n_features) to a scorer and its public range, for a search; "" for a family without one.
     text : str
         File beside a saved model that ``fit`` writes and ``verify`` makes again.
     inputs : tuple of str
@@ -53,7 +50,6 @@ class Family(NamedTuple):
     command: str = ""
     shell: str = ""
     verb: str = ""
-    scorer: str = ""
     text: str = ""
     inputs: tuple[str, ...] = ()
     part: str = "report.part:Part"
@@ -93,7 +89,6 @@ FAMILIES = (
         command="lda",
         shell="cli.commands.lda",
         verb="transform",
-        scorer="models.scores:bound_per_word",
         text="topics.txt",
         inputs=(VOCABULARY, READING),
         part="report.parts.topics:Topics",
@@ -107,7 +102,6 @@ FAMILIES = (
         command="blr",
         shell="cli.commands.logistic",
         verb="predict",
-        scorer="models.scores:log_likelihood",
         text="coefficients.csv",
         inputs=(SCHEMA, COLUMNS),
         part="report.parts.coefficients:Coefficients",
@@ -132,7 +126,6 @@ FAMILIES = (
         command="sbn",
         shell="cli.commands.network",
         verb="transform",
-        scorer="models.scores:pixel_accuracy",
         part="report.parts.networks:Network",
         adapter="audit.adapters:SbnAdapter",
     ),
@@ -191,15 +184,6 @@ FAMILIES = (
         inputs=(COLUMNS,),
         part="report.parts.tables:Tables",
         adapter="audit.adapters:TablesAdapter",
-    ),
-    Family(
-        name="nights",
-        title="Running tables of topics",
-        classes=("models.tables:NightlyTables",),
-        text="tables.csv",
-        inputs=(COLUMNS,),
-        part="report.parts.tables:Tables",
-        adapter="audit.nights:NightsAdapter",
     ),
     Family(
         name="drift",

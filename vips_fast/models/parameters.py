@@ -298,28 +298,6 @@ class Call(Rows, total=False):
     n_records: int | None
 
 
-class Night(TypedDict, total=False):
-    """Keywords of a night of a running sum.
-
-    Attributes
-    ----------
-    groups, unit, budget, after, inputs
-        As in `Rows`. The budget pays for all nights on the first one.
-    n_records : int or None
-        Public number of records of this night. None takes the estimator's, or the number of rows as public.
-    on_forecast : callable(RunForecast) or None
-        As in `Bookkeeping`, on the first night.
-    """
-
-    groups: Column | None
-    unit: str | None
-    budget: BudgetLike
-    after: Purchased | None
-    inputs: Mapping[str, str] | None
-    n_records: int | None
-    on_forecast: Callable[[RunForecast], None] | None
-
-
 class Reading(TypedDict, total=False):
     """Further columns of the records, for the models that have them.
 

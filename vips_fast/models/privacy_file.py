@@ -16,7 +16,6 @@ from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_suc
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
-from ..engine.statement import PlannedRun
 from ..store.folder import Folder
 from ..store.limits import parse_json
 
@@ -90,7 +89,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "estimator": result.kind,
             "mechanism": "Gaussian",
             "n_steps": result.n_steps,
-            "runs": [_run(run) for run in privacy.runs],
+            "runs": [asdict(run) for run in privacy.runs],
         },
         "released": [{"array": name, "shape": list(array.shape)} for name, array in sorted(result.arrays.items())],
         "terms": _terms(result),
@@ -119,11 +118,6 @@ def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, A
         "target_attack_success": result.settings.get("target_attack_success"),
         "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
     }
-
-
-def _run(run: PlannedRun) -> dict[str, Any]:
-    """Write a run; only a running sum has ``nights``."""
-    return {name: value for name, value in asdict(run).items() if (name, value) != ("nights", None)}
 
 
 def _terms(result: FitResult) -> dict[str, dict[str, str]]:

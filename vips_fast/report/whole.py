@@ -35,7 +35,7 @@ def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) ->
     """
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
-        if family_of(after).name not in ("tables", "nights", "drift"):
+        if family_of(after).name not in ("tables", "drift"):
             raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables or DriftingTopics")
         heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := purchase_of(plan))}
         if before.ledger_.head not in heads:

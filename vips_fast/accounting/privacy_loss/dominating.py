@@ -14,7 +14,6 @@ from ..events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
-    RepeatAndSelectEvent,
     SelectedAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
@@ -63,8 +62,7 @@ def base_pair(event: PrivacyEvent) -> Pair:
         return _response_pair(event)
     if isinstance(event, ApproximateDPEvent):
         return _statement_pair(event)
-    other = "; use accountant='rdp'" if isinstance(event, RepeatAndSelectEvent) else ""
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}{other}")
+    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:

@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -46,11 +46,11 @@ class ReadBy:
         return self.function(reading.model)
 
 
-def job_of(args: argparse.Namespace, model: Any, source: Source, kind: type[Job] = Job, **more: Any) -> Job:
-    """Make the job of the arguments; ``more`` are fields of its ``kind``."""
+def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
+    """Make the job of the arguments."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
-    job = kind(
+    job = Job(
         model,
         source,
         args.out,
@@ -66,7 +66,6 @@ def job_of(args: argparse.Namespace, model: Any, source: Source, kind: type[Job]
         on_forecast=show_forecast(args),
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {in_options(args.command, text)}"),
-        **more,
     )
     for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
         if value is not None and job.unit_name == "record":
@@ -80,14 +79,6 @@ def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]
     if args.scheduler is None and args.workers is None:
         return contextlib.nullcontext()
     return connected(args.scheduler, args.workers)
-
-
-@contextlib.contextmanager
-def warnings_said(args: argparse.Namespace) -> Iterator[None]:
-    """Let a warning be a line on standard error that cannot fail."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {in_options(args.command, str(message))}")
-        yield
 
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:

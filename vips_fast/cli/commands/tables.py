@@ -1,8 +1,7 @@
-"""Tables of a model by public groups and periods: ``tabulate``, ``drift``, ``nights``."""
+"""Tables of a model by public groups and periods: ``tabulate`` and ``drift``."""
 
 from __future__ import annotations
 
-import functools
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,21 +16,20 @@ from ...engine.planner import Planner
 from ...engine.result import Public
 from ...jobs import Material, TextFile, beside
 from ...jobs.clusters import encoder_and_knowledge
-from ...jobs.nights import NightJob
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
 from ...models.family import COLUMNS, READING, VOCABULARY, family_of
 from ...models.inputs import column_names, listed
 from ...models.lda import DriftingTopics, LatentDirichletAllocation
-from ...models.tables import NightlyTables, TopicTables, model_epsilon
+from ...models.tables import TopicTables, model_epsilon
 from ...report import part_of
 from ...report.whole import chain_models
 from ...store.toml import read_toml
 from ..inputs import load_model
 from ..parser import parse
 from .fit import run_fit
-from .jobs import ReadBy, job_of, show_forecast
+from .jobs import ReadBy, show_forecast
 
 #: Options that a fit passes on to its tables.
 _SHARED = (
@@ -80,14 +78,6 @@ def _before(args: Namespace, model: Any) -> Any:
     kinds = TopicTables, DriftingTopics
     earlier = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.after]
     return chain_models(model, earlier)[-1]
-
-
-def nights(args: Namespace) -> int:
-    """Count a night's documents into running tables."""
-    model, clusters = _topics(args)
-    source = _documents(args, model, clusters, None if args.apart else model)
-    make = functools.partial(job_of, kind=NightJob, night=args.night, state=args.state)
-    return run_fit(args, NightlyTables, lambda: source, make)
 
 
 def _topics(args: Namespace) -> tuple[Any, bool]:

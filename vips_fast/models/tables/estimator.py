@@ -147,7 +147,9 @@ class TopicTables(PrivateEstimator):
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         n_topics = public.n_features
-        sd, n_records = self._noise(public, schedule, model)
+        scale = schedule.sampler.expected_batch_size * schedule.n_steps**0.5
+        sensitivity = model.sensitivity(schedule.sampler.relation)
+        sd = public.n_records * schedule.noise_multiplier * sensitivity / scale
         estimate = Estimate(self._sizes, np.zeros(model.shape), sd)
         names, said, least = list(self.by), [], 1.0
         totals, spreads = np.ones(1), []
@@ -159,7 +161,7 @@ class TopicTables(PrivateEstimator):
         even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
         every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
         for columns in sorted(every, key=len):
-            error = estimate.error(columns, n_records * totals, n_topics)
+            error = estimate.error(columns, public.n_records * totals, n_topics)
             shown = "hidden by the noise" if error > _MOST_ERROR else f"{100 * error:.2g}"
             said.append(f"{' and '.join(names[c] for c in columns)} {shown}")
             least = min(least, error)
@@ -170,12 +172,6 @@ class TopicTables(PrivateEstimator):
         hopeless = least > _MOST_ERROR
         advice = " Use fewer groups, fewer topics or a larger epsilon." if hopeless else ""
         return RunForecast(max(1.0 - least * n_topics, 0.0), text + advice, HopelessWarning if hopeless else None)
-
-    def _noise(self, public: Public, schedule: RunSchedule, model: Model) -> tuple[float, int]:
-        """Compute the noise sd of a run's sums, and their units."""
-        scale = schedule.sampler.expected_batch_size * schedule.n_steps**0.5
-        sensitivity = model.sensitivity(schedule.sampler.relation)
-        return public.n_records * schedule.noise_multiplier * sensitivity / scale, public.n_records
 
     # ------------------------------------------------------------ read-outs
 

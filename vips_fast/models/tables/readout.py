@@ -99,7 +99,7 @@ class Estimate:
         """Make the matrix that adds cells up to groups of columns."""
         places = np.indices(self._sizes).reshape(len(self._sizes), -1)
         shape = [self._sizes[c] for c in columns]
-        into = np.ravel_multi_index([places[c] for c in columns], shape) if columns else np.zeros(places.shape[1], int)
+        into = np.ravel_multi_index([places[c] for c in columns], shape)
         return np.asarray(into == np.arange(math.prod(shape))[:, None], dtype=np.float64)
 
     def variances(self, columns: Sequence[int]) -> np.ndarray:

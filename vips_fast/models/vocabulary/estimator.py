@@ -21,7 +21,6 @@ from ...data.vocabulary import PurchasedCounts, count_matrix, remember_purchase
 from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
-from ...engine.nights import AnyFolder
 from ...engine.planner import Planner
 from ...engine.randomness import words_of
 from ...engine.request import Request, RunSchedule, Terms
@@ -198,14 +197,14 @@ class PrivateVocabulary(PrivateEstimator):
         y: Column | None = None,
         *,
         groups: Column | None = None,
-        folder: AnyFolder | None = None,
+        folder: RunFolder | None = None,
         **call: Any,
     ) -> Stage:
         """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random, once."""
         rows, _ = self._read(X)
         stage = super().prepare(rows, groups=groups, folder=folder, **call)
         try:
-            state = folder.state() if isinstance(folder, RunFolder) else {}
+            state = {} if folder is None else folder.state()
             key = state["key"].tobytes() if "key" in state else stage.randomness.key("tokens", 0)
             sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n), self.invalid)
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
@@ -223,10 +222,10 @@ class PrivateVocabulary(PrivateEstimator):
             delta = min(THRESHOLD_SHARE * terms.usual_delta(public.n_records), LARGEST_DELTA)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
-    def request(self, public: Public, *, folder: AnyFolder | None = None, **how: Any) -> Request:
+    def request(self, public: Public, *, folder: RunFolder | None = None, **how: Any) -> Request:
         """Request as `PrivateEstimator.request`; a resumed run retains its delta."""
         request = super().request(public, folder=folder, **how)
-        kept = folder.settings if isinstance(folder, RunFolder) else {}
+        kept = {} if folder is None else folder.settings
         delta = request.terms.threshold_delta or kept.get("threshold_delta")
         return dataclasses.replace(request, terms=dataclasses.replace(request.terms, threshold_delta=delta))
 
