@@ -96,9 +96,6 @@ CASES = [
     *((("docs.ldac", *LDA, "--features", 4), ldac(bad)) for bad in (b"2 0:1", b"1 9:1", b"1 0:-1", b"zq7351")),
     *((("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, bad)) for bad in BAD_ROWS),
     (("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, b"5,state,yes,")),
-    *((("rows.csv", "search", *BLR[1:], "--runs", 1, "--held-out", part, "--try", "row-norm=1,2"),
-       lines(b"age,work,ill,home", ROWS, bad))
-      for bad in BAD_ROWS for part in (0.02, 0.98)),
     *((("rows.csv", "fit", "mixture", "--kind", "gaussian", "--components", 2, "--schema", "s.toml"),
        lines(b"age,work,ill,home", ROWS, bad)) for bad in BAD_ROWS[:5]),
 ]  # fmt: skip
@@ -122,8 +119,7 @@ def outcome(place, run, name, content, command, invalid):
     (place / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     budget = Budget.create(folder / "b", 50.0, 1e-5, dataset="d", unit="person" if "--person" in command else "record")
     more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--invalid", invalid, "--budget", folder / "b"]
-    steps = () if command[0] == "search" else ("--steps", 2)
-    code, _, err = run(*command[:2], place / name, *more, *command[2:], *steps, "--out", folder / "m")
+    code, _, err = run(*command[:2], place / name, *more, *command[2:], "--steps", 2, "--out", folder / "m")
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path != folder / "b")
     return (code, told(err), files), budget.spent
 

@@ -197,23 +197,3 @@ def test_the_table(run):
     assert all(row == sorted(row) for row in cells) and all(list(c) == sorted(c) for c in zip(*cells, strict=True))
     assert f"held-out words about {cells[2][2]}% (" in " ".join(out.split())
     assert cells[0][0] == -2 and "times the records" in out
-
-
-def test_a_search_says_it_and_is_refused_too(hopeful, run, files, tmp_path):
-    """The line of the most promising candidate.
-
-    Where not even that one has prospects nothing is spent.
-    """
-    budget = tmp_path / "b"
-    assert run("budget", "create", budget, "--epsilon", 9, "--delta", 1e-3, "--dataset", "d")[0] == 0
-    argv = ["search", *(one for one in files.fit("--budget", budget)[1:] if one != "--anyway"), "--runs", 2]
-    argv += ["--try", "topics=2,3", "--distribution", "logarithmic"]
-    code, _, err = run(*argv, "--epsilon", 0.1)
-    assert code == 2 and "the best of 2 candidates is --topics " in err and "--anyway" in err
-    assert "will be noise" in err and not files.model.exists() and Budget(budget).spent == 0
-    code, _, err = run(*argv, "--epsilon", 0.1, "--anyway")
-    assert code == 0 and err.count("will be noise") == 1 and Budget(budget).spent > 0
-    code, _, err = run(*argv, "--epsilon", 4, "--force")
-    assert code == 0 and err.count("forecast: ") == 1 and "of 2 candidates is n_components=" in err
-    code, _, err = run(*argv, "--epsilon", 1, "--force", "--quiet", "--anyway")
-    assert code == 0 and "forecast: held-out" not in err

@@ -11,7 +11,7 @@ import pytest
 from rehearsal import add, call, copy_tree
 
 from vips_fast.cli import jobfile, options, tables
-from vips_fast.cli.options import TEXT, Place, read_tried
+from vips_fast.cli.options import Place
 from vips_fast.cli.parser import build_parser, parse
 from vips_fast.models.family import FAMILIES
 
@@ -28,11 +28,9 @@ def test_every_command_has_its_function(name):
 def test_every_family_with_a_command_is_in_the_table():
     fitted = dict.fromkeys(one.command for one in FAMILIES if one.command)
     assert [one.words for one in tables.FIT.inner] == [f"fit {command}" for command in fitted]
-    searched = dict.fromkeys(one.command for one in FAMILIES if one.command and one.scorer)
-    assert [one.words for one in tables.SEARCH.inner] == [f"search {command}" for command in searched]
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if re.match("(fit|search) ", name)])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("fit ")])
 def test_settings_of_the_table_are_settings_of_the_estimator(name):
     """No other option has a setting's name.
 
@@ -57,20 +55,6 @@ def test_the_names_of_a_command_s_options_differ(name):
     assert all(len(set(one)) == len(one) for one in (names, keys, dests))
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("search ")])
-def test_try_takes_every_setting_with_a_value_and_nothing_else(name):
-    for option in COMMANDS[name].options:
-        if option.positional:
-            continue
-        values = option.choices or {TEXT: ("a",)}.get(option.kind, (0.6,) if option.kind.convert is float else (2,))
-        words = [f"{option.names[-1].lstrip('-')}={','.join(map(str, values))}"]
-        if option.setting and not option.switch:
-            assert read_tried(COMMANDS[name], words) == {option.dest: list(values)}
-        else:
-            with pytest.raises(ValueError, match="NAME is one of attack_success, batch_size, "):
-                read_tried(COMMANDS[name], words)
-
-
 def test_the_argument_by_position_may_be_missing_in_a_job_file_only_if_it_is_given(run, tmp_path):
     path = tmp_path / "job.toml"
     path.write_text('command = "fit lda"\n[options]\ntopics = 2\nout = "m"\n')
@@ -80,16 +64,18 @@ def test_the_argument_by_position_may_be_missing_in_a_job_file_only_if_it_is_giv
     assert parse(["--debug", "fit", "lda", "--config", str(path), "x"]).debug is True
 
 
-def test_a_search_can_stand_in_a_job_file(run, tmp_path):
+def test_a_repeated_option_is_a_list_in_a_job_file(run, tmp_path):
     path = tmp_path / "job.toml"
-    path.write_text('command = "search blr"\n[options]\ninput = "x.npy"\nlabels = "y"\nout = "m"\ntry = ["trials=1,2"]')
-    args = parse(["search", "blr", "--config", str(path)])
-    assert (args.tried, args.runs, args.input) == (["trials=1,2"], 10.0, str(tmp_path / "x.npy"))
-    assert parse(["search", "blr", "--config", str(path), "--try", "steps=2"]).tried == ["steps=2"]
+    path.write_text(
+        'command = "tabulate"\n[options]\nmodel = "m"\ninput = "x.csv"\nby = "ward"\nvalues = "v"\nafter = ["a", "b"]\n'
+        'out = "t"\n'
+    )
+    both = [str(tmp_path / name) for name in "ab"]
+    given = ["tabulate", "--config", str(path)]
+    assert parse(given).after == both
+    assert parse([*given, "--after", "c"]).after == ["c"]
     code, out, _ = run("config", path)
-    assert code == 0 and out.endswith("--try trials=1,2\n")
-    code, _, err = run("config", path, "--check")
-    assert code == 2 and "command = 'search blr': expected a fit with --check" in err
+    assert code == 0 and f"--after {both[0]} --after {both[1]} --out " in out
 
 
 def test_a_path_in_a_job_file_is_a_word_only_for_an_option_with_that_word(tmp_path):
@@ -104,18 +90,15 @@ def test_a_path_in_a_job_file_is_a_word_only_for_an_option_with_that_word(tmp_pa
 
 REHEARSED = """
 import vips_fast
-from vips_fast.cli import main, tables
+from vips_fast.cli import main
 from vips_fast.cli.manual import page
-from vips_fast.cli.options import read_tried
 from vips_fast.cli.parser import parse
 
 assert vips_fast.__file__.startswith(__import__("os").getcwd())
-fit = next(one for one in tables.PROGRAM.all() if one.words == "search sbn")
 assert parse(["fit", "sbn", "x", "--components", "2", "--out", "m", "--chatter", "3"]).chatter == 3
 open("job.toml", "w").write('command = "fit sbn"\\n[options]\\nchatter = 3\\ncomponents = 2\\nout = "m"\\n')
 assert parse(["fit", "sbn", "x", "--config", "job.toml"]).chatter == 3
-assert read_tried(fit, ["chatter=1,2"]) == {"chatter": [1, 2]}
-assert page("1").count("chatter WORDS") == 2
+assert page("1").count("chatter WORDS") == 1
 main(["fit", "sbn", "--help"])
 main(["config", "job.toml"])
 """
@@ -124,7 +107,7 @@ main(["config", "job.toml"])
 def test_a_new_option_is_one_entry_in_one_file(tmp_path):
     """Rehearsed in a copy of the package.
 
-    Parser, job file, manual page, help and ``--try`` have it from there.
+    Parser, job file, manual page and help have it from there.
     """
     copy_tree(tmp_path, "vips_fast", compiled=True)
     entry = 'setting("--chatter", "how much it talks", WHOLE, metavar="WORDS"), '

@@ -102,8 +102,6 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
     assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
     assert "expected a file of PublicPrior.save" in refused(*fit, "--public-prior", tmp_path / "m" / "model.npz")
-    searched = "search", *fit[1:], "--try", "clip=.1,.2"
-    assert "--public-prior: expected without it in a search" in refused(*searched, "--public-prior", out)
     (tmp_path / "job.toml").write_text(f'command = "fit lda"\n[options]\ninput = "{public}"\nout = "m"\n')
     assert "are required: --topics or --public-prior" in refused("fit", "lda", "--config", tmp_path / "job.toml")
 

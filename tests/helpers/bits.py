@@ -416,18 +416,6 @@ def _clusters(n=400, **settings):
     return path
 
 
-def _search(score="private"):
-    def path(folder):
-        X, y = labeled()
-        base = vips_fast.BayesianLogisticRegression(epsilon=2.0, n_steps=2, random_state=0, delta=1e-5)
-        made = vips_fast.PrivateSearch(base, {"row_norm": [0.5, 1.0, 4.0]}, mean_runs=3.0, score=score)
-        public = {} if score == "private" else dict(X_public=X, y_public=y)
-        with known_system():
-            return made.set_unsafe(test_key=KEY).fit(X, y, **public).best_estimator_
-
-    return path
-
-
 OTHERS = {
     "vocabulary": _vocabulary(),
     "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
@@ -457,8 +445,6 @@ OTHERS = {
     "clusters": _clusters(epsilon=8.0),
     "clusters-votes": _clusters(epsilon=0.15),
     "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
-    "search-private": _search(),
-    "search-public": _search("public"),
 }
 
 

@@ -13,7 +13,6 @@ from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.models.privacy_file import privacy_record
-from vips_fast.models.search import PrivateSearch
 from vips_fast.report import html_report
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (300, 20))
@@ -84,15 +83,6 @@ def test_a_budget_pays_for_a_fit_by_risk(tmp_path):
     with pytest.raises(BudgetExceededError):
         LatentDirichletAllocation(2, target_attack_success=0.6, **settings).fit(COUNTS, budget=budget.path)
     assert (tmp_path / "b").read_bytes() == before
-
-
-def test_a_search_by_risk():
-    """Bound the risk of the best of several runs by Renyi divergences."""
-    model = LatentDirichletAllocation(2, doc_length=20, target_attack_success=0.7, n_steps=2, sampling="full")
-    search = PrivateSearch(model, {"clip": [0.02, 0.05]}).fit(COUNTS)
-    said = search.privacy_
-    assert 0.69 < attack_success(said.event) == said.attack_success <= 0.7
-    assert "at most 70.0 % of the time" in said.statement()
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,6 @@ def test_every_record_is_complete(one):
     if one.shell:
         shell = resolve(one.shell)
         assert callable(shell.fit) and (not one.verb or callable(shell.read_new))
-    if one.scorer:
-        scorer, (low, high) = resolve(one.scorer)(kinds[0](), 10)
-        assert callable(scorer) and low < high
 
 
 def test_every_estimator_of_the_package_is_in_one_record():
@@ -200,7 +197,6 @@ ASKED = {
     ("audit.adapters", "PaperSigmoidBeliefNetwork"),
     ("audit.conjugate", "ConjugateEstimator"),
     ("models.rebuild", "PrivateEstimator"),
-    ("models.search", "PrivateEstimator"),
 }
 
 
@@ -243,7 +239,6 @@ class BallNetwork(SigmoidBeliefNetwork):
         command="ball",
         shell="cli.commands.ball",
         verb="transform",
-        scorer="models.scores:pixel_accuracy",
         text="ball.txt",
         part="report.parts.ball:Ball",
         adapter="audit.adapters:BallAdapter",
@@ -277,8 +272,6 @@ class Ball(Part):
         'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
         'CLUSTERS), metavar="MODEL"',
         "BALL, ",
-        '        _search(SBN, "',
-        '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',
     ),
     "vips_fast/cli/commands/ball.py": '''"""``fit ball``."""
 
@@ -313,7 +306,6 @@ import numpy as np
 import vips_fast
 from vips_fast.audit import adapter_for
 from vips_fast.cli import main
-from vips_fast.models.search import default_scorer
 
 assert vips_fast.__file__.startswith(__import__("os").getcwd()) and "BallNetwork" in dir(vips_fast)
 X = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(np.uint8)
@@ -327,10 +319,8 @@ assert "Balls are round." in page and "c0, c1, c2, c3, c4" in page and "vips-fas
 assert main(["transform", "m", "x.npy", "--out", "z.csv"]) == 0
 assert open("z.csv").readline().startswith("ball1,ball2")
 assert main(["predict", "m", "x.npy"]) == 2
-assert main(["search", "ball", "--help"]) == 0
 assert adapter_for("ball").kind is vips_fast.BallNetwork
 assert adapter_for(vips_fast.BallNetwork(3)).estimator().n_components == 3
-assert default_scorer(vips_fast.BallNetwork(2), 5)[1] == (0.0, 1.0)
 assert main(["audit", "ball", "--layers", "A"]) == 0
 open("m/ball.txt", "a").write("x")
 assert main(["verify", "m", "--transcript", "m.transcript"]) == 1

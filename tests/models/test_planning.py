@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
+from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
 from vips_fast.models.lda.planning import (
@@ -91,24 +91,6 @@ def test_the_estimator_takes_the_minibatch_of_the_plan():
         assert expected_batch(LatentDirichletAllocation(50, **settings), public) == 100_000
     full = LatentDirichletAllocation(50, epsilon=0.3, sampling="full")
     assert expected_batch(full, public) == 400_000
-
-
-def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
-    """Also where the plan would give candidates different ones.
-
-    Ten topics are clear of the noise, fifty are not.
-    """
-    public = Public(7702, 400_000, seed=0)
-    base = LatentDirichletAllocation(50, epsilon=0.5, delta=1e-4)
-    tried = [dict(n_components=k) for k in (10, 50)]
-    own = {expected_batch(LatentDirichletAllocation(epsilon=0.5, delta=1e-4, **one), public) for one in tried}
-    assert own == {100_000, 200_000}
-    for order in (tried, tried[::-1]):
-        search = PrivateSearch(base, order, mean_runs=3)
-        sampler, n_steps = search._schedule(order, public)
-        given = dict(n_steps=n_steps, noise_multiplier=2.0, epsilon=None)
-        for one in order:
-            assert search._drawn({**one, **given}, public).sampler.event(1.0) == sampler.event(1.0)
 
 
 def test_rules():

@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, NightlyTables
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
 from vips_fast import accounting as acc
 from vips_fast.engine.budget import Budget
 from vips_fast.models import privacy_file, rebuild
@@ -50,9 +50,8 @@ def test_the_schema_is_one():
         ),
         lambda path: logistic().fit(X, Y, budget=Budget.create(path / "b", 3.0, 1e-5, dataset="d")),
         lambda _: LatentDirichletAllocation(2, epsilon=2.0, n_steps=3, random_state=0).fit(COUNTS),
-        lambda path: NightlyTables({"a": [0, 1]}, nights=9).add_night("b", np.full((60, 2), 0.5), Y, state=path / "s"),
     ],
-    ids=["poisson", "full", "replace", "dealt", "ward", "open", "test_key", "parts", "budget", "lda", "nights"],
+    ids=["poisson", "full", "replace", "dealt", "ward", "open", "test_key", "parts", "budget", "lda"],
 )
 def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path):
     model = make(tmp_path)

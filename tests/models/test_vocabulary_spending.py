@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateSearch, TopicTables, verify
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, TopicTables, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.budget_state import BudgetState
@@ -333,5 +333,3 @@ def test_a_purchase_that_cannot_be_included_is_refused():
     tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS).transform(TEXTS)
     with pytest.raises(ValueError, match="a vocabulary that is not private; expected public columns"):
         topics().fit(tainted)
-    with pytest.raises(ValueError, match="public columns in a search"):
-        PrivateSearch(topics(), {"n_components": [2, 3]}, score="public").fit(counts, X_public=counts)

@@ -25,11 +25,9 @@ from vips_fast import (
     GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
-    NightlyTables,
     Plan,
     Privacy,
     PrivateCountVectorizer,
-    PrivateSearch,
     PrivateTopics,
     PrivateVocabulary,
     PublicPrior,
@@ -133,7 +131,7 @@ def rates(rows: Matrix, counts: Labels) -> CountRegression:
 
 
 def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
-    """Return a classifier, and the best of several."""
+    """Return a classifier."""
     model = BayesianLogisticRegression(epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
     assert_type(model.coef_, Matrix)
     assert_type(model.intercept_, Vector)
@@ -146,15 +144,11 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     assert_type(model.effects()[0].ratio.mean, float)
     assert_type(model.marginal_effects(rows)[0][0], str)
     assert_type(model.calibration(rows, labels)[0][2], int)
-    search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2.0).fit(rows, labels)
-    assert_type(search.best_estimator_, BayesianLogisticRegression)
-    assert_type(search.privacy_, Privacy)
-    assert_type(search.best_params_, dict[str, object])
     assert_type(model.get_params(), dict[str, object])
     model.get_metadata_routing()
     printed = BayesianLogisticRegression.paper(n_steps=2, epsilon=1.0, form="orthonormal")
     assert_type(printed.fit(rows, labels).coef_, Matrix)
-    return search.best_estimator_
+    return model
 
 
 def pictures(images: Bits) -> Bits:
@@ -224,9 +218,6 @@ def texts(folder: Path) -> PrivateTopics:
     assert_type(again.fit(["one text", None] * 100), PrivateTopics)
     drifting = DriftingTopics(["May", "June"], topics=np.eye(2), epsilon=5.0).fit(np.eye(2), ["May", "June"])
     assert_type(drifting.drift().topics, Array)
-    nightly = NightlyTables({"ward": ["n", "s"]}, nights=2, epsilon=5.0)
-    nightly.add_night("first", np.eye(2), ["n", "s"], state=folder / "nights")
-    assert_type(nightly.course({"all": nightly.night_names}).shares, Matrix)
     return found
 
 

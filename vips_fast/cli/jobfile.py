@@ -73,8 +73,9 @@ def _values(path: str, command: Command, options: dict[str, Any]) -> dict[Option
             raise ValueError(f"{path}: {name}: given twice; expected it with - or with _")
         seen.add(option)
         typed = _typed(f"{path}: {name} = {_shown(value)}", option, value)
-        if option.path is not None and not (option.is_word(typed) and not (Path(path).parent / typed).exists()):
-            typed = str(Path(path).parent / typed)
+        if option.path is not None:
+            several = isinstance(typed, list)
+            typed = [_beside(path, option, one) for one in typed] if several else _beside(path, option, typed)
         if typed is not None:
             values[option] = typed
     for group in command.alternatives:
@@ -82,6 +83,12 @@ def _values(path: str, command: Command, options: dict[str, Any]) -> dict[Option
         if len(members) > 1:
             raise ValueError(f"{path}: {' and '.join(members)}: expected only one of them")
     return values
+
+
+def _beside(path: str, option: Option, value: str) -> str:
+    """Take a path relative to the file's folder; a word stays unless it is a path there."""
+    found = Path(path).parent / value
+    return value if option.is_word(value) and not found.exists() else str(found)
 
 
 def _shown(value: Any) -> str:
