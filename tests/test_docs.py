@@ -29,7 +29,6 @@ NAMES = (
     "own_model",
     "persons",
     "priors",
-    "private_search",
     "records",
     "report",
     "shards",

@@ -37,7 +37,6 @@ FIGURES = (
     "public_clusters",
     "vector_topics",
     "topic_tables",
-    "nightly_tables",
     "topic_labels",
     "pg_fig4",
     "stroke_fig5",
