@@ -1,6 +1,6 @@
 """Releases from parts of a data set: parallel composition.
 
-Each record lies in one *part* of the data, which has a name; nights, say, or wards. A release reads one part, or,
+Each record lies in one *part* of the data, which has a name; days, say, or wards. A release reads one part, or,
 without a part, all records.
 
 *Theorem.* Let neighboring data sets differ in one record of part p: added, removed, or replaced by another of the

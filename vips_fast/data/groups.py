@@ -156,21 +156,6 @@ def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
     return rank[codes.reshape(-1)]
 
 
-def unit_labels(groups: Any, invalid: str = "raise") -> list[Hashable]:
-    """List the canonical label of each person.
-
-    They are in the order of `group_codes`, whose errors it raises.
-    """
-    if isinstance(groups, Runs):
-        raise ValueError("groups: expected labels of persons, not runs of rows")
-    column = _column(groups)
-    codes = group_codes(groups, len(column), invalid)
-    known, first = np.unique(codes, return_index=True)
-    labels = column[first[known >= 0]]
-    # As in `Numbering`: numbers of a precision and times in a unit are not Python's.
-    return [canonical_label(label) for label in (list(labels) if labels.dtype.kind in "fmM" else labels.tolist())]
-
-
 def check_whole(blocks: Sequence[Any]) -> None:
     """Refuse a person in two blocks.
 

@@ -30,7 +30,7 @@ class Payment:
         not fit. A run with a checkpoint may resume without a reservation: it then publishes the checkpoint's steps.
         """
         event = plan.event
-        if self.budget is None or event is None or not event.leaves():
+        if self.budget is None or event is None:
             return
         least, kept, count = None, 0, n_events(plan.sampler, range(plan.n_steps))
         if run is not None and run.begun:

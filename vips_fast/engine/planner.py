@@ -138,7 +138,7 @@ class Planner:
             z = self._noise_of(request, terms, sampler, count, delta, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
-            elif terms.noise_multiplier is not None and terms.epsilon is not None and sampler.event(z).leaves():
+            elif terms.noise_multiplier is not None and terms.epsilon is not None:
                 _check_target(request, sampler, z, schedule.n_steps, delta)
         else:
             reasons["fitted with private=False"] = None
@@ -158,8 +158,8 @@ class Planner:
             part=public.part,
             unit=public.unit,
             purchase=None if request.purchase is None else dict(request.purchase),
-            call=request.adaptive,
-            limit=terms.epsilon if request.adaptive and terms.noised else None,
+            call=request.partial,
+            limit=terms.epsilon if request.partial and terms.noised else None,
             attack_success=terms.target_attack_success if terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
@@ -199,7 +199,7 @@ class Planner:
         if run is not None:
             kept, count = run.progress(event, terms.limit(delta))
             least = min(count, 1)
-        if budget is not None and least and not kept and event.leaves():
+        if budget is not None and least and not kept:
             budget.check(event, least, request.public.part)
         return Cost(event, count, delta)
 
@@ -273,7 +273,7 @@ def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, de
         spent[None, event_from_dict(request.purchase["event"])] += 1
     spent[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
     ledger = Ledger() if earlier is None else earlier.ledger
-    would = ledger.epsilon_with(spent, delta, call=request.adaptive, limit=target)
+    would = ledger.epsilon_with(spent, delta, call=request.partial, limit=target)
     if target is not None and would > target:
         raise ValueError(
             f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {rounded_up(would)} at delta = {delta:g}: "

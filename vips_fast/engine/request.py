@@ -213,11 +213,6 @@ class Request:
     resumed_noise: float | None = None
 
     @property
-    def adaptive(self) -> bool:
-        """Whether earlier releases may decide about this run. Nights are declared ahead."""
-        return self.partial
-
-    @property
     def step_before(self) -> str:
         """The step that spent the purchase, in words."""
         return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"

@@ -241,11 +241,6 @@ class Job:
         cost: Cost | None = self.model.cost(n_features, budget=budget, planner=planner, **known)
         return cost
 
-    def free(self) -> str:
-        """Say why this job will cost nothing; "" if it will."""
-        out = Path(self.out)
-        return f"{out} holds the finished model" if self.resume and self.finished(out) is not None else ""
-
     def check_transcript(self) -> Path | None:
         """Find the transcript's folder; ValueError or OSError if it is unusable."""
         if self.transcript is None:

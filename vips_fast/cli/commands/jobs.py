@@ -167,8 +167,8 @@ def check(args: argparse.Namespace, job: Job) -> int:
         if not args.resume:
             raise ValueError(refusal(kept))
         rows.append(("cost", f"what is left of the run in {kept}: {spent(kept)}"))
-    elif free := job.free():
-        rows.append(("cost", f"none: {free}"))
+    elif args.resume and job.finished(Path(args.out)) is not None:
+        rows.append(("cost", f"none: {args.out} holds the finished model"))
     else:
         rows += _cost(job, job.check(words))
         rows += forecast_rows(args, model, words)

@@ -178,12 +178,13 @@ def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tu
     return low, high
 
 
-def share_covariance(sums: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute shares (G, K) of sums, and their covariance (K, G, G).
+def share_contrast(
+    sums: np.ndarray, covariance: np.ndarray, factors: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Add up shares times factors (G,).
 
-    The covariance is to first order in the noise.
-
-    The noise of the sums has the covariance (G, G) in every topic, and topics are independent.
+    The noise is to first order in the noise of the sums. That has the covariance (G, G) in every topic, and topics are
+    independent.
     """
     totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
     shares = sums / totals[:, None]
@@ -191,18 +192,7 @@ def share_covariance(sums: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarr
     own, others = (1.0 - shares).T / totals, shares.T / totals
     n_topics = sums.shape[1]
     both = own[:, :, None] * own[:, None, :] + (n_topics - 1) * others[:, :, None] * others[:, None, :]
-    return shares, both * covariance
-
-
-def share_contrast(
-    sums: np.ndarray, covariance: np.ndarray, factors: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add up shares times factors (G,).
-
-    The noise is to first order in the noise of the sums.
-    """
-    shares, of_shares = share_covariance(sums, covariance)
-    variance = np.einsum("g,kgh,h->k", factors, of_shares, factors)
+    variance = np.einsum("g,kgh,h->k", factors, both * covariance, factors)
     estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
     return estimate, estimate - half, estimate + half
 
