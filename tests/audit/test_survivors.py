@@ -123,9 +123,7 @@ def check_an_empty_minibatch(path):
 
 def nothing_for_nobody(patch):
     old = "sums = model.round("
-    patch.setattr(
-        estimator_module, "run", mutated(run, old, f"if not len(rows):\n                continue\n            {old}")
-    )
+    patch.setattr(estimator_module, "run", mutated(run, old, f"if not len(rows):\n            continue\n        {old}"))
 
 
 # A statement is about all runs of its ledger.
