@@ -334,9 +334,9 @@ class Privacy:
             included += f" {right_guesses(self.attack_success, self.unit, adds)}"
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
-            f"for this fit alone ({others}): {self.steps} releases{resumed}, {how}, accountant {self.accountant!r}.{assumed}"
-            f"{included}{self._several_records()} The number of {counted}s{columns} and all parameters are taken as "
-            "public. The time that the fit took is not covered."
+            f"for this fit alone ({others}): {self.steps} releases{resumed}, {how}, accountant {self.accountant!r}."
+            f"{assumed}{included}{self._several_records()} The number of {counted}s{columns} and all parameters are "
+            "taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement
