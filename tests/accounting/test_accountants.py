@@ -162,12 +162,12 @@ def test_nothing_and_everything():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: acc.epsilon(LDA, 0.0), ValueError, r"delta must be in \(0, 1\), got 0.0"),
+        (lambda: acc.epsilon(LDA, 0.0), ValueError, r"delta=0.0: expected a number in \(0, 1\)"),
         (lambda: acc.epsilon(LDA, 1.0), ValueError, "delta"),
         (lambda: acc.epsilon(LDA, "small"), TypeError, "delta"),
         (lambda: acc.delta(LDA, -1.0), ValueError, "epsilon"),
         (lambda: acc.delta(LDA, math.inf), ValueError, "epsilon"),
-        (lambda: acc.epsilon(LDA, 1e-5, "best"), ValueError, "unknown accountant 'best'.*pld"),
+        (lambda: acc.epsilon(LDA, 1e-5, "best"), ValueError, "accountant='best': expected.*pld"),
         (lambda: acc.epsilon(LDA, 1e-5, 3), TypeError, "accountant"),
         (lambda: acc.epsilon(LDA, 1e-5, "gaussian"), ValueError, "use accountant='pld'"),
         (lambda: acc.epsilon(LDA, 1e-5, "zcdp"), ValueError, "use accountant='pld'"),

@@ -90,7 +90,7 @@ def test_relations_do_not_mix():
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: acc.GaussianEvent(0.0), ValueError, "noise_multiplier.*> 0.*0.0"),
+        (lambda: acc.GaussianEvent(0.0), ValueError, r"noise_multiplier=0.0: expected a number in"),
         (lambda: acc.GaussianEvent(-1.0), ValueError, "noise_multiplier"),
         (lambda: acc.GaussianEvent(float("nan")), ValueError, "noise_multiplier"),
         (lambda: acc.GaussianEvent("1"), TypeError, "noise_multiplier"),
@@ -98,7 +98,7 @@ def test_relations_do_not_mix():
         (lambda: acc.PoissonSampledEvent(1.1, acc.GaussianEvent(1.0)), ValueError, r"sampling_probability.*\[0, 1\]"),
         (lambda: acc.PoissonSampledEvent(-0.1, acc.GaussianEvent(1.0)), ValueError, "sampling_probability"),
         (lambda: acc.PoissonSampledEvent(0.1, 1.0), TypeError, "event"),
-        (lambda: acc.WithoutReplacementEvent(11, 10, acc.GaussianEvent(1.0)), ValueError, "sample_size.*10.*11"),
+        (lambda: acc.WithoutReplacementEvent(11, 10, acc.GaussianEvent(1.0)), ValueError, "sample_size=11: .*10"),
         (lambda: acc.WithoutReplacementEvent(1.5, 10, acc.GaussianEvent(1.0)), TypeError, "sample_size"),
         (lambda: acc.SelfComposedEvent(acc.GaussianEvent(1.0), -1), ValueError, "count"),
         (lambda: acc.SelfComposedEvent(acc.GaussianEvent(1.0), True), TypeError, "count"),

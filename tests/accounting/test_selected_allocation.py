@@ -70,7 +70,7 @@ def test_events_round_trip_and_refuse():
     event = run(2, 5, 1.5, 3)
     assert acc.event_from_json(event.to_json()) == event and event.relation == "add_remove"
     for bad, match in (
-        (lambda: run(6, 5, 1.0), "n_selected must be <= n_batches = 5, got 6"),
+        (lambda: run(6, 5, 1.0), "n_selected=6: expected an integer <= n_batches = 5"),
         (lambda: run(0, 5, 1.0), "n_selected"),
         (lambda: acc.SelectedAllocationEvent(2, 5, 1, acc.LaplaceEvent(1.0)), "Gaussian events only"),
         (lambda: acc.PoissonSampledEvent(0.1, event), "one mechanism"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .accountant import Accountant
-from .checks import FloatArray, non_negative, open_probability
+from .checks import LARGEST, FloatArray, non_negative, numbers, one_of, open_probability
 from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
 from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import GaussianAccountant, gaussian_mu
@@ -46,11 +46,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
 
 
 def _get(name: str) -> Accountant:
-    if not isinstance(name, str):
-        raise TypeError(f"accountant must be a string or None, got {name!r}")
-    if name not in ACCOUNTANTS:
-        raise ValueError(f"unknown accountant {name!r}; expected one of {sorted(ACCOUNTANTS)}")
-    return ACCOUNTANTS[name]
+    return ACCOUNTANTS[one_of("accountant", name, sorted(ACCOUNTANTS))]
 
 
 def default_accountant(event: PrivacyEvent) -> str:
@@ -59,7 +55,7 @@ def default_accountant(event: PrivacyEvent) -> str:
     It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly. It is
     ``"pld"`` for everything else.
     """
-    return "gaussian" if gaussian_mu(check_event(event)) is not None else "pld"
+    return "gaussian" if gaussian_mu(event) is not None else "pld"
 
 
 def trivial_epsilon(event: PrivacyEvent) -> float | None:
@@ -117,14 +113,16 @@ def _answer(
         # A closed form needs no accuracy.
         options.pop("rtol", None)
     ask = accountant.epsilon if quantity == "epsilon" else accountant.delta
-    return ask(event, at, **options)
+    found = ask(event, at, **options)
+    # What is no number guarantees nothing.
+    return found if found >= 0.0 else math.inf if quantity == "epsilon" else 1.0
 
 
 def privacy_profile(
     event: PrivacyEvent, epsilons: ArrayLike, accountant: str | None = None, **options: Any
 ) -> FloatArray:
     """Bound delta at each of `epsilons` >= 0: float64, shape of `epsilons`."""
-    values = np.asarray(epsilons, float)
+    values = numbers("epsilons", epsilons, "in [0, 1e100]", lambda x: (x >= 0.0) & (x <= LARGEST))
     found = [delta(event, float(e), accountant, **options) for e in values.ravel()]
     return np.array(found).reshape(values.shape)
 

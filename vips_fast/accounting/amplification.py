@@ -28,15 +28,16 @@ def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float
     It is for mechanisms whose odd central moments of the likelihood ratio are not negative, such as the Gaussian and
     the Laplace mechanism.
     """
-    q, k = probability("sampling_probability", sampling_probability), count("order", order, 2)
+    q, k = probability("sampling_probability", sampling_probability), count("order", order, 2, 10**6)
     if q == 0.0:
         return 0.0
     if q == 1.0:
-        return float(rdp(k))
+        return non_negative(f"rdp({k})", rdp(k))
     terms = [(k - 1) * math.log1p(-q) + math.log1p((k - 1) * q)]
     for i in range(2, k + 1):
         log_binomial = math.lgamma(k + 1) - math.lgamma(i + 1) - math.lgamma(k - i + 1)
-        terms.append(log_binomial + (k - i) * math.log1p(-q) + i * math.log(q) + (i - 1) * float(rdp(i)))
+        grown = (i - 1) * non_negative(f"rdp({i})", rdp(i))
+        terms.append(log_binomial + (k - i) * math.log1p(-q) + i * math.log(q) + grown)
     top = max(terms)
     return max(0.0, (top + math.log(math.fsum(math.exp(t - top) for t in terms))) / (k - 1))
 
@@ -48,4 +49,6 @@ def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, floa
     different sizes.
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
-    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)
+    if epsilon > 700.0:
+        return 2.0 * epsilon, 1.0 if delta else 0.0
+    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(epsilon)) * delta)

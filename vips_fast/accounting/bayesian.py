@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import count, open_probability, positive, probability
-from .generic import generic_log_moment
+from .checks import LARGEST, count, numbers, open_probability, positive, probability
+from .generic import check_order, log_moment
 from .printing import rounded_up
 
 
@@ -60,7 +60,7 @@ class BayesianAccountant:
         self, sampling_probability: float, noise_sd: float, steps: int, order: int = 8, confidence: float = 1.0 - 1e-10
     ) -> None:
         self._q, self._sd = probability("sampling_probability", sampling_probability), positive("noise_sd", noise_sd)
-        self._steps, self._order = count("steps", steps, 1), count("order", order, 1)
+        self._steps, self._order = count("steps", steps, 1), check_order(order)
         self._confidence = open_probability("confidence", confidence)
         self._done = 0
         self._cost = 0.0
@@ -72,18 +72,20 @@ class BayesianAccountant:
         There are m >= 3 pairs. Raises ValueError for fewer than 3 pairs, negative or non-finite distances, or more
         steps than planned.
         """
-        distances = np.asarray(distances, float)
+        try:
+            distances = numbers("distances", distances, "in [0, 1e100]", lambda x: (x >= 0.0) & (x <= LARGEST))
+        except ValueError:
+            # They are private: the message holds none.
+            raise ValueError("distances: expected finite numbers in [0, 1e100], at least 3") from None
         if distances.ndim != 1 or len(distances) < 3:
-            raise ValueError(f"distances must hold at least 3 pairs, got shape {distances.shape}")
-        if not (np.all(np.isfinite(distances)) and np.all(distances >= 0.0)):
-            raise ValueError("distances must be finite and >= 0")
+            raise ValueError(f"distances: expected at least 3 pairs, got the shape {distances.shape}")
         if self._done >= self._steps:
             raise ValueError(f"all {self._steps} planned steps are recorded")
         from scipy.special import stdtrit
 
         m = len(distances)
         with np.errstate(divide="ignore"):
-            y = self._steps * generic_log_moment(self._q, self._sd / distances, self._order)
+            y = self._steps * log_moment(self._q, self._sd / distances, self._order)
         # mean + quantile * sd / sqrt(m - 1) of e^y, relative to the largest.
         top = float(np.max(y))
         x = np.exp(y - top)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .accountants import delta as delta_of
 from .accountants import epsilon as epsilon_of
-from .checks import open_probability, positive
+from .checks import between, open_probability, positive, real
 from .events import GaussianEvent, PrivacyEvent
 from .printing import rounded_up
 from .solver import find_root
@@ -57,14 +57,13 @@ class Target:
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
+        open_probability("delta", self.delta)
 
     @classmethod
     def of_success(cls, attack_success: float, delta: float) -> "Target":
         """Return the target for a success in (1/2, 1); ValueError for others."""
-        if not 0.5 < attack_success < 1.0:
-            raise ValueError(
-                f"target_attack_success={attack_success!r}: expected a number between 0.5, which is chance, and 1"
-            )
+        wanted = "between 0.5, which is chance, and 1"
+        attack_success = real("target_attack_success", attack_success, wanted, lambda x: 0.5 < x < 1.0)
         from scipy.special import ndtri
 
         mu = 2.0 * float(ndtri(attack_success))
@@ -137,8 +136,7 @@ def noise_for(
     **options: Any,
 ) -> float:
     """Return the smallest noise multiplier for a `Target`; see `calibrate_noise_multiplier`."""
-    if not 1e-8 <= rtol <= 0.1:
-        raise ValueError(f"rtol must be in [1e-8, 0.1], got {rtol!r}")
+    rtol = between("rtol", rtol, 1e-8, 0.1)
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))

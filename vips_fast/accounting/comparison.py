@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..store.atomic import save_figure
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
-from .checks import FloatArray, count, open_probability
+from .checks import FloatArray, between, count, open_probability
 from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .printing import rounded_up
@@ -46,6 +46,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     relative accuracy; it is a lower bound for every value of it.
     """
     trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
+    rtol = between("rtol", rtol, 1e-9, 0.5)
     if trivial is not None:
         return trivial
     if gaussian_mu(event) is not None:
@@ -68,7 +69,7 @@ def compare(
     lies between the first two. Without `accountants` all are compared that can bound the event and whose packages
     are installed.
     """
-    best, delta = default_accountant(event), open_probability("delta", delta)
+    best, delta, rtol = default_accountant(event), open_probability("delta", delta), between("rtol", rtol, 1e-9, 0.5)
     rows = []
     for name in ACCOUNTANTS if accountants is None else accountants:
         if accountants is None and not ACCOUNTANTS[name].supports(event):
@@ -103,7 +104,8 @@ def epsilon_curve(
 
     ``make_event(steps)`` returns the event of a run of that many steps.
     """
-    max_steps = count("max_steps", max_steps, 1)
+    max_steps, points = count("max_steps", max_steps, 1), count("points", points, 1)
+    delta = open_probability("delta", delta)
     steps = np.unique(np.linspace(1, max_steps, min(points, max_steps)).round().astype(np.int64))
     return steps, np.array([epsilon(make_event(int(n)), delta, accountant) for n in steps])
 
@@ -127,7 +129,7 @@ def plot_epsilon(
 
         raise missing_package("plot_epsilon", "matplotlib", "plot") from None
 
-    delta = open_probability("delta", delta)
+    delta, max_steps = open_probability("delta", delta), count("max_steps", max_steps, 1)
     names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()

@@ -150,13 +150,14 @@ class _Steps:
         self.pure: list[tuple[float, int]] = []
         self.others: list[tuple[PrivacyEvent, int]] = []
         for leaf, repeats in touching_leaves(event).items():
-            if any(getattr(part, "reused", False) for part in (leaf, getattr(leaf, "event", None))):
+            if leaf.reuses_minibatches:
                 raise ValueError(
                     "releases from reused minibatches are not independent of each other: their statements do not "
                     "compose; use accountant='pld'"
                 )
             if isinstance(leaf, RandomAllocationEvent):
-                self.others.append((RandomAllocationEvent(leaf.n_batches, 1, leaf.event), repeats * leaf.n_epochs))
+                epoch, number = leaf.split()
+                self.others.append((epoch, repeats * number))
                 continue
             both = pairs(leaf)
             worst = max(pair.max_loss for pair in both)

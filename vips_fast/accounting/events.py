@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from ..store.limits import parse_json
-from .checks import count, non_negative, positive, probability
+from .checks import MOST, count, noise_multiplier, non_negative, probability
 from .relation import Relation
 
 
@@ -24,10 +24,10 @@ def round_up_probability(numerator: int, denominator: int) -> float:
     It is meant for samplers that compare random bits with a threshold. A record is drawn with probability
     threshold / 2**64, and the accounted probability must not be smaller.
     """
-    numerator = count("numerator", numerator)
-    denominator = count("denominator", denominator, 1)
+    numerator = count("numerator", numerator, 0, 2**1000)
+    denominator = count("denominator", denominator, 1, 2**1000)
     if numerator > denominator:
-        raise ValueError(f"numerator must be <= denominator = {denominator}, got {numerator}")
+        raise ValueError(f"numerator={numerator}: expected an integer <= denominator = {denominator}")
     value = numerator / denominator
     top, bottom = value.as_integer_ratio()
     return math.nextafter(value, 2.0) if top * denominator < numerator * bottom else value
@@ -55,6 +55,28 @@ class PrivacyEvent:
         """
         raise NotImplementedError
 
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Sum mu^2 of whole-data Gaussian mechanisms that bound `repeats` of this event; None if none do.
+
+        To *bound* the event means: whatever was released before, its outputs are a function of theirs and of coins. So
+        a filter or an odometer may count the event as these mechanisms. A type that does not say so has no such bound.
+        """
+        return None
+
+    @property
+    def reuses_minibatches(self) -> bool:
+        """Whether releases outside this event may come from the same minibatches."""
+        return False
+
+    @property
+    def n_steps(self) -> int:
+        """Count the steps of a run that one such event covers."""
+        return 1
+
+    def split(self) -> "tuple[PrivacyEvent, int]":
+        """Return an event and a number: so many adaptive repetitions of it are this event."""
+        return self, 1
+
     def leaves(self) -> "dict[PrivacyEvent, int]":
         """Count each composed mechanism's repetitions."""
         found: dict[PrivacyEvent, int] = {}
@@ -67,6 +89,8 @@ class PrivacyEvent:
                 stack.extend((child, repeats) for child in reversed(event.events))
             elif isinstance(event, SelfComposedEvent):
                 stack.append((event.event, repeats * event.count))
+                if repeats * event.count > MOST:
+                    raise ValueError(f"count: expected at most {MOST} repetitions in all")
             else:
                 found[event] = found.get(event, 0) + repeats
         return found
@@ -126,7 +150,7 @@ class _NoiseEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
+        self._set(noise_multiplier=noise_multiplier(self.noise_multiplier))
         self._set_relation()
 
 
@@ -138,6 +162,10 @@ class GaussianEvent(_NoiseEvent):
     """
 
     kind: ClassVar[str] = "gaussian"
+
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return 1 / noise_multiplier^2 for each: it is the bound itself."""
+        return repeats / self.noise_multiplier**2
 
 
 class LaplaceEvent(_NoiseEvent):
@@ -170,7 +198,7 @@ class RandomizedResponseEvent(PrivacyEvent):
         k = count("n_categories", self.n_categories, 2)
         p = probability("truth_probability", self.truth_probability)
         if not 1.0 / k <= p < 1.0:
-            raise ValueError(f"truth_probability must be in [1/n_categories, 1) = [{1 / k!r}, 1), got {p!r}")
+            raise ValueError(f"truth_probability={p!r}: expected a number in [1/n_categories, 1) = [{1 / k!r}, 1)")
         self._set(n_categories=k, truth_probability=p)
 
     @property
@@ -205,9 +233,7 @@ def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> Priva
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    if isinstance(event, _OUTERMOST) or (
-        composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
-    ):
+    if not (composed and all(isinstance(leaf, GaussianEvent) for leaf in event.leaves()) or isinstance(event, _INSIDE)):
         raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
     try:
         return event.with_relation(relation)
@@ -234,6 +260,14 @@ class PoissonSampledEvent(PrivacyEvent):
             sampling_probability=rate, event=_check_sampled(self.event, Relation.ADD_REMOVE, "PoissonSampledEvent")
         )
 
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return the mechanism's bound on all the data.
+
+        *Proof.* Tell which records were drawn. This is a coin, and given it the neighbors differ in the sample or not
+        at all; the output is a function of what was told.
+        """
+        return self.event.gaussian_mu_squared(repeats)
+
 
 @dataclass(frozen=True)
 class WithoutReplacementEvent(PrivacyEvent):
@@ -252,7 +286,7 @@ class WithoutReplacementEvent(PrivacyEvent):
         n = count("n_records", self.n_records, 1)
         s = count("sample_size", self.sample_size)
         if s > n:
-            raise ValueError(f"sample_size must be <= n_records = {n}, got {s}")
+            raise ValueError(f"sample_size={s}: expected an integer <= n_records = {n}")
         inner = _check_sampled(self.event, Relation.REPLACE_ONE, "WithoutReplacementEvent")
         self._set(sample_size=s, n_records=n, event=inner)
 
@@ -260,6 +294,10 @@ class WithoutReplacementEvent(PrivacyEvent):
     def sampling_probability(self) -> float:
         """sample_size / n_records, rounded up to a double."""
         return round_up_probability(self.sample_size, self.n_records)
+
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return the mechanism's bound on all the data; *proof* as in `PoissonSampledEvent`."""
+        return self.event.gaussian_mu_squared(repeats)
 
 
 @dataclass(frozen=True)
@@ -293,6 +331,26 @@ class RandomAllocationEvent(PrivacyEvent):
             n_batches=count("n_batches", self.n_batches, 1), n_epochs=count("n_epochs", self.n_epochs, 1), event=inner
         )
 
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return the bound of one release an epoch.
+
+        *Proof.* Tell which minibatch each unit is in: coins, drawn anew or not. The neighbors then differ in one
+        release of each epoch, by one unit.
+        """
+        return self.event.gaussian_mu_squared(repeats * self.n_epochs)
+
+    @property
+    def reuses_minibatches(self) -> bool:
+        return self.reused
+
+    @property
+    def n_steps(self) -> int:
+        return self.n_batches * self.n_epochs
+
+    def split(self) -> tuple[PrivacyEvent, int]:
+        # Epochs with the same minibatches are one mechanism.
+        return (self, 1) if self.reused else (replace(self, n_epochs=1), self.n_epochs)
+
 
 @dataclass(frozen=True)
 class SelectedAllocationEvent(PrivacyEvent):
@@ -316,9 +374,20 @@ class SelectedAllocationEvent(PrivacyEvent):
     def __post_init__(self) -> None:
         t, k = count("n_batches", self.n_batches, 1), count("n_selected", self.n_selected, 1)
         if k > t:
-            raise ValueError(f"n_selected must be <= n_batches = {t}, got {k}")
+            raise ValueError(f"n_selected={k}: expected an integer <= n_batches = {t}")
         inner = RandomAllocationEvent(t, count("n_epochs", self.n_epochs, 1), self.event).event
         self._set(n_selected=k, n_batches=t, event=inner)
+
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return the bound of `n_selected` releases an epoch; *proof* as in `RandomAllocationEvent`."""
+        return self.event.gaussian_mu_squared(repeats * self.n_epochs * self.n_selected)
+
+    @property
+    def n_steps(self) -> int:
+        return self.n_batches * self.n_epochs
+
+    def split(self) -> tuple[PrivacyEvent, int]:
+        return replace(self, n_epochs=1), self.n_epochs
 
 
 @dataclass(frozen=True)
@@ -342,8 +411,11 @@ class GroupEvent(PrivacyEvent):
         sampled = isinstance(check_event(self.event), kinds)
         if not sampled or not all(isinstance(part, GaussianEvent) for part in self.event.event.leaves()):
             raise ValueError(f"GroupEvent holds a sampled Gaussian event, got {self.event.to_json()}; use group_event")
-        some = isinstance(self.event, RandomAllocationEvent) or 0.0 < self.event.sampling_probability < 1.0
-        if not some or getattr(self.event, "n_batches", 2) == 1:
+        if isinstance(self.event, RandomAllocationEvent):
+            some = self.event.n_batches > 1
+        else:
+            some = 0.0 < self.event.sampling_probability < 1.0
+        if not some:
             raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
         self._set(size=count("size", self.size, 1))
 
@@ -351,9 +423,43 @@ class GroupEvent(PrivacyEvent):
     def relation(self) -> str | None:
         return self.event.relation
 
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Return size^2 times the bound for one record.
+
+        *Proof.* Tell where all rows are: coins. The neighbors then differ in c_i of the person's rows in release i,
+        with sum c_i <= `size` an epoch or step. So they are at most c_i / noise_multiplier apart there, and sum c_i^2
+        <= `size`^2.
+        """
+        known = self.event.gaussian_mu_squared(repeats)
+        return None if known is None else self.size**2 * known
+
+    @property
+    def reuses_minibatches(self) -> bool:
+        return self.event.reuses_minibatches
+
+    @property
+    def n_steps(self) -> int:
+        return self.event.n_steps
+
+
+class _Composition(PrivacyEvent):
+    """What compositions have in common: they are their leaves."""
+
+    __slots__ = ()
+
+    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
+        """Add up the bounds of the parts; None if a part has none."""
+        parts = [leaf.gaussian_mu_squared(repeats * count) for leaf, count in self.leaves().items()]
+        known = [square for square in parts if square is not None]
+        return math.fsum(known) if len(known) == len(parts) else None
+
+    @property
+    def reuses_minibatches(self) -> bool:
+        return any(leaf.reuses_minibatches for leaf in self.leaves())
+
 
 @dataclass(frozen=True)
-class ComposedEvent(PrivacyEvent):
+class ComposedEvent(_Composition):
     """Adaptive composition of events of one relation, on the same records."""
 
     kind: ClassVar[str] = "composed"
@@ -381,7 +487,7 @@ class ComposedEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class SelfComposedEvent(PrivacyEvent):
+class SelfComposedEvent(_Composition):
     """`count` >= 0 adaptive repetitions of one event on the same records."""
 
     kind: ClassVar[str] = "self_composed"
@@ -403,7 +509,7 @@ class SelfComposedEvent(PrivacyEvent):
 def check_event(event: PrivacyEvent) -> PrivacyEvent:
     """Return `event`; raise TypeError if it is not one."""
     if not isinstance(event, PrivacyEvent):
-        raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
+        raise TypeError(f"event={type(event).__name__}: expected a privacy event")
     return event
 
 
@@ -419,13 +525,19 @@ def touching_leaves(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
     return {leaf: repeats for leaf, repeats in event.leaves().items() if rate_and_mechanism(leaf)[0] > 0.0}
 
 
-def gaussian_mu_squared(event: PrivacyEvent) -> float:
-    """Sum of 1 / noise_multiplier^2 over a composition of whole-data Gaussian events."""
-    leaves = event.leaves().items()
-    return math.fsum(n / leaf.noise_multiplier**2 for leaf, n in leaves if isinstance(leaf, GaussianEvent))
+def gaussian_mu_squared(event: PrivacyEvent, count: int = 1) -> float:
+    """Return `PrivacyEvent.gaussian_mu_squared`; ValueError, with the type, if no Gaussian mechanism bounds it."""
+    found = event.gaussian_mu_squared(count)
+    if found is None:
+        kinds = sorted({leaf.kind for leaf in event.leaves() if leaf.gaussian_mu_squared() is None})
+        raise ValueError(
+            f"no Gaussian mechanism is known to bound {', '.join(kinds)}: expected Gaussian mechanisms, on all the "
+            "data or on samples; or the runs in a list declared ahead"
+        )
+    return found
 
 
-#: Events that no sample can hold.
+#: Events that no sample can hold, and those that one can.
 _OUTERMOST: Any = (
     PoissonSampledEvent,
     WithoutReplacementEvent,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from .accountant import Accountant
 from .checks import non_negative, open_probability
-from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_mechanism, touching_leaves
+from .events import GaussianEvent, PrivacyEvent, check_event, gaussian_mu_squared, rate_and_mechanism, touching_leaves
 from .solver import brent_root
 
 
@@ -27,7 +27,12 @@ def _round_up(mu: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Compute delta(epsilon) of a Gaussian mechanism with sensitivity / sd = `mu`."""
+    """Compute delta(epsilon) of a Gaussian mechanism with sensitivity / sd = `mu` >= 0."""
+    return profile(non_negative("mu", mu), non_negative("epsilon", epsilon))
+
+
+def profile(mu: float, epsilon: float) -> float:
+    """Compute `gaussian_delta` at any real epsilon, mu infinite too."""
     if mu == 0.0:
         return max(0.0, -math.expm1(epsilon))
     if math.isinf(mu):
@@ -42,19 +47,29 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         r = math.sqrt(0.5)
         diff = float(erfcx(-a * r)) - float(erfcx(-b * r))
         return max(0.0, 0.5 * math.exp(-0.5 * a * a) * diff) * _round_up(mu)
-    value = float(ndtr(a)) - math.exp(epsilon + float(log_ndtr(b)))
+    if epsilon > 1e3:
+        # The sum of two large numbers would leave nothing of the exponent.
+        second = 0.5 * math.exp(-0.5 * a * a) * float(erfcx(-b * math.sqrt(0.5)))
+    else:
+        second = math.exp(epsilon + float(log_ndtr(b)))
+    value = float(ndtr(a)) - second
     return min(1.0, max(0.0, value) * _round_up(mu))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``."""
-    if mu == 0.0 or delta >= 1.0 or gaussian_delta(mu, 0.0) <= delta:
+    """Return the smallest epsilon >= 0 with ``gaussian_delta(mu, epsilon) <= delta``, delta in (0, 1)."""
+    return epsilon_of_mu(non_negative("mu", mu), open_probability("delta", delta))
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """Compute `gaussian_epsilon`; mu may be infinite."""
+    if mu == 0.0 or profile(mu, 0.0) <= delta:
         return 0.0
-    if math.isinf(mu) or delta <= 0.0:
+    if math.isinf(mu):
         return math.inf
     # zCDP with rho = mu^2 / 2 gives a valid upper end.
     high = 0.5 * mu * mu + mu * math.sqrt(2.0 * math.log(1.0 / delta))
-    return _upper_root(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, high)
+    return _upper_root(lambda epsilon: profile(mu, epsilon) - delta, 0.0, high)
 
 
 def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
@@ -74,13 +89,13 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
     high = 1.0
-    while gaussian_delta(high, epsilon) <= delta:
+    while profile(high, epsilon) <= delta:
         high *= 2.0
     low = high / 2.0
-    while gaussian_delta(low, epsilon) > delta:
+    while profile(low, epsilon) > delta:
         low /= 2.0
     # In terms of 1/mu the excess is decreasing, so that the root is rounded to the safe side.
-    return _upper_root(lambda z: gaussian_delta(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
+    return _upper_root(lambda z: profile(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
 def gaussian_mu(event: PrivacyEvent) -> float | None:
@@ -89,7 +104,7 @@ def gaussian_mu(event: PrivacyEvent) -> float | None:
     A sample that is always all the data counts as the whole data.
     """
     squares = []
-    for leaf, repeats in touching_leaves(event).items():
+    for leaf, repeats in touching_leaves(check_event(event)).items():
         rate, mechanism = rate_and_mechanism(leaf)
         if rate < 1.0 or not all(isinstance(part, GaussianEvent) for part in mechanism.leaves()):
             return None
@@ -126,8 +141,8 @@ class GaussianAccountant(Accountant):
 
     def epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """Compute the smallest epsilon."""
-        return gaussian_epsilon(self._mu(event), delta)
+        return epsilon_of_mu(self._mu(event), delta)
 
     def delta(self, event: PrivacyEvent, epsilon: float) -> float:
         """Compute the smallest delta."""
-        return gaussian_delta(self._mu(event), epsilon)
+        return profile(self._mu(event), epsilon)

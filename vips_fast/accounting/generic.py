@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .accountant import Accountant
-from .checks import FloatArray, count, open_probability, positive, probability
+from .checks import LARGEST_NOISE, LEAST_NOISE, FloatArray, count, numbers, open_probability, probability
+from .checks import noise_multiplier as check_noise
 from .events import PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
 from .rdp import RdpAccountant, default_orders
 
@@ -28,14 +29,29 @@ _RDP = RdpAccountant()
 def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike, order: int) -> FloatArray:
     """Compute c(lambda) of a Poisson-sampled Gaussian step.
 
-    Lambda is `order` >= 1. The noise multiplier is sd / L2 distance of the two contributions, infinity for equal ones.
+    Lambda is `order` >= 1. The noise multiplier is sd / L2 distance of the two contributions.
     """
+
+    z = numbers(
+        "noise_multiplier", noise_multiplier, "in [1e-9, 1e12]", lambda x: (x >= LEAST_NOISE) & (x <= LARGEST_NOISE)
+    )
+    return log_moment(probability("sampling_probability", sampling_probability), z, check_order(order))
+
+
+#: The largest order: a moment is a sum of so many terms.
+_MOST_ORDER = 10**6
+
+
+def check_order(order: int, name: str = "order") -> int:
+    """Return an order lambda >= 1 of a moment."""
+    return count(name, order, 1, _MOST_ORDER)
+
+
+def log_moment(q: float, z: FloatArray, order: int) -> FloatArray:
+    """Compute `generic_log_moment`; noise multipliers may be infinite."""
     from scipy.special import gammaln
 
-    q, n = probability("sampling_probability", sampling_probability), count("order", order, 1) + 1
-    z = np.asarray(noise_multiplier, float)
-    if not np.all(z > 0.0):
-        raise ValueError("noise_multiplier must be > 0")
+    n = order + 1
     k = np.arange(n + 1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_pmf = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -59,11 +75,16 @@ def moments_accountant_epsilon(
     None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at least 1), which their published script uses.
     """
     q = probability("sampling_probability", sampling_probability)
-    z, delta = positive("noise_multiplier", noise_multiplier), open_probability("delta", delta)
-    if max_order is None:
+    z, delta = check_noise(noise_multiplier), open_probability("delta", delta)
+    steps = count("steps", steps)
+    if max_order is not None:
+        check_order(max_order, "max_order")
+    else:
         max_order = max(1, math.floor(z * z * math.log(1.0 / (q * z)))) if 0.0 < q * z < 1.0 else 1
+        max_order = min(max_order, 4096)  # every order gives a bound
     return min(
-        (steps * float(generic_log_moment(q, z, order)) - math.log(delta)) / order for order in range(1, max_order + 1)
+        (steps * float(log_moment(q, np.asarray(z), order)) - math.log(delta)) / order
+        for order in range(1, max_order + 1)
     )
 
 
@@ -78,11 +99,11 @@ def generic_epsilon_v1(
     """
     if heuristic != "v1":
         raise ValueError(
-            f"heuristic must be 'v1', got {heuristic!r}; for a bound use epsilon(event, delta, accountant='generic')"
+            "heuristic: expected 'v1', since it is no bound; for one use epsilon(event, delta, accountant='generic')"
         )
     q = probability("sampling_probability", sampling_probability)
-    z, delta = positive("noise_multiplier", noise_multiplier), open_probability("delta", delta)
-    a = steps * q * q / (2.0 * z * z)
+    z, delta = check_noise(noise_multiplier), open_probability("delta", delta)
+    a = count("steps", steps) * q * q / (2.0 * z * z)
     return a + 2.0 * math.sqrt(a * math.log(1.0 / delta))
 
 

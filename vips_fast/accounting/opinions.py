@@ -100,7 +100,7 @@ class PldAccountingAccountant(Accountant):
         """Accept equal epochs of random allocation with fresh minibatches."""
         leaves = [*touching_leaves(event)]
         known = isinstance(leaves[0], (RandomAllocationEvent, SelectedAllocationEvent)) if leaves else False
-        if len(leaves) != 1 or not known or getattr(leaves[0], "reused", False):
+        if len(leaves) != 1 or not known or leaves[0].reuses_minibatches:
             raise ValueError(
                 "accountant='PLD_accounting' covers equal epochs of random allocation with fresh minibatches; use "
                 "accountant='pld'"
@@ -114,7 +114,7 @@ class PldAccountingAccountant(Accountant):
         run = {
             "sigma": 1.0 / math.sqrt(gaussian_mu_squared(leaf.event)),
             "num_steps": leaf.n_batches,
-            "num_selected": getattr(leaf, "n_selected", 1),
+            "num_selected": leaf.n_selected if isinstance(leaf, SelectedAllocationEvent) else 1,
             "num_epochs": count * leaf.n_epochs,
         }
         config = package.AllocationSchemeConfig(loss_discretization=10.0 * _GRID, tail_truncation=_CUT * smallest)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .accountant import Accountant
-from .checks import FloatArray, one_of, open_probability
+from .checks import LARGEST, FloatArray, non_negative, numbers, one_of, open_probability, renyi_orders
 from .events import (
     ApproximateDPEvent,
     GaussianEvent,
@@ -25,6 +25,7 @@ from .events import (
     PrivacyEvent,
     RandomAllocationEvent,
     SelectedAllocationEvent,
+    check_event,
     gaussian_mu_squared,
     rate_and_mechanism,
 )
@@ -36,7 +37,7 @@ from .privacy_loss.rows import hidden_rows
 def base_of(event: PrivacyEvent) -> Pair:
     """Return the pair of Gaussian mechanisms, or another one, on all data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, SelectedAllocationEvent)):
-        raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
+        raise ValueError(f"no Renyi divergence of a {event.kind} event is known both ways; use accountant='pld'")
     return base_pair(event)
 
 
@@ -86,11 +87,14 @@ def _without_replacement(base: Pair, q: float, alpha: float) -> float:
     return float(np.logaddexp(0.0, log_sum(log_g + log_weight))) / (alpha - 1.0)
 
 
+#: Order times mu, or times the largest loss, that no quadrature reaches.
+_FAR = 1e3
+
+
 def _leaf_divergence(leaf: PrivacyEvent, alpha: float) -> float:
     if isinstance(leaf, GroupEvent) and isinstance(leaf.event, PoissonSampledEvent):
         together = leaf.size * math.sqrt(gaussian_mu_squared(leaf.event.event))
-        if alpha * together > 1e4:
-            # Too far to integrate: the divergence is quasi-convex, and so at most that of all rows drawn.
+        if alpha * together > _FAR:
             return 0.5 * alpha * together**2
         touched, mixture = hidden_rows(leaf)
         return _poisson(mixture, touched, alpha)
@@ -98,7 +102,8 @@ def _leaf_divergence(leaf: PrivacyEvent, alpha: float) -> float:
     if rate == 0.0:
         return 0.0
     base = base_of(mechanism)
-    if rate == 1.0:
+    # Too far to integrate: the divergence is quasi-convex, and so at most that of a sample of all records.
+    if rate == 1.0 or alpha * (base.mu if isinstance(base, GaussianPair) else base.max_loss) > _FAR:
         return base.divergence(alpha)
     amplified = _poisson if isinstance(leaf, PoissonSampledEvent) else _without_replacement
     return amplified(base, rate, alpha)
@@ -106,9 +111,7 @@ def _leaf_divergence(leaf: PrivacyEvent, alpha: float) -> float:
 
 def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
     """Bound Renyi divergence of `event` at real orders > 1, an array."""
-    a = np.asarray(orders, float)
-    if not np.all(a > 1.0):
-        raise ValueError(f"order must be > 1, got {orders!r}")
+    a = renyi_orders("orders", orders)
     out = np.zeros(a.shape)
     for leaf, repeats in event.leaves().items():
         out += repeats * np.array([_leaf_divergence(leaf, float(x)) for x in a.ravel()]).reshape(a.shape)
@@ -121,7 +124,7 @@ def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArra
     It is in nats. It has the shape of `order`. For sampling without replacement this is the divergence of the
     dominating pair (an upper bound).
     """
-    curve = renyi_curve(event, order)
+    curve = renyi_curve(check_event(event), renyi_orders("order", order))
     return float(curve) if curve.ndim == 0 else curve
 
 
@@ -149,43 +152,57 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion
     minimum of rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop.
     12).
     """
-    a, r = np.asarray(orders, float), np.asarray(rdp, float)
-    if a.shape != r.shape or a.size == 0:
-        raise ValueError("orders and rdp must have the same non-zero length")
-    if not np.all(a > 1.0):
-        raise ValueError("orders must be > 1")
-    delta = open_probability("delta", delta)
+    a, r = _curve_of(orders, rdp)
+    return epsilon_of_curve(a, r, open_probability("delta", delta), conversion)
+
+
+def _curve_of(orders: ArrayLike, rdp: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    a = renyi_orders("orders", orders)
+    r = numbers("rdp", rdp, "in [0, 1e100]", lambda x: (x >= 0.0) & (x <= LARGEST))
+    if a.shape != r.shape:
+        raise ValueError(f"rdp: expected the shape of orders, {a.shape}, got {r.shape}")
+    return a, r
+
+
+def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str = "tight") -> float:
+    """Compute `epsilon_from_rdp` of a curve that may be infinite somewhere."""
     if one_of("conversion", conversion, _CONVERSIONS) == "classical":
         eps = r - math.log(delta) / (a - 1.0)
     else:
         eps = r + np.log1p(-1.0 / a) - np.log(a * delta) / (a - 1.0)
-    return max(0.0, float(np.min(eps)))
+    # In this order a nan stays one.
+    return max(float(np.min(eps)), 0.0)
 
 
 def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion: str = "tight") -> float:
     """Convert a Renyi curve to the smallest delta at `epsilon` >= 0."""
-    a, r = np.asarray(orders, float), np.asarray(rdp, float)
+    a, r = _curve_of(orders, rdp)
+    return delta_of_curve(a, r, non_negative("epsilon", epsilon), conversion)
+
+
+def delta_of_curve(a: FloatArray, r: FloatArray, epsilon: float, conversion: str = "tight") -> float:
+    """Compute `delta_from_rdp` of a curve that may be infinite somewhere."""
     if one_of("conversion", conversion, _CONVERSIONS) == "classical":
         log_delta = (a - 1.0) * (r - epsilon)
     else:
         log_delta = (a - 1.0) * (r - epsilon + np.log1p(-1.0 / a)) - np.log(a)
-    return min(1.0, math.exp(min(0.0, float(np.min(log_delta)))))
+    return math.exp(min(float(np.min(log_delta)), 0.0))
 
 
-def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[ArrayLike, ArrayLike], float]) -> float:
+def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[FloatArray, FloatArray], float]) -> float:
     """Find the least bound over `orders`, or over all real orders."""
-    grid = default_orders(event) if orders is None else np.asarray(orders, float)
+    grid = default_orders(event) if orders is None else renyi_orders("orders", orders)
     curve = renyi_curve(event, grid)
     best = convert(grid, curve)
     if orders is not None or best == 0.0:
         return best
     # Every order gives a bound, so the minimum may be refined between its neighbors.
-    k = int(np.argmin([convert([a], [r]) for a, r in zip(grid, curve, strict=True)]))
+    k = int(np.argmin([convert(np.array([a]), np.array([r])) for a, r in zip(grid, curve, strict=True)]))
     low, high = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
     from scipy.optimize import minimize_scalar
 
     def at(t: float) -> float:
-        alpha = [1.0 + math.exp(t)]
+        alpha = np.array([1.0 + math.exp(t)])
         return convert(alpha, renyi_curve(event, alpha))
 
     # The minimum is flat: 1e-4 of alpha - 1 is 1e-8 of epsilon.
@@ -218,10 +235,10 @@ class RdpAccountant(Accountant):
         self, event: PrivacyEvent, delta: float, conversion: str = "tight", orders: ArrayLike | None = None
     ) -> float:
         """Bound epsilon at the best of `orders`, or of all real orders."""
-        return _best(event, orders, lambda a, r: epsilon_from_rdp(a, r, delta, conversion))
+        return _best(event, orders, lambda a, r: epsilon_of_curve(a, r, delta, conversion))
 
     def delta(
         self, event: PrivacyEvent, epsilon: float, conversion: str = "tight", orders: ArrayLike | None = None
     ) -> float:
         """Bound delta at the best of `orders`, or of all real orders."""
-        return _best(event, orders, lambda a, r: delta_from_rdp(a, r, epsilon, conversion))
+        return _best(event, orders, lambda a, r: delta_of_curve(a, r, epsilon, conversion))

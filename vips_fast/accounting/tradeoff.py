@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from .accountants import delta, epsilon
-from .checks import open_probability, probability
-from .events import NonPrivateEvent, PrivacyEvent, touching_leaves
+from .accountants import delta, epsilon, trivial_epsilon
+from .checks import between, open_probability, probability
+from .events import PrivacyEvent, check_event
 from .gaussian import gaussian_mu
 
 #: Epsilons for the profile; each gives a bound, so more of them only make it tighter.
@@ -28,7 +28,7 @@ def true_positive_rate(event: PrivacyEvent, false_positive_rate: float) -> float
     no accountant bounds the event.
     """
     a = probability("false_positive_rate", false_positive_rate)
-    if any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
+    if trivial_epsilon(check_event(event)) == math.inf:
         return 1.0
     mu = gaussian_mu(event)
     if mu is not None:
@@ -91,10 +91,8 @@ def inference_success(event: PrivacyEvent, baseline: float) -> float:
 
     Raises ValueError if the baseline is not in (0, 1], or no accountant bounds the event.
     """
-    b = probability("baseline", baseline)
-    if b == 0.0:
-        raise ValueError("baseline must be in (0, 1], got 0")
-    if b == 1.0 or any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
+    b = between("baseline", baseline, 1e-300, 1.0)
+    if trivial_epsilon(check_event(event)) == math.inf or b == 1.0:
         return 1.0
     if gaussian_mu(event) is not None:
         return true_positive_rate(event, b)
@@ -122,7 +120,7 @@ def largest_loss(event: PrivacyEvent, failure: float) -> float:
     delta(e) covers both cases. Raises ValueError if no accountant bounds the event.
     """
     failure = open_probability("failure", failure)
-    if any(isinstance(leaf, NonPrivateEvent) for leaf in touching_leaves(event)):
+    if trivial_epsilon(check_event(event)) == math.inf:
         return math.inf
     mu = gaussian_mu(event)
     if mu is not None:

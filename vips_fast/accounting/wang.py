@@ -9,23 +9,32 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .accountant import Accountant
-from .checks import FloatArray, one_of
+from .checks import FloatArray, numbers, one_of
 from .events import (
     GaussianEvent,
     PoissonSampledEvent,
     PrivacyEvent,
     WithoutReplacementEvent,
+    check_event,
     gaussian_mu_squared,
     rate_and_mechanism,
     touching_leaves,
 )
 from .privacy_loss.pairs import GaussianPair, Pair, log_sum
-from .rdp import base_of, delta_from_rdp, epsilon_from_rdp, renyi_curve
+from .rdp import base_of, delta_of_curve, epsilon_of_curve, renyi_curve
 
 _ORDERS = np.arange(2, 257)
+
+
+def integer_orders(orders: ArrayLike) -> NDArray[np.int64]:
+    """Return orders as a flat array of integers from 2 to 10^5."""
+    whole = numbers("orders", orders, "that is an integer in [2, 1e5]", lambda x: (x >= 2) & (x <= 1e5) & (x % 1 == 0))
+    if whole.ndim != 1:
+        raise ValueError(f"orders: expected a list of integers, got the shape {whole.shape}")
+    return whole.astype(np.int64)
 
 
 def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
@@ -34,14 +43,10 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
     `event` is a WithoutReplacementEvent around one mechanism or several Gaussian ones. "thm9" holds for every base
     mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 if these are smaller.
     """
-    orders = np.asarray(orders)
-    if not (np.issubdtype(orders.dtype, np.integer) and np.all(orders >= 2)):
-        raise ValueError("orders must be integers >= 2")
+    orders = integer_orders(orders)
     one_of("bound", bound, ("thm9", "thm27"))
-    if not isinstance(event, WithoutReplacementEvent):
-        raise ValueError(
-            f"Wang's bound covers sampling without replacement; use accountant='pld' for {event.to_json()}"
-        )
+    if not isinstance(check_event(event), WithoutReplacementEvent):
+        raise ValueError(f"Wang's bound covers sampling without replacement; use accountant='pld' for {event.kind}")
     q, base = event.sampling_probability, base_of(event.event)
     if q == 0.0:
         return np.zeros(len(orders))
@@ -101,8 +106,9 @@ def _log_even_moments(base: Pair, top: int) -> FloatArray:
     return out
 
 
-def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[ArrayLike, FloatArray]:
-    orders = _ORDERS if orders is None else np.asarray(orders)
+def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    one_of("bound", bound, ("thm9", "thm27"))
+    orders = _ORDERS if orders is None else integer_orders(orders)
     curve = np.zeros(len(orders))
     for leaf, repeats in touching_leaves(event).items():
         if isinstance(leaf, WithoutReplacementEvent):
@@ -114,7 +120,7 @@ def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[A
                 "accountant='wang' covers sampling without replacement and whole-data "
                 "mechanisms; use accountant='pld' or 'rdp' for Poisson sampling"
             )
-    return orders, curve
+    return orders.astype(np.float64), curve
 
 
 class WangAccountant(Accountant):
@@ -146,7 +152,7 @@ class WangAccountant(Accountant):
         orders: ArrayLike | None = None,
     ) -> float:
         """Bound epsilon at the best of `orders`, by default 2 to 256."""
-        return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
+        return epsilon_of_curve(*_curve(event, bound, orders), delta, conversion)
 
     def delta(
         self,
@@ -157,7 +163,7 @@ class WangAccountant(Accountant):
         orders: ArrayLike | None = None,
     ) -> float:
         """Bound delta, likewise."""
-        return delta_from_rdp(*_curve(event, bound, orders), epsilon, conversion)
+        return delta_of_curve(*_curve(event, bound, orders), epsilon, conversion)
 
 
 def _gaussian_parts(event: PrivacyEvent) -> list[tuple[float, float, int]]:
@@ -189,6 +195,7 @@ class AutodpAccountant(Accountant):
     def epsilon(self, event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
         """Bound epsilon by autodp; ImportError names ``"wang"`` for the same bound."""
         parts = _gaussian_parts(event)
+        one_of("bound", bound, ("thm9", "thm27"))
         try:
             from autodp import rdp_acct, rdp_bank
         except ImportError:

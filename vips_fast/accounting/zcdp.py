@@ -103,7 +103,7 @@ def _rho(mechanism: PrivacyEvent) -> float:
         return 0.5 * mechanism.epsilon**2
     if isinstance(mechanism, ApproximateDPEvent) and mechanism.delta == 0.0:
         return 0.5 * mechanism.epsilon**2
-    raise ValueError(f"{mechanism.to_json()} is not zCDP; use accountant='pld'")
+    raise ValueError(f"no zCDP bound of a {mechanism.kind} event is known; use accountant='pld'")
 
 
 class ZcdpAccountant(Accountant):

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from ..accounting import PrivacyEvent, RandomAllocationEvent, Relation, SelfComposedEvent, rounded_up
+from ..accounting import PrivacyEvent, Relation, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..accounting.solver import find_integer
 from ..checks import check_name, check_number
@@ -432,13 +432,13 @@ class Budget:
             count, one = 1, event
             while isinstance(one, SelfComposedEvent):
                 count, one = count * one.count, one.event
-            if isinstance(one, RandomAllocationEvent):
-                if one.reused:
-                    raise ValueError(
-                        f"{self.path}: a declared run has reused minibatches, which other runs may share; expected "
-                        "minibatches that are drawn for it"
-                    )
-                count, one = count * one.n_epochs, RandomAllocationEvent(one.n_batches, 1, one.event)
+            if one.reuses_minibatches:
+                raise ValueError(
+                    f"{self.path}: a declared run has reused minibatches, which other runs may share; expected "
+                    "minibatches that are drawn for it"
+                )
+            one, repeats = one.split()
+            count *= repeats
             if count < 1 or one.relation != self.relation:
                 raise ValueError(
                     f"{self.path}: a declared run is about relation={one.relation!r} with {count} releases; expected "

@@ -74,16 +74,15 @@ from ..accounting import (
     ComposedEvent,
     GaussianEvent,
     PrivacyEvent,
-    RandomAllocationEvent,
     epsilon,
-    epsilon_from_rdp,
-    gaussian_epsilon,
     gaussian_noise_multiplier,
     renyi_divergence,
 )
 from ..accounting.calibration import calibrate_noise_multiplier
-from ..accounting.gaussian import gaussian_mu
+from ..accounting.events import gaussian_mu_squared
+from ..accounting.gaussian import epsilon_of_mu, gaussian_mu
 from ..accounting.parts import composed
+from ..accounting.rdp import epsilon_of_curve
 from ..accounting.solver import find_threshold
 
 #: Events with how often each was, or may be, released.
@@ -153,43 +152,38 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     """
     if not any(counts.values()):
         return 0.0
-    allocated = [leaf for event in counts for leaf in event.leaves() if isinstance(leaf, RandomAllocationEvent)]
-    if allocated:
-        other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
-        raise ValueError(
-            "no Renyi bound of random allocation is known here (none that is tight is proven for the data without "
-            f"a record against those with it): expected {other}, or sampling='poisson'"
-        )
     alphas = tuple(alpha for alpha, _ in orders)
+    for event in counts:
+        try:
+            _divergences(event, alphas)
+        except ValueError:
+            other = "filter='gaussian'" if event.reuses_minibatches else "its runs in a list declared ahead"
+            kinds = ", ".join(sorted({leaf.kind.replace("_", " ") for leaf in event.leaves()}))
+            raise ValueError(
+                f"no Renyi bound of {kinds} is known here: expected {other}, or sampling='poisson'"
+            ) from None
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
     return min(
-        epsilon_from_rdp([alpha], [rho], delta * share) for (alpha, share), rho in zip(orders, total, strict=True)
+        epsilon_of_curve(np.array([alpha]), np.array([rho]), delta * share)
+        for (alpha, share), rho in zip(orders, total, strict=True)
     )
 
 
 def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
     """Compute epsilon of Gaussian releases by the Gaussian filter.
 
-    A release from a sample counts as if it used all the data. A mixture of the neighbors' laws is not easier to
-    distinguish from one of them than the other law is. An epoch of random allocation counts as one release, since a
-    record is in one of its minibatches, and the bound reveals which.
+    An event counts as the Gaussian mechanisms on all the data that it says bound it (`gaussian_mu_squared` of its type
+    has the proof): a sample as all the data, an epoch of random allocation as one release.
 
-    Raises ValueError if an event is not Gaussian.
+    Raises ValueError for an event that no Gaussian mechanism is known to bound.
     """
-    square = math.fsum(count * _mu_squared(event) for event, count in counts.items())
-    return gaussian_epsilon(math.sqrt(square), delta) if square else 0.0
+    square = _mu_squared(counts)
+    return epsilon_of_mu(math.sqrt(square), delta)
 
 
-@lru_cache(maxsize=4096)
-def _mu_squared(event: PrivacyEvent) -> float:
-    parts = []
-    for leaf, repeats in event.leaves().items():
-        mu = gaussian_mu(getattr(leaf, "event", leaf))
-        repeats *= getattr(leaf, "n_epochs", 1)
-        if mu is None:
-            raise ValueError(f"the Gaussian filter composes Gaussian mechanisms only, got {event.to_json()}")
-        parts.append(repeats * mu**2)
-    return math.fsum(parts)
+def _mu_squared(counts: Counts) -> float:
+    """Add up mu^2 of the Gaussian mechanisms that bound releases; ValueError for events without one."""
+    return math.fsum(gaussian_mu_squared(event, count) for event, count in counts.items())
 
 
 def reserved(first: Counts, later: Counts, limit: float, delta: float) -> PrivacyEvent | None:
@@ -201,7 +195,7 @@ def reserved(first: Counts, later: Counts, limit: float, delta: float) -> Privac
     fixed = composed({event: count for event, count in first.items() if not is_whole_gaussian(event)})
     calls = Counter(later)
     calls.update({event: count for event, count in first.items() if is_whole_gaussian(event)})
-    square = math.fsum(count * _mu_squared(event) for event, count in calls.items())
+    square = _mu_squared(calls)
     if fixed is not None and epsilon(fixed, delta) >= limit:
         return None
     noise = _noise_beside(fixed, limit, delta)
@@ -237,8 +231,7 @@ def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, 
     if mu is None:
         worth = epsilon(event, delta)
         mu = 1.0 / gaussian_noise_multiplier(worth, delta) if math.isfinite(worth) else math.inf
-    square = math.fsum(count * _mu_squared(later_event) for later_event, count in later.items())
-    level, share = _level(square / mu**2)
+    level, share = _level(_mu_squared(later) / mu**2)
     if level:
         # The tolerance of `_level` is part of the level.
         noise = 1.0 / (mu * math.sqrt(level * _UP))
@@ -256,9 +249,10 @@ def _level(size: float) -> tuple[float, float]:
     if size == 0.0:
         return 0.0, 0.5
     size /= _UP
-    if size <= math.sqrt(0.5):
-        down = math.floor(-2.0 * math.log2(size))
-        down -= size > 2.0 ** (-down / 2)
+    down = max(0, math.floor(-2.0 * math.log2(size)) + 1)
+    while down and 2.0 ** (-down / 2) < size:
+        down -= 1
+    if down:
         return 2.0 ** (-down / 2), 0.125 / (down * (down + 1))
     up = max(1, math.ceil(size)) if size <= 8.0 else 8 + math.ceil(math.log(size / 8.0) / math.log(1.125))
     level = float(up) if up <= 8 else 8.0 * 1.125 ** (up - 8)

@@ -68,7 +68,7 @@ class Sampler(Protocol):
 
 def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
     """Count the steps that this event, or the sampler's, covers."""
-    return int(getattr(of, "n_batches", 1))
+    return of.n_steps if isinstance(of, PrivacyEvent) else int(getattr(of, "n_batches", 1))
 
 
 def check_steps(sampler: Sampler, n_steps: int) -> None:

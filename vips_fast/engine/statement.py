@@ -318,7 +318,7 @@ class Privacy:
         if self.calls:
             why = "an odometer's" if self.calls == "odometer" else "a limit that was reserved before the first"
             assumed += f" Calls may depend on earlier releases: epsilon is {why}, and holds whenever they end."
-        if any(getattr(leaf, "reused", False) for leaf in (self.event.leaves() if self.event else ())):
+        if self.event is not None and self.event.reuses_minibatches:
             how += ", drawn once with the data: account for their other releases together with this one"
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"

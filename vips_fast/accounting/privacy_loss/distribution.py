@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..accountant import Accountant
-from ..checks import FloatArray
+from ..checks import FloatArray, between, non_negative, open_probability
 from ..events import (
     ComposedEvent,
     GroupEvent,
@@ -26,10 +26,11 @@ from ..events import (
     RandomAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
+    check_event,
 )
 from ..solver import find_root, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
-from .dominating import check_pairs, composed_pairs
+from .dominating import check_pairs, composed_pairs, largest_loss
 from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
 from .pairs import GaussianPair, PoissonPair, TrianglePair
 
@@ -140,7 +141,8 @@ class Direction:
         self._tail = math.exp(max(log_delta, -680.0)) * share * fine / self.total
         self._steer(self._tail)
         if self.spread == 0.0:
-            return 0.0
+            # The loss is a constant, or too small to have a spread in doubles.
+            return self.max_loss
         th = self.cumulants.orders
         # Tight conversion (Canonne, Kamath & Steinke 2020, proposition 12), at the delta that the truncated tails
         # leave.
@@ -152,7 +154,7 @@ class Direction:
 
     def epsilon(self, delta: float, rtol: float, rough: float) -> float:
         """Bound the smallest epsilon at `delta` from above; `rough` is `rough_epsilon`'s."""
-        if rough in (0.0, math.inf):
+        if rough in (0.0, math.inf) or self.spread == 0.0:
             return rough
         eta = math.log(delta - self.p_infinite) + math.log(1e-2 * rtol)
         least = 1e-3 * self.spread
@@ -204,6 +206,8 @@ class Direction:
         rough = self.rough_epsilon(delta, rtol)
         if rough in (0.0, math.inf):
             return rough
+        if self.spread == 0.0:
+            return 0.0
         log_eta = math.log(delta) + math.log(1e-2 * rtol)
         low, focus = 0.5 * rough, 0.85 * rough
         best = 0.0
@@ -278,7 +282,7 @@ class Direction:
         for _ in range(2):
             self._steer(tail)
             if self.spread == 0.0:
-                return self.p_infinite
+                return min(1.0, self.p_infinite - math.expm1(epsilon - self.max_loss))
             th = self.cumulants.orders
             exponent = self.cumulants.values - th * epsilon + th * np.log(th) - (1.0 + th) * np.log1p(th)
             best = int(np.argmin(exponent))
@@ -295,7 +299,7 @@ class Direction:
         `rough` comes from `rough_delta`.
         """
         answer = rough
-        if self._log_bound < -600.0:
+        if self._log_bound < -600.0 or self.spread == 0.0:
             # Below 1e-260 the Renyi bound is as good as any number.
             return answer
         h = 2.0 * math.sqrt(8.0 * rtol / (self.total * self._order * (self._order + 1.0)))
@@ -339,9 +343,8 @@ class PrivacyLoss:
     def __init__(
         self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None, smallest: float = 1e-12
     ) -> None:
-        if not 1e-9 <= rtol <= 0.5:
-            raise ValueError(f"rtol must be in [1e-9, 0.5], got {rtol!r}")
-        self.rtol = float(rtol)
+        self.rtol, self._event = between("rtol", rtol, 1e-9, 0.5), check_event(event)
+        open_probability("smallest", smallest)
         found = composed_pairs(event, smallest, attack)
         add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))
         self._group = None if attack is not None else _group_of_one_size(event, rtol)
@@ -353,7 +356,10 @@ class PrivacyLoss:
 
     def epsilon(self, delta: float) -> float:
         """Bound the smallest epsilon >= 0 such that (epsilon, delta) holds."""
+        delta = open_probability("delta", delta)
         found = self._epsilon(delta)
+        if found == math.inf:
+            return largest_loss(self._event)
         if self._group is None or found == 0.0 or delta < 1e-290:
             return found
         one, size = self._group
@@ -390,7 +396,10 @@ class PrivacyLoss:
 
     def delta(self, epsilon: float) -> float:
         """Compute an upper bound of delta(epsilon), epsilon >= 0."""
+        epsilon = non_negative("epsilon", epsilon)
         found = self._delta(epsilon)
+        if found > 0.0 and epsilon > 300.0 and epsilon >= largest_loss(self._event):
+            return 0.0
         if self._group is None:
             return found
         one, size = self._group
@@ -410,6 +419,7 @@ class PrivacyLoss:
 
         See `Direction.epsilon_lower`; tight to about `rtol`.
         """
+        delta = open_probability("delta", delta)
         if self._single:
             # The closed form is good to 1e-11, the bisection to 1e-9.
             return (1.0 - 2e-9) * self.epsilon(delta)

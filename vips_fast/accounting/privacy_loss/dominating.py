@@ -18,6 +18,7 @@ from ..events import (
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
+    rate_and_mechanism,
     touching_leaves,
 )
 from .allocation import allocation_pairs, epochs
@@ -32,6 +33,9 @@ from .pairs import (
     WithoutReplacementPair,
 )
 from .rows import attack_rows, dominating_rows
+
+#: Larger losses are not composed: e to their power is hardly a double.
+_LARGEST = 300.0
 
 
 def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
@@ -62,7 +66,10 @@ def base_pair(event: PrivacyEvent) -> Pair:
         return _response_pair(event)
     if isinstance(event, ApproximateDPEvent):
         return _statement_pair(event)
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+    raise ValueError(
+        f"no privacy-loss distribution of a {event.kind} event by itself is known; use accountant='pld', which "
+        "composes all that can be"
+    )
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
@@ -105,6 +112,34 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     return both, both
 
 
+def _told(leaf: PrivacyEvent) -> Pair | None:
+    """Return a simpler pair for a mechanism with losses beyond `_LARGEST`, both ways; None for others.
+
+    No grid holds such losses beside small ones. It dominates: a sample of a Gaussian mechanism, if all rows are told to
+    be drawn (`PrivacyEvent.gaussian_mu_squared`); any other one, if its whole input is told where it is drawn.
+    """
+    rate, mechanism = rate_and_mechanism(leaf)
+    square = leaf.gaussian_mu_squared()
+    if square is not None:
+        return GaussianPair(math.sqrt(square)) if 0.5 * square > _LARGEST else None
+    if base_pair(mechanism).max_loss <= _LARGEST:
+        return None
+    return DiscretePair([0.0], [1.0 - rate], [1.0 - rate], rate)
+
+
+def largest_loss(event: PrivacyEvent) -> float:
+    """Add up the largest losses of an event's mechanisms: its epsilon at delta = 0, or infinity."""
+    total = 0.0
+    for leaf, count in touching_leaves(event).items():
+        if leaf.gaussian_mu_squared() is not None:
+            return math.inf
+        for pair in (both := pairs(leaf)):
+            if pair.p_infinite > 0.0:
+                return math.inf
+        total += count * max(pair.max_loss for pair in both)
+    return total * (1.0 + 1e-12)
+
+
 def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
     return isinstance(event, GroupEvent) and isinstance(event.event, RandomAllocationEvent)
 
@@ -128,8 +163,8 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
     agree to the last bit.
     """
     found: list[tuple[tuple[Pair, Pair], int]] = []
-    mu2 = gaussian_mu_squared(event)
     leaves = touching_leaves(event)
+    mu2 = math.fsum(gaussian_mu_squared(leaf, n) for leaf, n in leaves.items() if isinstance(leaf, GaussianEvent))
     if attack is not None:
         # Of a person's rows that are dealt to minibatches, all but one are as if they were not there.
         single = Counter[PrivacyEvent]()
@@ -139,18 +174,28 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
                 continue
             single[leaf.event if _is_dealt(leaf) else leaf] += count
         leaves = single
-    if mu2 > 0.0:
-        whole = GaussianPair(math.sqrt(mu2))
-        found.append(((whole, whole), 1))
     for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
         if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent, SelectedAllocationEvent)):
-            known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
-            found.append((known[min(attack or 0, len(known) - 1)], count))
+            large = _told(leaf)
+            if large is not None and attack is None and isinstance(large, GaussianPair):
+                mu2 += count * large.mu**2
+            elif large is not None:
+                # An attack leaves it out.
+                found += [((large, large), count)] if attack is None else []
+            else:
+                known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
+                found.append((known[min(attack or 0, len(known) - 1)], count))
     allocated = epochs(leaves)
     # What is cut is an infinite loss of each release: a ten-millionth of delta in all, in decades for the cache.
     number = sum(n_batches * count for n_batches, _, count in allocated)
     for n_batches, square, count in allocated:
         tail = 10.0 ** max(-290, math.floor(math.log10(1e-7 * smallest / number)))
         one, two, repeats = allocation_pairs(n_batches, square, count, tail, attack is None)
-        found.append(((one, two), repeats))
+        if isinstance(one, GaussianPair):
+            mu2 += repeats * one.mu**2
+        else:
+            found.append(((one, two), repeats))
+    if mu2 > 0.0:
+        whole = GaussianPair(math.sqrt(mu2))
+        found.insert(0, ((whole, whole), 1))
     return found

@@ -43,8 +43,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import GaussianEvent, PoissonSampledEvent, PrivacyEvent, gaussian_mu_squared, touching_leaves
-from ..gaussian import gaussian_delta
+from ..events import PoissonSampledEvent, PrivacyEvent, touching_leaves
+from ..gaussian import profile as gaussian_profile
 from ..solver import find_root
 from .allocation import Kind, lognormal, merged
 from .convolution import UNIT, ComplexArray
@@ -72,8 +72,8 @@ def rare_samples(event: PrivacyEvent) -> list[Sampled] | None:
     for leaf, count in sorted(touching_leaves(event).items(), key=lambda item: item[0].to_json()):
         if not isinstance(leaf, PoissonSampledEvent) or leaf.sampling_probability > _RATE:
             return None
-        square = gaussian_mu_squared(leaf.event)
-        if not all(isinstance(part, GaussianEvent) for part in leaf.event.leaves()) or not 1e-8 < square < 100.0:
+        square = leaf.gaussian_mu_squared()
+        if square is None or not 1e-8 < square < 100.0:
             return None
         found.append(Sampled(leaf.sampling_probability, math.sqrt(square), count))
     return found if sum(part.steps for part in found) >= _STEPS else None
@@ -227,14 +227,14 @@ class Inversion:
         """Return the bound of delta at `epsilon`, the larger of both directions."""
         if self.upper:
             x = epsilon - self._shift
-            rest = gaussian_delta(tau, x)
+            rest = gaussian_profile(tau, x)
             add = self._one_side(x, sums, tau) + rest + self._infinite
             remove = 0.0 if epsilon >= self._known_loss else math.exp(x) * self._one_side(-x, sums, tau) + rest
             return min(1.0, math.exp(self._growth) * max(add, remove))
         k = 8.0 * tau
         x = epsilon + self._shift + k
         found = [self._one_side(x, sums, tau), math.exp(min(x, 600.0)) * self._one_side(-x, sums, tau)]
-        return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_delta(tau, k))
+        return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_profile(tau, k))
 
     def _tuned(self, x: float, tau: float) -> _Sums:
         """Sum for answers near x, with least copies and rounding.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import FloatArray
-from ..gaussian import gaussian_delta
+from ..gaussian import profile as gaussian_profile
 
 # Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up to about 10^3 in
 # it.
@@ -158,7 +158,7 @@ class GaussianPair(Pair):
         return -half - self.mu * z, -half + self.mu * z
 
     def profile(self, epsilon: float) -> float:
-        return gaussian_delta(self.mu, epsilon)
+        return gaussian_profile(self.mu, epsilon)
 
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         x = edges / self.mu
