@@ -113,9 +113,7 @@ def _answer(
         # A closed form needs no accuracy.
         options.pop("rtol", None)
     ask = accountant.epsilon if quantity == "epsilon" else accountant.delta
-    found = ask(event, at, **options)
-    # What is no number guarantees nothing.
-    return found if found >= 0.0 else math.inf if quantity == "epsilon" else 1.0
+    return ask(event, at, **options)
 
 
 def privacy_profile(

@@ -3,13 +3,11 @@
 import math
 from decimal import ROUND_CEILING, Decimal
 
-from .checks import count
+from .checks import count, real
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    value, digits = float(value), count("digits", digits, 1)
-    if math.isnan(value):
-        raise ValueError("value=nan: expected a number")
+    value, digits = real("value", value, "or infinity", lambda x: not math.isnan(x)), count("digits", digits, 1)
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     # The decimal that Python prints for a double reads back as that double, so that rounding it outwards rounds the

@@ -31,7 +31,9 @@ _ORDERS = np.arange(2, 257)
 
 def integer_orders(orders: ArrayLike) -> NDArray[np.int64]:
     """Return orders as a flat array of integers from 2 to 10^5."""
-    whole = numbers("orders", orders, "that is an integer in [2, 1e5]", lambda x: (x >= 2) & (x <= 1e5) & (x % 1 == 0))
+    whole = numbers(
+        "orders", orders, "that is an integer in [2, 1e5]", lambda x: (x >= 2) & (x <= 1e5) & (np.floor(x) == x)
+    )
     if whole.ndim != 1:
         raise ValueError(f"orders: expected a list of integers, got the shape {whole.shape}")
     return whole.astype(np.int64)

@@ -234,7 +234,7 @@ def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, 
     level, share = _level(_mu_squared(later) / mu**2)
     if level:
         # The tolerance of `_level` is part of the level.
-        noise = 1.0 / (mu * math.sqrt(level * _UP))
+        noise = min(1.0 / (mu * math.sqrt(level * _UP)), LARGEST_NOISE)
         event = ComposedEvent((event, GaussianEvent(noise, event.relation)))
     return event, share
 

@@ -48,7 +48,8 @@ def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
 
 
 def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
-    eps, scale = event.epsilon, 1.0 - event.delta
+    # Doubles do not tell e^(-epsilon) from 1 below; a larger statement bounds a smaller one.
+    eps, scale = max(event.epsilon, 1e-9) if event.epsilon else 0.0, 1.0 - event.delta
     high = scale / (1.0 + math.exp(-eps))
     low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
     if eps == 0.0:
