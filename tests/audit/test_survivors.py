@@ -16,7 +16,6 @@ from mutation import mutated
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, verify
 from vips_fast import accounting as acc
 from vips_fast.data import groups
-from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.loop import run
 from vips_fast.engine.statement import PlannedRun, Privacy
@@ -39,8 +38,9 @@ def check_the_filter(path):
 
 
 def one_release_for_all_epochs(patch):
-    filters._mu_squared.cache_clear()
-    patch.setattr(filters, "_mu_squared", mutated(filters._mu_squared.__wrapped__, '"n_epochs", 1)', '"of_none", 1)'))
+    event = acc.RandomAllocationEvent
+    fault = mutated(event.gaussian_mu_squared, "repeats * self.n_epochs", "repeats")
+    patch.setattr(event, "gaussian_mu_squared", fault)
 
 
 # `verify` finds a plan that does not follow from the settings, although all releases follow from the plan.
