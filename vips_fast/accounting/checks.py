@@ -29,7 +29,8 @@ def real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) -> 
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
+        # An integer beyond doubles.
+        number = math.inf if int(value) > 0 else -math.inf
     if not holds(number):
         raise ValueError(f"{name}={number!r}: expected a number {wanted}")
     return number
@@ -70,9 +71,10 @@ def count(name: str, value: Any, minimum: int = 0, most: int = MOST) -> int:
     wanted = f"an integer in [{minimum}, {most:.4g}]"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name}={_shown(value)}: expected {wanted}")
-    if not minimum <= value <= most:
-        raise ValueError(f"{name}={_shown(value)}: expected {wanted}")
-    return int(value)
+    number = int(value)
+    if not minimum <= number <= most:
+        raise ValueError(f"{name}={_shown(number)}: expected {wanted}")
+    return number
 
 
 def _shown(value: Any) -> str:

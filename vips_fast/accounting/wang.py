@@ -47,7 +47,8 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
     """
     orders = integer_orders(orders)
     one_of("bound", bound, ("thm9", "thm27"))
-    if not isinstance(check_event(event), WithoutReplacementEvent):
+    check_event(event)
+    if not isinstance(event, WithoutReplacementEvent):
         raise ValueError(f"Wang's bound covers sampling without replacement; use accountant='pld' for {event.kind}")
     q, base = event.sampling_probability, base_of(event.event)
     if q == 0.0:
