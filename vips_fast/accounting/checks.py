@@ -30,7 +30,7 @@ def real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) -> 
         number = float(value)
     except OverflowError:
         # An integer beyond doubles.
-        number = math.inf if math.floor(value) > 0 else -math.inf
+        number = math.nan
     if not holds(number):
         raise ValueError(f"{name}={number!r}: expected a number {wanted}")
     return number
