@@ -32,7 +32,7 @@ def test_log_moment_is_the_binomial_sum(q, z, lam):
 
 def test_log_moment_limits():
     assert acc.generic_log_moment(0.0, 1.0, 5) == 0.0
-    assert 0.0 <= acc.generic_log_moment(0.3, 1e15, 5) < 1e-28
+    assert 0.0 <= acc.generic_log_moment(0.3, 1e12, 5) < 1e-22
     # Whole data: lambda (lambda + 1) / (2 z^2).
     assert float(acc.generic_log_moment(1.0, 2.0, 3)) == pytest.approx(12 / 8, rel=1e-14)
     assert acc.generic_log_moment(0.1, np.array([1.0, 2.0]), 2).shape == (2,)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from ..store.limits import parse_json
 from .checks import MOST, count, noise_multiplier, non_negative, probability
 from .relation import Relation
 
@@ -583,4 +582,6 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 def event_from_json(text: str) -> PrivacyEvent:
     """Return the event that `PrivacyEvent.to_json` described."""
+    from ..store.limits import parse_json  # the accountants by themselves import nothing else of the package
+
     return event_from_dict(parse_json(text))
