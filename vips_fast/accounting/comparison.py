@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..store.atomic import save_figure
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
 from .checks import FloatArray, between, count, open_probability
 from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
@@ -146,6 +145,8 @@ def plot_epsilon(
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
+    from ..store.atomic import save_figure  # the accountants by themselves import nothing else of the package
+
     path = Path(path)
     save_figure(path, figure)
     return path
