@@ -5,8 +5,9 @@ knows nothing of sampling, noise, accounting or threads, and it never stores rec
 one block at a time. So all other results of a model are functions of released numbers and of public ones.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,6 +182,21 @@ def steps_of(state: Mapping[str, np.ndarray]) -> int:
     if not (steps >= 0 and steps == int(steps)):
         raise ValueError("state: 'step' is expected to be a whole number")
     return int(steps)
+
+
+def reuse(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+    """Get a buffer of the calling thread, made at its first use."""
+    if name not in scratch:
+        scratch[name] = make()
+    return scratch[name]
+
+
+def room(scratch: dict[str, Any], name: str, *shape: int) -> np.ndarray:
+    """Get an array of the calling thread, float64; it is there for a block without rows too."""
+    size, have = math.prod(shape), scratch.get(name)
+    if have is None or len(have) < size:
+        have = scratch[name] = np.empty(size)
+    return np.asarray(have[:size].reshape(shape))
 
 
 def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
-from ...engine.model import Model, Release, array_of, diagnose, steps_of
+from ...engine.model import Model, Release, array_of, diagnose, reuse, steps_of
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
@@ -160,13 +160,12 @@ class ConjugateModel(Model):
         The random words choose the rows of units that have too many, and nothing else.
         """
         (records, rows), _, starts = unpack_block(block, words)
-        if "workspace" not in scratch:
-            scratch["workspace"] = self._workspace()
+        work = reuse(scratch, "workspace", self._workspace)
         counts, limit = np.zeros(2, dtype=np.int64), math.floor(self.clip / self._spacing)
         starts = np.arange(len(rows) + 1) if starts is None else starts
         bounds = (self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing, limit)
         values = np.zeros((0, *self.shape))
-        self._loop(records, rows, starts, self.parameters, bounds, scratch["workspace"], counts, values, out)
+        self._loop(records, rows, starts, self.parameters, bounds, work, counts, values, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ...engine.model import Release, diagnose
+from ...engine.model import Release, diagnose, reuse, room
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
@@ -199,12 +199,9 @@ class OneVsRestModel(PerClassModel):
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
         block, words, starts = unpack_block(block, words)
         n, d, K = block.n_rows, self.n_features, self.n_classes
-        if len(scratch.get("factors", ())) < (K + 2) * n:
-            scratch["factors"] = np.empty((K + 2) * n)
-        if "workspace" not in scratch:
-            scratch["workspace"] = workspace(d, block.indptr is None)
-        *factors, quadratic, norms = parts = scratch["factors"][: (K + 2) * n].reshape(K + 2, n)
-        work, indptr, indices, values = scratch["workspace"], block.indptr, block.indices, block.values
+        *factors, quadratic, norms = parts = room(scratch, "factors", K + 2, n)
+        work = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None))
+        indptr, indices, values = block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
         state = units, self._moments, self._centers, *self.lattice, True

@@ -64,13 +64,14 @@ class SandwichModel(LogisticModel):
             return super()._shares
         return UNIT_SHARE, UNIT_SHARE
 
-    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        super()._add(block, starts, out[: self._split], scratch)
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        linear = super()._add(block, starts, out[: self._split], scratch)
         starts = np.arange(block.n_rows + 1) if starts is None else starts
-        sums = unit_sums(block, starts, scratch["weights"][0][: block.n_rows])
+        sums = unit_sums(block, starts, linear)
         factor = SQUARES * self.lattice.spacing / (self.lattice.clip_norm / self.own_part) * (1 - 2**-40)
         squares = (sums.astype(np.float64) ** 2 * factor).astype(np.int64)
         out[self._split :] += np.asarray(squares.sum(axis=0)).reshape(-1)
+        return linear
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See `LogisticStatistics.round`; the squares are on the noise's lattice already."""

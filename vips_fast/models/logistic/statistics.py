@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.model import Model, Release, array_of, diagnose, reuse, room
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
@@ -171,17 +171,13 @@ class LogisticStatistics(Model):
         block, _, starts = unpack_block(block, words)
         self._add(block, starts, out, scratch)
 
-    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Add the contributions of rows, or of units that begin at ``starts``."""
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        """Add the contributions of rows, or of units that begin at ``starts``; return the rows' factors of s1."""
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
         n, d = block.n_rows, self.n_features
-        if len(scratch.get("weights", ((),))[0]) < n:
-            scratch["weights"] = np.empty((3, n))
-        if "workspace" not in scratch:
-            scratch["workspace"] = workspace(d, block.indptr is None)
-        linear, quadratic, norms = (part[:n] for part in scratch["weights"])
-        work, lattice = scratch["workspace"], self.lattice
+        linear, quadratic, norms = room(scratch, "weights", 3, n)
+        work, lattice = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None)), self.lattice
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
         state = self.moment, self.center(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None
@@ -194,6 +190,7 @@ class LogisticStatistics(Model):
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
+        return linear
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See the class's notes; ``spacing`` is the one of `prepare`."""

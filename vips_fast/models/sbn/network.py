@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -231,13 +231,6 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
     if slack > 0.5 * model.clip:
         raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
     return 1.0 - slack / model.clip
-
-
-def reuse(scratch: Scratch, name: str, make: Callable[[], Any]) -> Any:
-    """Get a buffer of the calling thread, made at its first use."""
-    if name not in scratch:
-        scratch[name] = make()
-    return scratch[name]
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:

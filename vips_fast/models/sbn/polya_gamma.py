@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from ...engine.model import Release, diagnose
+from ...engine.model import Release, diagnose, reuse
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
-from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, reuse, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, row_weights
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: the number that their kernel sums before it goes to main memory.

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit
 
-from ...engine.model import Release, array_of, diagnose
+from ...engine.model import Release, array_of, diagnose, reuse
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
-from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, reuse, row_weights
+from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, row_weights
 from .priors import hidden_bias
 from .score import PixelPrediction
 

@@ -148,6 +148,8 @@ class PrivateVocabulary(PrivateEstimator):
         The texts are usual ones. ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
         """
         said, fitted = self.privacy_, self._as_fitted()
+        if not said.private:
+            return "a public vocabulary"  # no epsilon to start from
         epsilon, persons = enough_for_words(
             said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
         )
