@@ -169,7 +169,7 @@ static int32_t check(const vf_lda_params *params, const vf_rows_f64 *docs, const
          * stay inside int64 with the noise. */
         const double units = params->clip_norm / params->spacing;
         if (clip && !(units >= 1.0 && units < 0x1p31)) return VF_ERR_PARAMETER;
-        if (clip && units * (double)n_docs > 0x1p62) return VF_ERR_SIZE;
+        if (clip && units * (double)n_docs > VF_MAX_SUM) return VF_ERR_SIZE;
     }
     double total = 0.0;
     *max_words = 0;
@@ -189,7 +189,7 @@ static int32_t check(const vf_lda_params *params, const vf_rows_f64 *docs, const
             if (words <= VF_LDA_MAX_WORDS) total += words;
         }
     }
-    return sums && total > 0x1p62 * params->spacing ? VF_ERR_RANGE : VF_OK;
+    return sums && total > VF_MAX_SUM * params->spacing ? VF_ERR_RANGE : VF_OK;
 }
 
 /* The body, once in each precision. */

@@ -3,9 +3,6 @@
 
 #include "declarations.h"
 
-/* Histograms' entries stay below this. */
-#define MOST_UNITS 0x1p62
-
 /* Chains of sums over topics. */
 #define CHAINS 8
 
@@ -120,6 +117,8 @@ int32_t VF_FN(vf_word_histogram)(int64_t n_units, const int64_t *ends, int64_t n
     if (ends[n_units] == 0) return VF_OK;
     if (!columns || !values || !scales || !sums) return VF_ERR_NULL;
     if (VF_OFF(columns) | VF_OFF(values) | VF_OFF(scales) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
+    /* No entry of a unit is larger, so no sum over the units is. */
+    const double most_of_one = VF_MAX_SUM / (double)n_units;
     for (int64_t u = 0; u < n_units; ++u) {
         double square = 0.0, most = 0.0;
         int good = 1;
@@ -131,7 +130,7 @@ int32_t VF_FN(vf_word_histogram)(int64_t n_units, const int64_t *ends, int64_t n
             square += x * x;
         }
         const double norm = sqrt(square), share = clip / (norm > least_norm ? norm : least_norm);
-        if (!good || !(norm < INFINITY) || !(most * share * factor < MOST_UNITS)) return VF_ERR_RANGE;
+        if (!good || !(norm < INFINITY) || !(most * share * factor < most_of_one)) return VF_ERR_RANGE;
         for (int64_t i = ends[u]; i < ends[u + 1]; ++i)
             sums[columns[i]] += (int64_t)(values[i] / scales[columns[i]] * share * factor);
     }
@@ -157,7 +156,7 @@ int32_t VF_FN(vf_split_words)(int64_t n_units, const int64_t *ends, int64_t n_en
         if (!asked || asked[u])
             for (int64_t i = ends[u]; i < ends[u + 1]; ++i) {
                 const double n = counts[i], drawn = n < 64.0 ? n : 64.0;
-                if (!(n >= 0.0 && n <= VF_LDA_MAX_WORDS)) return VF_ERR_PARAMETER;
+                if (!(n >= 0.0 && n <= VF_LDA_MAX_WORDS) || n != floor(n)) return VF_ERR_PARAMETER;
                 const uint64_t bits = scramble(words[u] + (uint64_t)(int64_t)columns[i] * GOLDEN);
                 const uint64_t kept = drawn > 0.0 ? bits & (UINT64_MAX >> (64 - (int)drawn)) : 0;
                 const double first = (double)__builtin_popcountll(kept) + floor((n - drawn) / 2.0);

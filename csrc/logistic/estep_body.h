@@ -437,6 +437,10 @@ int32_t KERNEL(vf_logistic_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_
     const int32_t *indices = rows->indices;
     const REAL *values = rows->values;
     if (row_begin < 0 || row_end > d || row_begin > row_end) return VF_ERR_SIZE;
+    /* Rows without entries add nothing, however many they are. */
+    const int64_t entries = indptr && n > 0 ? indptr[n] - indptr[0] : n, adding = entries < n ? entries : n;
+    const double largest = sums_quadratic ? FACTOR_LIMIT * FACTOR_LIMIT : LINEAR_LIMIT;
+    if ((double)adding * largest > VF_MAX_SUM) return VF_ERR_SIZE;
     if (n == 0 || row_begin == row_end) return VF_OK;
     if (!workspace || (sums_linear && !linear) || (sums_quadratic && !quadratic)) return VF_ERR_NULL;
     if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(sums_linear) | VF_OFF(sums_quadratic) | ((uintptr_t)workspace & 7u))

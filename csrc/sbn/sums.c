@@ -78,6 +78,7 @@ static int off_lattice(int64_t n, const double *v, double low, double high) {
 int32_t VF_FN(vf_sbn_cross)(int64_t n_records, int64_t n_visible, int64_t n_hidden, const uint8_t *y, const double *v,
                             int64_t *sums) {
     if (sizes_bad(n_records, n_visible, n_hidden)) return VF_ERR_SIZE;
+    if ((double)n_records * 0x1p31 > VF_MAX_SUM) return VF_ERR_SIZE;
     if (n_records > 0 && (!y || !v || !sums)) return VF_ERR_NULL;
     if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (off_lattice(n_records * n_hidden, v, -(0x1p31 - 1), 0x1p31 - 1)) return VF_ERR_RANGE;
@@ -108,6 +109,7 @@ int64_t VF_FN(vf_sbn_gram_workspace)(int64_t n_hidden) {
 int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v, void *workspace,
                            int64_t workspace_bytes, int64_t *sums) {
     if (sizes_bad(n_records, 1, n_hidden)) return VF_ERR_SIZE;
+    if ((double)n_records * 0x1p40 > VF_MAX_SUM) return VF_ERR_SIZE;
     if (!workspace || (n_records > 0 && (!v || !sums))) return VF_ERR_NULL;
     if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_gram_workspace)(n_hidden)) return VF_ERR_WORKSPACE;
@@ -247,6 +249,7 @@ int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hi
     const int64_t n_pairs = n_hidden * (n_hidden + 1) / 2;
     if (first < 0 || last < first || last > n_pairs) return VF_ERR_SIZE;
     if (!vf_is_spacing(pair_scale, VF_MIN_SPACING, 0x1p22)) return VF_ERR_PARAMETER;
+    if ((double)n_records * 0x1p21 * pair_scale > VF_MAX_SUM) return VF_ERR_SIZE;
     if (!workspace || (n_records > 0 && last > first && (!x || !z || !sums))) return VF_ERR_NULL;
     if (VF_OFF(x) | VF_OFF(z) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_moments_workspace)(n_visible, n_hidden)) return VF_ERR_WORKSPACE;

@@ -111,6 +111,62 @@ static void lda(const vf_api *api) {
                            places, values));
 }
 
+/* Units' words with counts of any size, whole or not: a status, or the histogram and the halves that they have. */
+static void words_of_units(const vf_api *api) {
+    static const int64_t ends[] = {0, 1, 2};
+    static const int32_t columns[] = {1, 1}, beyond[] = {1, 2}, below[] = {-1, 1};
+    static const uint64_t seeds[] = {UINT64_MAX, 1};
+    const double sizes[] = {0,      5e-324, 1e-300, 1e-160, 1e-20, .25, .5,   .999,    1,    1.5,
+                            63,     63.5,   64,     64.5,   65,    1e6, 1e15, 2e15,    1e18, 1e19,
+                            0x1p62, 1e154,  1e200,  1e308,  -1e-9, -1,  NAN,  INFINITY};
+    const int n = sizeof sizes / sizeof *sizes;
+    const float shares[] = {.5f, .5f, 1, 0}, ratios[] = {1, 2, 3, 4};
+    int64_t sums[2], known_ends[3], told_ends[3];
+    int32_t known[2], told[2];
+    double first[2], second[2], out[2];
+#define HISTOGRAM(columns, values, scale, clip, least, factor) \
+    (sums[0] = sums[1] = 0, api->word_histogram(2, ends, 2, columns, values, 2, scale, clip, least, factor, sums))
+#define SPLIT(counts) \
+    api->split_words(2, ends, 2, columns, counts, seeds, NULL, known_ends, known, first, told_ends, told, second)
+    for (int i = 0; i < n; ++i) {
+        const double count[] = {sizes[i], sizes[i]};
+        const int whole = sizes[i] >= 0 && sizes[i] <= VF_LDA_MAX_WORDS && sizes[i] == floor(sizes[i]);
+        expect(api, "split_words, a count", whole ? VF_OK : VF_ERR_PARAMETER, SPLIT(count));
+        double all = 0;
+        for (int64_t j = 0; whole && j < known_ends[2]; ++j) {
+            require(api, "split_words: a first half", first[j] >= 1 && first[j] == floor(first[j]));
+            all += first[j];
+        }
+        for (int64_t j = 0; whole && j < told_ends[2]; ++j) {
+            require(api, "split_words: a second half", second[j] >= 1 && second[j] == floor(second[j]));
+            all += second[j];
+        }
+        require(api, "split_words: the halves are not the whole", !whole || all == 2 * sizes[i]);
+        for (int j = 0; j < n; ++j)
+            for (int k = 0; k < n; ++k) {
+                const double scale[] = {1, sizes[j]};
+                for (int what = 0; what < 3; ++what) {
+                    const double clip = what == 0 ? sizes[k] : 3, least = what == 1 ? sizes[k] : 2;
+                    const int32_t status = HISTOGRAM(columns, count, scale, clip, least, what == 2 ? sizes[k] : 0x1p30);
+                    require(api, "word_histogram: status",
+                            status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                    require(api, "word_histogram: a sum that is none",
+                            status != VF_OK || (sums[0] == 0 && sums[1] >= 0 && sums[1] % 2 == 0));
+                }
+            }
+    }
+    const double one[] = {1, 1};
+    expect(api, "word_histogram, the largest sum", VF_OK, HISTOGRAM(columns, one, one, 1., 1., 0x1.fffffp60));
+    expect(api, "word_histogram, a sum too large", VF_ERR_RANGE, HISTOGRAM(columns, one, one, 1., 1., 0x1p61));
+    expect(api, "word_histogram, beyond the words", VF_ERR_INDEX, HISTOGRAM(beyond, one, one, 1., 1., 1.));
+    expect(api, "word_histogram, before the words", VF_ERR_INDEX, HISTOGRAM(below, one, one, 1., 1., 1.));
+    expect(api, "word_ratios", VF_OK, api->word_ratios(2, ends, 2, columns, 2, 2, shares, ratios, out));
+    require(api, "word_ratios: sums", out[0] == 3.5 && out[1] == 3);
+    expect(api, "word_ratios, beyond the words", VF_ERR_INDEX,
+           api->word_ratios(2, ends, 2, beyond, 2, 2, shares, ratios, out));
+    expect(api, "word_ratios, ends", VF_ERR_INDPTR, api->word_ratios(2, ends, 1, columns, 2, 2, shares, ratios, out));
+}
+
 static void regression(const vf_api *api) {
     static const int64_t plain[] = {0, 2}, empty[] = {0, 0}, before[] = {-4096, 2}, far[] = {INT64_MIN, INT64_MAX};
     static const int32_t column[] = {0, 1};
@@ -172,6 +228,11 @@ static void regression(const vf_api *api) {
                 const double d = h2 * (double)triangle[0], e = h2 * (double)triangle[1], f = h2 * (double)triangle[2];
                 require(api, "classes add more than the clip norm", length + d * d + 2 * e * e + f * f <= 1);
             }
+    /* Sums that could leave int64 are refused by the number of rows, before one is read. */
+    const vf_rows_f64 many = {(1 << 20) + 1, 1, NULL, NULL, ordinary};
+    expect(api, "logistic_accumulate, too many rows", VF_ERR_SIZE,
+           api->logistic_accumulate_f64(&many, 0, 1, linear, quadratic, room, BYTES, sums, triangle));
+
     for (int field = 0; field < 7; ++field) {
         const double bad[] = {0, 5e-324, 1e-300, 1e308, -1, NAN, 0.3};
         for (int i = 0; i < 6 + (field >= 5); ++i) {
@@ -201,6 +262,10 @@ static void belief_network(const vf_api *api) {
     expect(api, "sbn_moments, z above 1", VF_ERR_RANGE, MOMENTS(0, PAIRS, x, above));
     expect(api, "sbn_moments, x off its lattice", VF_ERR_RANGE, MOMENTS(0, PAIRS, half, z));
     expect(api, "sbn_moments, x too large", VF_ERR_RANGE, MOMENTS(0, PAIRS, big, z));
+    expect(api, "sbn_moments, too many records", VF_ERR_SIZE,
+           api->sbn_moments((1 << 19) + 1, J, K, 0, PAIRS, 0x1p22, x, z, area, sizeof area, sums));
+    expect(api, "sbn_gram, too many records", VF_ERR_SIZE, api->sbn_gram((1 << 22) + 1, K, z, area, sizeof area, sums));
+    expect(api, "sbn_cross, too many records", VF_ERR_SIZE, api->sbn_cross(((int64_t)1 << 31) + 1, J, K, y, z, sums));
     const double *wrong[] = {nan_, big, half};
     for (int i = 0; i < 3; ++i) {
         expect(api, "sbn_cross, v", VF_ERR_RANGE, api->sbn_cross(1, J, K, y, wrong[i], sums));
@@ -443,6 +508,7 @@ int main(void) {
         const vf_api *api = vf_api_for(sets[i]);
         if (!api) continue;
         lda(api);
+        words_of_units(api);
         regression(api);
         belief_network(api);
         shrink(api);

@@ -28,6 +28,8 @@ FARTHEST, LEAST_CHANGE = 4.0, 2.0**-44
 #: When a topic leaves: the share of its words that is left. Then the words below which it counts for alpha = 0, as a
 #: share of the least count and of the heaviest topic's.
 SHRUNK, FEW_WORDS, FEW_SHARE = 0.5, 0.7, 0.02
+#: The largest count of a word; what a call adds to an entry of a histogram stays below the second.
+MAX_WORDS, MAX_SUM = 1e15, 2.0**62
 #: splitmix64's step and its two factors (Steele, Lea & Flood 2014).
 GOLDEN, MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
@@ -296,12 +298,17 @@ def word_histogram(
 ) -> np.ndarray:
     """Add up units' values over their words' scales, (V,) int64.
 
-    A unit's values are multiplied by clip / max(their norm, least_norm), then by factor, and truncated.
+    A unit's values are multiplied by clip / max(their norm, least_norm), then by factor, and truncated. Raises
+    OverflowError if an entry times the number of units is not in [0, MAX_SUM).
     """
     sums, unit = np.zeros(len(scales), np.int64), np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    scaled = values / scales[columns]
-    norms = np.sqrt(np.bincount(unit, scaled * scaled, len(ends) - 1))
-    np.add.at(sums, columns, (scaled * (clip / np.maximum(norms, least_norm))[unit] * factor).astype(np.int64))
+    with np.errstate(all="ignore"):
+        scaled = values / scales[columns]
+        norms = np.sqrt(np.bincount(unit, scaled * scaled, len(ends) - 1))
+        entries = scaled * (clip / np.maximum(norms, least_norm))[unit] * factor
+    if not (np.isfinite(norms).all() and ((entries >= 0) & (entries < MAX_SUM / max(len(ends) - 1, 1))).all()):
+        raise OverflowError("an entry is beyond the limit")
+    np.add.at(sums, columns, entries.astype(np.int64))
     return sums
 
 
@@ -311,7 +318,8 @@ def split_words(
     """Divide units' words in two: ends, columns and counts of each half.
 
     Of a count n the first half has Binomial(n, 1/2), by bits scrambled from the unit's word and the column. What n has
-    above 64 is divided evenly. Units that are not ``asked`` have nothing.
+    above 64 is divided evenly. Units that are not ``asked`` have nothing. Raises ValueError if a count of the others is
+    not whole, or not in [0, MAX_WORDS].
     """
     known: list[list[tuple[int, int]]] = []
     told: list[list[tuple[int, int]]] = []
@@ -322,6 +330,8 @@ def split_words(
             z = (word + int(columns[i]) * GOLDEN) % 2**64
             z = (z ^ z >> 30) * MIX[0] % 2**64
             z = (z ^ z >> 27) * MIX[1] % 2**64
+            if not 0 <= counts[i] <= MAX_WORDS or counts[i] % 1:
+                raise ValueError("counts are expected to be whole")
             n = int(counts[i])
             drawn = min(n, 64)
             first = ((z ^ z >> 31) & (2**drawn - 1)).bit_count() + (n - drawn) // 2
