@@ -58,7 +58,7 @@ class LinearClassifier(PrivateEstimator):
         records = LogisticRecords.of(matrix, target)
         facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
         if not self.private:
-            facts["scale"] = records.largest_norm()
+            facts["scale"] = records.largest()[0] or 1.0
         return records, facts
 
     def _samples(self) -> np.ndarray:

@@ -8,13 +8,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import COMMON, EVERY, counts, labeled
-from priors import documents, prior_of
+from cases import EVERY, MORE
 
-import vips_fast
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.measured import MEASURED
-from vips_fast.models.lda import LdaOptions
 
 #: Units, rows of each with groups, and units of a block.
 UNITS, ROWS, BLOCK = 60, 3, 4
@@ -26,64 +23,16 @@ PLACES = {
 }
 
 
-def three_classes(n=200, seed=0):
-    """Rows, and which third of the line their first column is in."""
-    X, _ = labeled(n, seed)
-    return X, np.digitize(X[:, 0], [-0.5, 0.5])
-
-
-def shares(n=200, seed=0):
-    """Topic proportions of documents, and their wards."""
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.ones(3), n), np.array(["n", "s"])[rng.integers(0, 2, n)]
-
-
-def dated(n=200, seed=0):
-    """Counts, and their periods."""
-    return *counts(n, seed), np.array(["May", "June"])[np.arange(n) % 2]
-
-
-def clustered(n=200, seed=0):
-    """Vectors of 6 numbers, and counts of 6 words."""
-    rng = np.random.default_rng(seed)
-    return np.eye(6)[np.arange(n) % 2] + 0.1 * rng.normal(size=(n, 6)), sp.csr_array(rng.poisson(0.6, (n, 6)))
-
-
-def texts(n=200, seed=0):
-    """Texts of five words."""
-    rng = np.random.default_rng(seed)
-    return ([" ".join(rng.choice(["red", "green", "blue", "pink", "grey"], 5)) for _ in range(n)],)
-
-
 def _scored(name):
     """Score a model of so many steps in its last one."""
     make, data = EVERY[name]
     return lambda **options: make(**{"n_steps": MEASURED, **options}), data
 
 
-def _made(kind, *arguments, **own):
-    return lambda **options: getattr(vips_fast, kind)(*arguments, **{**COMMON, **own, **options})
-
-
-def _clusters(**options):
-    known = vips_fast.PublicVectors(np.eye(6, 4), np.eye(6), np.ones(6), list("abcdef"), np.eye(6), "a test")
-    return vips_fast.DocumentClusters(2, public=known, **{**COMMON, "n_steps": 9, **options})
-
-
-def _prior(**options):
-    own = dict(public_prior=prior_of(16), doc_length=30, options=LdaOptions(measure_gain=True))
-    return vips_fast.LatentDirichletAllocation(4, **{**COMMON, **own, "n_steps": 6, **options})
-
-
 MODELS = {
     **EVERY,
     **{f"{name}-scored": _scored(name) for name in ("logistic", "network", "gaussian-mixture", "linear")},
-    "classes": (_made("BayesianLogisticRegression", row_norm=2.0, classes=[0, 1, 2]), three_classes),
-    "tables": (_made("TopicTables", {"ward": ["n", "s"]}), shares),
-    "drift": (_made("DriftingTopics", ["May", "June"], topics=np.eye(2, 12) + 0.1, doc_length=20), dated),
-    "clusters": (_clusters, clustered),
-    "vocabulary": (_made("PrivateVocabulary", n_steps=None, n_rounds=2), texts),
-    "prior": (_prior, lambda n=200, seed=0: (documents(n, 16, seed=seed),)),
+    **MORE,
 }
 ALL = pytest.mark.parametrize("name", MODELS)
 

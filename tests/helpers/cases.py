@@ -172,3 +172,73 @@ EVERY = {
     "linear": (_example("LinearRegression", radius=2.0), CASES["logistic"][1]),
     "binomial": (_example("BinomialRegression", invalid="drop"), labeled),
 }
+
+
+def three_classes(n=200, seed=0):
+    """Rows, and which third of the line their first column is in."""
+    X, _ = labeled(n, seed)
+    return X, np.digitize(X[:, 0], [-0.5, 0.5])
+
+
+def shares(n=200, seed=0):
+    """Topic proportions of documents, and their wards."""
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(3), n), np.array(["n", "s"])[rng.integers(0, 2, n)]
+
+
+def dated(n=200, seed=0):
+    """Counts, and their periods."""
+    return *counts(n, seed), np.array(["May", "June"])[np.arange(n) % 2]
+
+
+def clustered(n=200, seed=0):
+    """Vectors of 6 numbers, and counts of 6 words."""
+    rng = np.random.default_rng(seed)
+    return np.eye(6)[np.arange(n) % 2] + 0.1 * rng.normal(size=(n, 6)), sp.csr_array(rng.poisson(0.6, (n, 6)))
+
+
+def texts(n=200, seed=0):
+    """Texts of five words."""
+    rng = np.random.default_rng(seed)
+    return ([" ".join(rng.choice(["red", "green", "blue", "pink", "grey"], 5)) for _ in range(n)],)
+
+
+def _made(kind, *arguments, **own):
+    import vips_fast
+
+    return lambda **options: getattr(vips_fast, kind)(*arguments, **{**COMMON, **own, **options})
+
+
+def _clusters(**options):
+    import vips_fast
+
+    known = vips_fast.PublicVectors(np.eye(6, 4), np.eye(6), np.ones(6), list("abcdef"), np.eye(6), "a test")
+    return vips_fast.DocumentClusters(2, public=known, **{**COMMON, "n_steps": 9, **options})
+
+
+def _prior(**options):
+    from priors import prior_of
+
+    import vips_fast
+    from vips_fast.models.lda import LdaOptions
+
+    own = dict(public_prior=prior_of(16), doc_length=30, options=LdaOptions(measure_gain=True))
+    return vips_fast.LatentDirichletAllocation(4, **{**COMMON, **own, "n_steps": 6, **options})
+
+
+def _documents(n=200, seed=0):
+    """Documents over 16 words, which a public prior fits."""
+    from priors import documents
+
+    return (documents(n, 16, seed=seed),)
+
+
+#: The models whose data or steps are of other kinds.
+MORE = {
+    "classes": (_made("BayesianLogisticRegression", row_norm=2.0, classes=[0, 1, 2]), three_classes),
+    "tables": (_made("TopicTables", {"ward": ["n", "s"]}), shares),
+    "drift": (_made("DriftingTopics", ["May", "June"], topics=np.eye(2, 12) + 0.1, doc_length=20), dated),
+    "clusters": (_clusters, clustered),
+    "vocabulary": (_made("PrivateVocabulary", n_steps=None, n_rounds=2), texts),
+    "prior": (_prior, _documents),
+}

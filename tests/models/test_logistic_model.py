@@ -44,7 +44,7 @@ def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True
     estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
     estimator._check_parameters()
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
-    scale = None if private else records.largest_norm()
+    scale = None if private else records.largest()[0]
     public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
     made = Planner().plan(estimator.request(public))
     model, plan = made.model, made.plan

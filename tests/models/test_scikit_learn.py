@@ -76,10 +76,8 @@ class Classifier(BayesianLogisticRegression):
 
 
 _SIGN = "our message names what is expected, counts or 0 and 1, in place of 'Negative values in data'"
-_OBJECTS = "refused by their type, which is public: whether a cell is a number would be a question about a record"
 _CLASSES = "classes are a parameter, public before the first call, and no keyword of partial_fit"
 _LOGISTIC = {
-    "check_dtype_object": _OBJECTS,
     "check_estimators_empty_data_messages": "a table without columns has a model, that of the intercept",
     "check_n_features_in_after_fitting": _CLASSES,
     "check_estimators_partial_fit_n_features": _CLASSES,

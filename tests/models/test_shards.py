@@ -122,7 +122,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
     models = [make(sampling="full", invalid="drop").set_unsafe(test_key=KEY) for _ in range(2)]
     corpus = sharded(tmp_path / "shards", "logistic", (X, y), invalid="drop")
     assert same(models[0].fit(X, y), models[1].fit(corpus))
-    with pytest.raises(ValueError, match="rows: expected finite values, found NaN or infinity"):
+    with pytest.raises(ValueError, match="rows: expected finite values, found"):
         sharded(tmp_path / "other", "logistic", (X, y))
     with pytest.raises(ValueError, match="X: expected rows that were all usable"):
         make().fit(corpus)

@@ -4,10 +4,14 @@ Nothing here depends on the values of the entries, so these refusals come whatev
 """
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from .frames import is_missing, table_columns
 
 INT32_MAX = 2**31 - 1
 
@@ -82,10 +86,11 @@ def check_shape(
 
 
 def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
-    """Make an array of any dense input.
+    """Make an array of any dense input: the door of all estimators.
 
-    With ``drop`` the cells of lists and of objects become float64, and NaN if they are no numbers. One such cell
-    decides the dtype of all.
+    Cells of objects, such as those of pandas' nullable and Arrow types, become float64, and NaN if they are missing.
+    With ``drop`` they become NaN too if they are no numbers, and so do texts in lists. Otherwise raises TypeError for
+    such a cell; ValueError for what is no array.
     """
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
@@ -93,30 +98,42 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
         dense = np.asarray(X)
     except ValueError:
         raise ValueError(f"{name} is not a rectangular array of numbers") from None
-    if not drop or dense.dtype.kind not in ("OUS" if isinstance(X, list) else "O"):
+    if dense.dtype.kind not in ("OUS" if drop and isinstance(X, list) else "O"):
         return dense
-    dense = np.array(X, dtype=object)
-    return np.array([_number(cell) for cell in dense.ravel().tolist()], np.float64).reshape(dense.shape)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def dense_matrix(X: Any, name: str, drop: bool = False) -> np.ndarray:
-    """Make an array as `dense_array`; objects become float64."""
-    dense = dense_array(X, name, drop)
-    if dense.dtype.kind == "O":
-        try:
+    if not drop:
+        with suppress(TypeError, ValueError, OverflowError):  # whose text would show a cell
             return dense.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name} holds objects: each argument must be a string or a number that float() accepts"
-            ) from None
-    return dense
+    dense = np.array(X, dtype=object)
+    cells = np.empty(dense.size)
+    for place, cell in enumerate(dense.ravel().tolist()):
+        try:
+            cells[place] = math.nan if is_missing(cell) else float(cell)
+        except (TypeError, ValueError, OverflowError):
+            if not drop:
+                column = "" if dense.ndim < 2 else f" in {column_text(X, place % dense.shape[1])}"
+                raise TypeError(
+                    f"{name} has a cell of type {type(cell).__name__}{column}: each argument must be a string or a "
+                    "number that float() accepts; encode it first"
+                ) from None
+            cells[place] = math.nan
+    return cells.reshape(dense.shape)
+
+
+def column_text(X: Any, place: int) -> str:
+    """Name a column of data: its own name, or its number."""
+    names = None if isinstance(X, Mapping) else table_columns(X)
+    if names is not None and place < len(names) and isinstance(names[place], str):
+        return f"column {names[place]!r}"
+    return f"column {place} (from 0)"
+
+
+def not_finite_text(X: Any, matrix: Any) -> str:
+    """Say what a matrix made of X has in place of finite numbers, and in which column."""
+    data = (matrix.data if sparse.issparse(matrix) else matrix).reshape(-1)
+    bad = int(np.flatnonzero(~np.isfinite(data))[0])
+    place = int(matrix.indices[bad]) if sparse.issparse(matrix) else bad % matrix.shape[1]
+    what = "NaN or a missing value" if np.isnan(data[bad]) else "infinity"
+    return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by invalid='drop'"
 
 
 def csr_arrays(X: Any, name: str) -> Parts:

@@ -11,7 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import CHUNK, INT32_MAX, Parts, align, check_invalid, check_shape, csr_arrays, dense_matrix, is_ascending
+from .arrays import (
+    CHUNK,
+    INT32_MAX,
+    Parts,
+    align,
+    check_invalid,
+    check_shape,
+    column_text,
+    csr_arrays,
+    dense_array,
+    is_ascending,
+)
 
 
 class _Limits(NamedTuple):
@@ -113,23 +124,23 @@ def _checked(
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     try:
-        matrix = X if is_sparse else dense_matrix(X, name, drop)
+        matrix = X if is_sparse else dense_array(X, name, drop)
         check_shape(matrix.shape, n_features, name, expected_by, least_rows)
         _check_kind(matrix.dtype, name)
     except (TypeError, ValueError):
         _refuse_texts(X, name)
         raise
-    X = matrix
+    given, X = X, matrix
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
     # Rows are summed before repeated entries, so that neither can overflow.
-    parts = without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
+    parts = without(parts, _rows_of_invalid(given, parts, name, allow_float, limits.entry, drop))
     if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
         parts = _with_dtype(parts, allow_float)
     parts = without(parts, _rows_too_long(parts, name, limits.row, drop))
     if not is_ascending(*parts[1:]):
         parts = _sum_repeated(parts, X.shape)
-        parts = without(parts, _rows_of_invalid(parts, name, True, limits.entry, drop))
+        parts = without(parts, _rows_of_invalid(given, parts, name, True, limits.entry, drop))
         parts = _with_dtype(parts, allow_float)
     data, indices, indptr = parts
     if not data.all():
@@ -164,9 +175,9 @@ def _nonzero(dense: np.ndarray) -> Parts:
     return data, indices, indptr
 
 
-def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
+def _rows_of_invalid(X: Any, parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
     """Find rows with an entry beyond counts below 2**bits, or raise."""
-    data, _, indptr = parts
+    data, indices, indptr = parts
     found = []
     for first in range(0, len(data), CHUNK):
         part = data[first : first + CHUNK]
@@ -183,21 +194,25 @@ def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop
             bad = (part < 0) | (part >= 2**bits)
         if bad.any():
             if not drop:
-                raise ValueError(f"{name} contains {_complaint(part[bad], bits)}")
+                what, wanted, which = _complaint(part, bad, bits)
+                column = column_text(X, int(indices[first + np.flatnonzero(which)[0]]))
+                raise ValueError(f"{name} contains {what} in {column}; expected {wanted}")
             found.append(np.flatnonzero(bad) + first)
     return _rows_at(found, indptr)
 
 
-def _complaint(bad: np.ndarray, bits: int) -> str:
-    if np.isnan(bad).any():
-        return "NaN; expected counts >= 0"
-    if np.isinf(bad).any():
-        return "infinity; expected finite counts >= 0"
-    if (bad < 0).any():
-        return "a negative count; expected counts >= 0"
-    if (bad >= 2**bits).any():
-        return f"a count of 2**{bits} or more; expected smaller counts"
-    return "a fractional count; expected whole numbers"
+def _complaint(part: np.ndarray, bad: np.ndarray, bits: int) -> tuple[str, str, np.ndarray]:
+    """Choose what to say of bad entries: what there is, what is expected, and which entries it is about."""
+    with np.errstate(invalid="ignore"):
+        for what, wanted, which in (
+            ("NaN", "counts >= 0", np.isnan(part)),
+            ("infinity", "finite counts >= 0", np.isinf(part)),
+            ("a negative count", "counts >= 0", part < 0),
+            (f"a count of 2**{bits} or more", "smaller counts", part >= 2**bits),
+        ):
+            if which.any():
+                return what, wanted, which
+    return "a fractional count", "whole numbers", bad
 
 
 def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:

@@ -140,11 +140,17 @@ def names_persons(column: str) -> bool:
     return re.sub(r"[ _-]?id$", "", column.strip().lower()) in PERSON_COLUMNS
 
 
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell is None, NaN, or pandas' NA."""
+    # What does not equal itself, or cannot say, is missing.
+    return cell is None or not isinstance(equal := cell == cell, (bool, np.bool_)) or not equal
+
+
 def repeats(batches: Iterable[Iterable[Any]]) -> bool:
     """Tell whether a value stands twice in a column, given in parts."""
     seen: set[Hashable] = set()
     for value in chain.from_iterable(batches):
-        if isinstance(value, Hashable) and value == value and value not in (None, ""):
+        if isinstance(value, Hashable) and not is_missing(value) and value != "":
             if value in seen:
                 return True
             seen.add(value)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .arrays import CHUNK, align, check_invalid, check_shape, csr_arrays, dense_array
+from .arrays import CHUNK, align, check_invalid, check_shape, column_text, csr_arrays, dense_array, not_finite_text
 
 
 def binary_records(
@@ -30,7 +30,7 @@ def binary_records(
     it has another width than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
-    Y = _matrix(Y, n_features, name, expected_by, drop, least_rows)
+    given, Y = Y, _matrix(Y, n_features, name, expected_by, drop, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = align(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
@@ -40,12 +40,16 @@ def binary_records(
         if sparse.issparse(part):
             part = part.toarray()
         ones = part == 1
-        good = (ones | (part == 0)).all(axis=1)
+        cells = ones | (part == 0)
+        good = cells.all(axis=1)
         if not drop and not good.all():
-            bad = part[~good]
-            if bad.dtype.kind == "f" and not np.isfinite(bad).all():
-                raise ValueError(f"{name} holds NaN or infinity: expected only 0 and 1")
-            raise ValueError(f"{name}: expected only 0 and 1; binarize it with a public threshold first")
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
+                raise ValueError(f"{name}: expected only 0 and 1, {not_finite_text(given, part)}")
+            column = column_text(given, int(np.flatnonzero(~cells.all(axis=0))[0]))
+            raise ValueError(
+                f"{name}: expected only 0 and 1, found other numbers in {column}; binarize it with a public threshold "
+                "first"
+            )
         usable[first : first + step] = good
         if not shared:
             records[first : first + step] = ones
@@ -64,7 +68,7 @@ def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise"
     Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
     """
     drop = check_invalid(invalid)
-    X = _matrix(X, n_features, "rows", "the corpus", drop, 0)
+    given, X = X, _matrix(X, n_features, "rows", "the corpus", drop, 0)
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse.issparse(X):
         X = np.ascontiguousarray(X, dtype=dtype)
@@ -78,7 +82,7 @@ def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise"
     if usable.all():
         return X, None
     if not drop:
-        raise ValueError("rows: expected finite values, found NaN or infinity")
+        raise ValueError(f"rows: expected finite values, {not_finite_text(given, X)}")
     if sparse.issparse(X):
         X.data = np.where(usable[_row_of(X)], X.data, 0)
     else:

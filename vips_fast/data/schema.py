@@ -55,6 +55,7 @@ from ..store.limits import read_text
 from ..store.toml import parse_toml
 from ._files import naming
 from .arrays import INT32_MAX
+from .frames import is_missing
 
 #: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
 BROKEN = math.nan + 0.0
@@ -472,8 +473,7 @@ def is_null(cell: Any, nulls: frozenset[str]) -> bool:
     """Tell whether a cell is empty: None, NaN, or one of ``nulls``."""
     if isinstance(cell, str):
         return cell.strip() in nulls
-    # A value that does not equal itself, or cannot say (pandas' NA), is a missing one.
-    return cell is None or not isinstance(equal := cell == cell, (bool, np.bool_)) or not equal
+    return is_missing(cell)
 
 
 def _listed(cells: Any) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.arrays import dense_array
+from ...data.arrays import dense_array, not_finite_text
 from ..lda.records import Documents
 from .knowledge import PublicVectors
 
@@ -27,7 +27,7 @@ def read_vectors(X: Any, name: str, public: PublicVectors, invalid: str) -> tupl
 
     Returns them, (n, D), and which rows were finite, or None if all were. ValueError names the argument.
     """
-    vectors = dense_array(X if hasattr(X, "ndim") else np.asarray(X), name, invalid == "drop")
+    vectors = dense_array(X, name, invalid == "drop")
     columns = len(public.projection)
     if vectors.ndim != 2 or vectors.shape[1] != columns or vectors.dtype.kind not in "biuf":
         raise ValueError(
@@ -38,7 +38,7 @@ def read_vectors(X: Any, name: str, public: PublicVectors, invalid: str) -> tupl
     if finite.all():
         return vectors, None
     if invalid == "raise":
-        raise ValueError(f"{name}: expected finite numbers; invalid='drop' leaves out records that hold others")
+        raise ValueError(f"{name}: expected finite numbers, {not_finite_text(X, vectors)}")
     return np.where(finite[:, None], vectors, 0.0), finite
 
 

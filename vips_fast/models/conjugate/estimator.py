@@ -10,6 +10,7 @@ Python, and its read-outs.
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack, cast
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...checks import check_number
-from ...data.arrays import dense_array
+from ...data.arrays import column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.averaging import Schedule
@@ -188,12 +189,13 @@ class ConjugateEstimator(PrivateEstimator):
 
         A row has the columns of X, then the columns of y if it is given.
         """
-        rows: Cells = np.asarray(X)
+        drop = self.invalid == "drop"
+        rows: Cells = dense_array(X, "X", drop)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
         if y is None:
             return rows
-        y = np.asarray(y)
+        y = dense_array(y, "y", drop)
         if y.ndim not in (1, 2) or len(y) != len(rows):
             raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
         return np.column_stack([rows, y])
@@ -250,15 +252,23 @@ class ConjugateEstimator(PrivateEstimator):
         array = self._array(X, y)
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
-        usable = self._usable(_finite_rows(array))
+        usable = self._usable(_finite_rows(array), X)
         shape, n_columns = _shape(X), array.shape[1]
         return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
 
-    def _usable(self, usable: np.ndarray | None) -> np.ndarray | None:
-        """Refuse records that are not usable, or let them be dropped."""
-        if usable is not None and self.invalid == "raise":
-            raise ValueError("X, y: expected finite numbers; invalid='drop' leaves out records that hold others")
-        return usable
+    def _usable(self, usable: np.ndarray | None, X: Any = None) -> np.ndarray | None:
+        """Refuse records that are not usable, or let them be dropped; X is the data that they were made of."""
+        if usable is None or self.invalid == "drop":
+            return usable
+        said = "found others; fill them in, or leave such records out by invalid='drop'"
+        with suppress(TypeError, ValueError, AttributeError):  # X of a kind that only ``records`` knows
+            array = dense_array(X, "X", True)
+            if array.ndim == 2 and array.dtype.kind in "iuf":
+                largest = column_text(X, int(np.argmax(np.abs(array[~usable]).max(axis=0))))
+                said = f"found too large ones from {largest}; divide it by a public number"
+                if not np.isfinite(array[~usable]).all():
+                    said = not_finite_text(X, array)
+        raise ValueError(f"X, y: expected finite numbers, {said}")
 
     def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
         """Read as in memory, but call ``records`` block by block.
@@ -446,7 +456,9 @@ def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> A
     They have its type and columns. They hold integers below ``largest``, or normal numbers if it is 0 and the type can
     hold them.
     """
-    shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
+    shape, dtype = _shape(data), getattr(data, "dtype", None)
+    if not isinstance(dtype, np.dtype):  # other libraries have types of their own
+        dtype = np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":
         return None
     shape = (n, *shape[1:])

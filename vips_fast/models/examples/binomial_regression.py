@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_number
+from ...data.arrays import dense_array
 from ...data.types import Array, Cells, Column, Data, Vector
 from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
@@ -88,7 +89,7 @@ class BinomialRegression(ConjugateEstimator):
     def records(self, X: Data, y: Column | None = None) -> Cells:
         if y is None:
             raise ValueError("y=None: expected successes, or successes and trials, a row for each of X")
-        y = np.asarray(y)
+        y = dense_array(y, "y", self.invalid == "drop")
         if y.ndim == 1:
             y = np.column_stack([y, np.full(len(y), self.n_trials)])
         if y.ndim != 2 or y.shape[1] != 2:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ...checks import check_number
+from ...data.arrays import dense_array
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ..conjugate import ConjugateEstimator, affine, parameter, softmax, within
 from ..several import clear_deviations
@@ -147,7 +148,8 @@ class VectorMixture(ConjugateEstimator):
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected vectors, and words as further columns; float32."""
-        vectors = np.asarray(X)
+        drop = self.invalid == "drop"
+        vectors = dense_array(X, "X", drop)
         if vectors.ndim != 2 or vectors.shape[1] == 0 or vectors.dtype.kind not in "biuf":
             raise ValueError(f"X has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, d), d >= 1")
         vectors = self._projected(np.ascontiguousarray(vectors, dtype=np.float64))
@@ -155,7 +157,7 @@ class VectorMixture(ConjugateEstimator):
             raise ValueError("y: expected the words of each document with a vocabulary, and None without one")
         if y is None:
             return vectors
-        words = cast(Any, y).toarray() if sparse.issparse(y) else np.asarray(y)
+        words = cast(Any, y).toarray() if sparse.issparse(y) else dense_array(y, "y", drop)
         if words.shape != (len(vectors), self._n_words):
             raise ValueError(
                 f"y has shape {words.shape}: expected {(len(vectors), self._n_words)}, a column for each word"

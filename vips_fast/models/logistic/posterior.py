@@ -357,7 +357,9 @@ class Observed:
             if np.abs(change).max() <= 1e-3 * np.sqrt(covariance.diagonal().min()):
                 break
         off = self.gradient - expected
-        logs = d * math.log(alpha) - np.linalg.slogdet(precision)[1] - np.linalg.slogdet(noise)[1]
+        # A column that no record has brings no noise, whatever alpha is.
+        told = noise.diagonal() > 0
+        logs = d * math.log(alpha) - np.linalg.slogdet(precision)[1] - np.linalg.slogdet(noise[told][:, told])[1]
         return mean, covariance, 0.5 * float(logs - off @ _solved(noise, off) - alpha * mean @ mean)
 
 

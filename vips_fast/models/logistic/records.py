@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.arrays import dense_array, rows_of, select
+from ...data.arrays import column_text, dense_array, rows_of, select
+from ...data.frames import is_missing
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
 from ...kernels.logistic import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
+
+#: Without privacy: limits of a column's largest absolute value, and of its ratio to another column's. Factors of second
+#: moments have 20 bits for the longest row, and so some 100 steps for a column 10,000 times smaller.
+LARGEST_VALUE, MOST_RATIO = 1e12, 1e4
 
 #: A mask of records, and the expectation that they miss.
 Problem = tuple[np.ndarray, str]
@@ -61,19 +66,19 @@ class LogisticRecords:
     def subset(self, rows: np.ndarray) -> "LogisticRecords":
         return LogisticRecords(self.block(rows), None if self.usable is None else self.usable[rows])
 
-    def largest_norm(self) -> float:
-        """Compute the usable rows' largest L2 norm, only without privacy.
-
-        It is at least 1e-150.
-        """
-        own, square = self.rows, self.rows.values.astype(np.float64) ** 2
-        if own.indptr is None:
-            sums = square.reshape(own.n_rows, own.n_features).sum(axis=1)
-        else:
-            row_of = np.repeat(np.arange(own.n_rows), np.diff(own.indptr))
-            sums = np.bincount(row_of, weights=square, minlength=own.n_rows)
-        sums = sums if self.usable is None else sums[self.usable]
-        return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
+    def largest(self) -> tuple[float, np.ndarray]:
+        """Compute the usable rows' largest L2 norm, and each column's largest absolute value; only without privacy."""
+        own, size = self.rows, np.abs(self.rows.values.astype(np.float64))
+        usable = np.ones(own.n_rows, bool) if self.usable is None else self.usable
+        with np.errstate(over="ignore"):
+            if own.indptr is None:
+                size = size.reshape(own.n_rows, own.n_features)[usable]
+                sums, columns = (size * size).sum(axis=1), size.max(axis=0, initial=0.0)
+            else:
+                row_of, columns = np.repeat(np.arange(own.n_rows), np.diff(own.indptr)), np.zeros(own.n_features)
+                sums = np.bincount(row_of, weights=size * size, minlength=own.n_rows)[usable]
+                np.maximum.at(columns, own.indices[usable[row_of]], size[usable[row_of]])
+        return float(np.sqrt(sums.max(initial=0.0))), columns
 
 
 def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:
@@ -119,13 +124,43 @@ class LogisticShards:
     def subset(self, rows: np.ndarray) -> Selection:
         return Selection(self, rows)
 
-    def largest_norm(self) -> float:
+    def largest(self) -> tuple[float, np.ndarray]:
         """Compute it as in memory, a piece at a time."""
         usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
-        return max(
-            LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest_norm()
-            for place, piece in self.corpus.pieces()
+        norm, columns = 0.0, np.zeros(self.corpus.n_features + (self.constant > 0))
+        for place, piece in self.corpus.pieces():
+            own = LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest()
+            norm, columns = max(norm, own[0]), np.maximum(columns, own[1])
+        return norm, columns
+
+
+def check_scale(X: Any, largest: tuple[float, np.ndarray], constant: float, full: bool) -> float:
+    """Return the bound of rows of a fit without privacy: their largest norm.
+
+    Raises ValueError if the numbers are too large or too small to be squared, all of them 0, or (with a ``full``
+    covariance) so much larger in one column than in another that the lattice of second moments would lose the other.
+    """
+    norm, columns = largest
+    if not norm:
+        raise ValueError("X: expected a column with other values than 0, or fit_intercept=True")
+    seen = np.flatnonzero(columns)
+    most, least = int(columns.argmax()), int(seen[columns[seen].argmin()])
+    names = [
+        "the intercept (intercept_scaling)" if constant and place == len(columns) - 1 else column_text(X, place)
+        for place in (most, least)
+    ]
+    for name, bad, what in (
+        (names[0], columns[most] > LARGEST_VALUE, f"above {LARGEST_VALUE:g}"),
+        (names[1], columns[least] < 1 / LARGEST_VALUE, f"that are all below {1 / LARGEST_VALUE:g}, but not 0"),
+    ):
+        if bad:
+            raise ValueError(f"X: {name} has absolute values {what}; multiply the column by a public number")
+    if full and columns[most] > MOST_RATIO * columns[least]:
+        raise ValueError(
+            f"X: {names[0]} has values more than {MOST_RATIO:,.0f} times those of {names[1]}; expected columns of "
+            "about one scale with private=False: divide the larger by a public number"
         )
+    return norm
 
 
 def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
@@ -137,7 +172,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
-        X = np.asarray(X)
+        X = dense_array(X, "X")
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; expected a table of numbers")
     if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -189,7 +224,11 @@ def read_labels(
     if drop and known is not None and known.dtype.kind in "fiub":
         y = dense_array(y, "y", drop)
     if y.dtype.kind == "O":
-        bad = np.array([label is None or (isinstance(label, float) and label != label) for label in y], dtype=bool)
+        bad = np.array([is_missing(label) for label in y], dtype=bool)
+        if not any(isinstance(label, str) for label in y[~bad]):
+            # Numbers that are objects because some are missing, or by their column's type.
+            y = dense_array(y, "y") if bad.any() else np.array(y.tolist())
+    if y.dtype.kind == "O":
         if drop:
             bad |= [not isinstance(label, str) for label in y]
         if not all(isinstance(label, str) for label in y[~bad]):

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ...checks import check_flag, check_number
-from ...data.arrays import dense_array
+from ...data.arrays import dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Data, Matrix, Vector
 from ...engine.averaging import averaged_variance
@@ -32,7 +32,7 @@ from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions, LogisticSettings
-from .records import LogisticRecords, LogisticShards, Problem, design, not_finite, usable_rows
+from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, usable_rows
 from .spherical import MAX_COLUMNS, SphericalModel
 
 #: Limits of a spherical regression's signal, fitted on articles of Reuters: below the first only a topic of a third of
@@ -105,9 +105,9 @@ class Regression(PrivateEstimator):
     def _read(self, X: Any, y: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
         X = X if shards is None else shards.matrix(np.arange(0))
-        drop = self.invalid == "drop"
-        if drop and not sparse.issparse(X):
-            X = dense_array(X, "X", drop)
+        given = X
+        if not sparse.issparse(X):
+            X = dense_array(X, "X", self.invalid == "drop")
         matrix = design(X, self._constant, self._most_columns)
         y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
@@ -119,7 +119,9 @@ class Regression(PrivateEstimator):
             _check_memory(d, resolve_n_threads(self.n_jobs), self._n_models)
         outcomes, trials, problems, facts = self._read_outcomes(y, n, **more)
         if shards is None:
-            problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
+            bad = not_finite(matrix)
+            said = f"X: expected finite values, {not_finite_text(given, matrix)}" if bad.any() else ""
+            problems.append((bad, said))
         elif (usable := shards.usable) is not None:
             problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
         usable = usable_rows(problems, self.invalid)
@@ -130,7 +132,7 @@ class Regression(PrivateEstimator):
             records = LogisticShards(shards, self._constant, outcomes, trials, usable)
         facts["n_features"] = d - (self._constant > 0)
         if not self.private:
-            facts["scale"] = records.largest_norm()
+            facts["scale"] = check_scale(given, records.largest(), self._constant, self._full)
         return records, facts
 
     def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
@@ -209,14 +211,15 @@ class Regression(PrivateEstimator):
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Append the constant, and compute the factors of long rows."""
         constant, bound = self._bounds()
-        matrix = design(self._held(X), constant, self._as_fitted()._most_columns)
+        X = self._held(X)
+        matrix = design(X, constant, self._as_fitted()._most_columns)
         d = matrix.shape[1] - (constant > 0)
         if d != self.n_features_in_:
             raise ValueError(
                 f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
         if not_finite(matrix).any():
-            raise ValueError("X: expected finite values, found NaN or infinity")
+            raise ValueError(f"X: expected finite values, {not_finite_text(X, matrix)}")
         if bound == math.inf:
             return matrix, np.ones(matrix.shape[0])
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))

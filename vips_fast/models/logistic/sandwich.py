@@ -96,6 +96,7 @@ class SandwichModel(LogisticModel):
 
     def _labels(self, expected: np.ndarray) -> np.ndarray:
         own = np.diag(expected)
+        own = np.where(own > 0, own, 1.0)  # a column that no record has
         ratio, noise = self._squares / own, float(self._squares_law[0]) / own**2
         if noise.any():
             # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.arrays import dense_array
+from ...data.arrays import column_text, dense_array, not_finite_text
 from ...data.frames import named_columns, public_places
 
 #: Documents of a block; proportions are whole numbers of 1 / GRID.
@@ -32,7 +32,7 @@ class GroupedDocuments:
     """
 
     def __init__(self, X: Any, y: Any, by: Mapping[str, Collection[str | int]], invalid: str):
-        given = dense_array(X if hasattr(X, "ndim") else np.asarray(X), "X", invalid == "drop")
+        given = dense_array(X, "X", invalid == "drop")
         if given.ndim != 2 or given.shape[1] < 2 or given.dtype.kind not in "biuf":
             raise ValueError(
                 f"X has shape {given.shape} and dtype {given.dtype}: expected proportions of at least two topics, "
@@ -43,9 +43,14 @@ class GroupedDocuments:
             sums = rows.sum(axis=1)
             fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (sums <= 1.0 + _ROUNDED)
         if invalid == "raise" and not fits.all():
+            found = "found larger sums"
+            if not np.isfinite(rows).all():
+                found = not_finite_text(X, rows)
+            elif (outside := ((rows < 0) | (rows > 1.0 + _ROUNDED)).any(axis=0)).any():
+                found = f"found other numbers in {column_text(X, int(np.flatnonzero(outside)[0]))}"
             raise ValueError(
-                "X: expected proportions >= 0 whose sum is at most 1 in each row; invalid='drop' leaves out other "
-                "records"
+                f"X: expected proportions >= 0 whose sum is at most 1 in each row, {found}; invalid='drop' leaves out "
+                "other records"
             )
         self.usable: np.ndarray | None = None if fits.all() else fits
         rows = np.where(fits[:, None], rows, 0.0) / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]
