@@ -190,7 +190,7 @@ class LogisticStatistics(Model):
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
-        return linear
+        return np.asarray(linear)
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See the class's notes; ``spacing`` is the one of `prepare`."""
