@@ -12,8 +12,8 @@ import pytest
 from torture import FAULTS, torture
 
 from vips_fast.engine import checkpoint
-from vips_fast.models import estimator, persistence
-from vips_fast.store import log
+from vips_fast.models import estimator
+from vips_fast.store import atomic, log
 
 
 def killed(tmp_path, capsys, kills, **options):
@@ -66,7 +66,7 @@ def locks_nothing():
 
 
 def saves_in_place():
-    persistence.put_in_place = lambda folder, path: (
+    atomic.put_in_place = lambda folder, path, owner=None: (
         shutil.rmtree(path, ignore_errors=True),
         time.sleep(0.01),
         os.rename(folder, path),

@@ -16,8 +16,10 @@ import numpy as np
 
 from ..engine.budget import Budget
 from ..store.atomic import PUBLIC, replacing
+from ..store.owned import check_apart
 from ..store.text import csv_text
 from .messages import print_object, say
+from .options import Place
 
 
 def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
@@ -44,6 +46,21 @@ def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
         "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
         "budget": paid,
     }
+
+
+def check_out(args: Namespace) -> None:
+    """Raise ValueError if ``--out`` is, or holds, something else that the command was given.
+
+    A folder may not lie in one that it was given either.
+    """
+    options = {option.dest: option for option in args.command.options if option.path is not None}
+    if (own := options.pop("out", None)) is None or args.out is None or own.is_word(args.out):
+        return
+    for dest, option in options.items():
+        given = getattr(args, dest, None) or ()
+        texts = [given] if isinstance(given, str) else given
+        others = [text for text in texts if not option.is_word(text)]
+        check_apart(Path(args.out), others, inside=own.path is Place.FOLDER)
 
 
 def warn_of_taints(model: Any) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_choice, check_number
-from ..store.atomic import new_folder, put_in_place, sync_folder, write_file
+from ..store.atomic import replacing_folder, sync_folder, write_file
 from .arrays import INT32_MAX, Parts, check_invalid, rows_of
 from .counts import documents, without
 from .groups import Numbering
@@ -102,12 +101,12 @@ def write_shards(
     if bins is not None:
         check_number("bins", bins, 1, INT32_MAX, integer=True)
     path, words = Path(path), None if vocabulary is None else tuple(vocabulary)
-    if path.exists():
+    if os.path.lexists(path):
         raise FileExistsError(17, "exists; expected a new folder for shards", str(path))
     kept = {**(files or {}), **({} if words is None else {VOCABULARY: "\n".join(words) + "\n"})}
     limit, persons = int(shard_mb * 2**20), _Persons(invalid)
     size = min(PIECE, limit // 4)
-    with _folder(path) as folder:
+    with replacing_folder(path) as folder:
         rows = _rows(batches, kind, invalid, None if words is None else len(words), persons, size)
         first = next(rows, None)
         rows = chain([] if first is None else [first], rows)
@@ -122,18 +121,6 @@ def write_shards(
             _write(folder, _ordered(corpus, order, ends, persons.codes(), size), kind, limit, kept, edges)
             shutil.rmtree(spool)
     return ShardedCorpus(path, verify=False)
-
-
-@contextmanager
-def _folder(path: Path) -> Iterator[Path]:
-    """Make a folder that gets its name when it is done."""
-    folder = new_folder(path)
-    try:
-        yield folder
-        put_in_place(folder, path)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 class _Persons:

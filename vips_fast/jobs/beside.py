@@ -8,10 +8,10 @@ from typing import Any
 
 from ..models.family import family_of
 from ..models.inputs import column_names
+from ..models.persistence import PRIVACY as PRIVACY
+from ..models.persistence import REPORT as REPORT
 from ..store.folder import Folder
 from ..store.text import printable
-
-PRIVACY, REPORT = "privacy.txt", "report.html"
 
 
 def statement(model: Any) -> str:

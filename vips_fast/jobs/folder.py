@@ -20,7 +20,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -31,12 +30,26 @@ from ..engine.budget import Budget
 from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
-from ..models.persistence import write_into
-from ..store.atomic import PUBLIC, delete, new_folder, put_in_place, replace_file, sweep, sync_folder, write_file
-from ..store.log import Log, Record, encode, json_digest
+from ..models.persistence import MODEL_FILES, own_files, write_into
+from ..store.atomic import (
+    PUBLIC,
+    delete,
+    make_folder,
+    new_folder,
+    put_in_place,
+    replace_file,
+    replacing_folder,
+    sweep,
+    sync_folder,
+    write_file,
+)
+from ..store.lock import is_lock
+from ..store.log import Log, Record, encode, is_log, json_digest
+from ..store.owned import foreign
+from ..store.owned import remove as remove_own
 from . import beside
 from .log import log_to
-from .places import check_place, kind_in
+from .places import check_place, copy_model, kind_in
 
 JOURNAL, LOG, RESERVE, MODEL, WORDS = "journal", "log", "reserve", "model", "words"
 _KIND = "job"
@@ -50,15 +63,28 @@ def run_folder(out: Path) -> Path:
 
 def is_run(folder: Path) -> bool:
     """Tell whether a folder belongs to a job, even before its journal."""
-    if folder.suffix != ".run" or folder.is_symlink() or not (folder / LOCK).exists():
+    if folder.suffix != ".run" or folder.is_symlink() or not is_lock(folder / LOCK):
         return False
-    return (folder / JOURNAL).exists() or not _before_journal(folder)
+    return is_log(folder / JOURNAL, _KIND) or not _before_journal(folder)
 
 
 def _before_journal(folder: Path) -> list[str]:
     """List the names that no job writes before its journal."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOURNAL}."))
+
+
+def _own(name: str) -> bool:
+    """Tell whether a job gives a name to something in its run folder; see `vips_fast.store.owned`."""
+    first, _, rest = name.rstrip("/").partition("/")
+    if first == WORDS and rest:
+        first, _, rest = rest.partition("/")
+    place = first if first in JobFolder.OWN else next((one for one in JobFolder.OWN if _is_part(first, one)), "")
+    return place != "" and (not rest or (place == MODEL and rest in MODEL_FILES))
+
+
+def _is_part(name: str, of: str) -> bool:
+    return name.startswith(f".{of}.") and name.endswith(".part")
 
 
 def _last_record(folder: Path, kind: str) -> Record:
@@ -147,18 +173,21 @@ def refusal(folder: Path) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run folder, except files with other names.
+    """Remove a run folder, except what a job has not put there.
 
     The caller has its lock.
     """
     with uninterrupted():
-        if JobFolder.others(folder):
-            for name in (RUN, *sorted(JobFolder.OWN - {RUN, JOURNAL, LOCK}), JOURNAL, LOCK):
+        if foreign(folder, _own):
+            last = (JOURNAL, LOCK)  # by these the rest is known for a run's after a crash
+            remove_own(folder, lambda name: name == RUN)
+            remove_own(folder, lambda name: name not in last and _own(name))
+            for name in last:
                 delete(folder / name)
             return
         gone = new_folder(folder)
         os.rename(folder, gone)
-        shutil.rmtree(gone)
+        remove_own(gone, _own)
         sweep(folder)
 
 
@@ -178,20 +207,15 @@ def put(folder: Path, out: Path, force: bool) -> None:
     """
     check_place(out, force)
     out = Path(os.path.abspath(out))
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     with uninterrupted():
         try:
-            put_in_place(folder / MODEL, out)
+            put_in_place(folder / MODEL, out, own_files)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            copy = new_folder(out)
-            try:
-                shutil.copytree(folder / MODEL, copy, dirs_exist_ok=True)
-                put_in_place(copy, out)
-            except BaseException:
-                shutil.rmtree(copy, ignore_errors=True)
-                raise
+            with replacing_folder(out, own_files) as copy:
+                copy_model(folder / MODEL, copy)
         with suppress(OSError):
             remove(folder)
 
@@ -199,16 +223,11 @@ def put(folder: Path, out: Path, force: bool) -> None:
 def write_model(model: Any, out: Path) -> None:
     """Write a model and its texts, whole or not at all."""
     out = Path(os.path.abspath(out))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    folder = new_folder(out)
-    try:
+    check_place(out, force=True)
+    with replacing_folder(out, own_files) as folder:
         write_into(model._fitted(), folder)
         for name, text in beside.texts(model).items():
             write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
-        put_in_place(folder, out)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 class JobFolder(RunFolder):
@@ -268,6 +287,10 @@ class JobFolder(RunFolder):
     def words(self) -> Path:
         """Place of the run's vocabulary purchase."""
         return self.path / WORDS
+
+    def forget_words(self) -> None:
+        """Remove the run's vocabulary purchase."""
+        remove_own(self.words, lambda name: _own(f"{WORDS}/{name}"))
 
     @property
     def _purchased(self) -> bool:

@@ -232,9 +232,14 @@ class Job:
         """
         self.model._check_parameters()
         self.check_transcript()
-        check_place(Path(self.out), self.force)
+        check_place(Path(self.out), self.force, self._given())
         budget = None if self.budget is None else Budget.of(self.budget)
         return self._cost(Planner(), budget, n_features)
+
+    def _given(self) -> list[str | os.PathLike[str]]:
+        """List the paths that this job reads or writes beside ``out``."""
+        budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
+        return [path for path in (self.source.path, budget, self.transcript) if isinstance(path, (str, os.PathLike))]
 
     def _cost(self, planner: Planner, budget: Budget | None, n_features: int | None = None) -> Cost | None:
         known: dict[str, Any] = {"unit": self.unit_name, "n_bins": bin_count(self.source.path)}
@@ -264,7 +269,7 @@ class Job:
         if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
             self.status = Status.PUBLISHED
             return Outcome(done, out, note=f"{out} holds the finished model; nothing was spent.")
-        check_place(out, self.force)
+        check_place(out, self.force, self._given())
         # The run folder is locked before the data are read: a second job does not begin.
         facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
         facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)

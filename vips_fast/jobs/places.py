@@ -1,33 +1,39 @@
 """Folders of models: places to write to, and model classes."""
 
-import contextlib
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from ..models.estimator import PrivateEstimator
-from ..models.family import class_named, files_beside
-from ..models.persistence import ARRAYS, META, SIGNATURE, kind_of
-from ..models.privacy_file import PRIVACY_FILE
-from .beside import PRIVACY, REPORT
-
-#: All that the folder of a model may hold.
-MODEL_FILES = files_beside() | {ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT}
+from ..models.family import class_named
+from ..models.persistence import MODEL_FILES, kind_of, own_files
+from ..store.atomic import PUBLIC, write_file
+from ..store.folder import Folder
+from ..store.owned import Owner, check_apart, check_owned, is_empty
 
 
-def check_place(path: Path, force: bool) -> None:
+def check_place(
+    path: Path,
+    force: bool,
+    others: Iterable[str | os.PathLike[str]] = (),
+    *,
+    owner: Owner = own_files,
+    what: str = "a model",
+) -> None:
     """Raise ValueError unless a model may be written there.
 
-    The place must be free or empty or, with ``force``, hold a model.
+    The place must be free or empty or, with ``force``, hold a model (``what`` the ``owner`` knows) and nothing else. It
+    may not be the folder in which the process works, nor hold that folder or one of ``others``, nor lie in one of them.
     """
+    check_apart(path, others)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
-    if path.is_dir() and any(path.iterdir()):
+    if path.exists() and not is_empty(path):
         if not force:
-            raise ValueError(f"{path} is not empty; force=True replaces a model in it")
-        replaceable = False
-        with contextlib.suppress(OSError, ValueError):
-            replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
-        if not replaceable:
-            raise ValueError(f"{path} holds no model of vips-fast, or other files too; expected another place")
+            raise ValueError(f"{path} is not empty; force=True replaces {what} in it")
+        check_owned(path, owner)
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:
@@ -36,3 +42,23 @@ def kind_in(folder: str | Path) -> type[PrivateEstimator]:
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
     kind: type[PrivateEstimator] = class_named(kind_of(folder))
     return kind
+
+
+def copy_model(path: Path, place: Path, leave_out: Collection[str] = ()) -> None:
+    """Copy the files of a saved model to a folder, on the disk."""
+    with Folder(path) as folder:
+        for name in folder.names():
+            if name not in MODEL_FILES:
+                raise ValueError(f"{path / name}: not a file that fit writes; expected the folder as fit wrote it")
+            if name not in leave_out:
+                write_file(place / name, copying(folder, name), PUBLIC)
+
+
+def copying(folder: Folder, name: str) -> Callable[[Any], Any]:
+    """Make the function that writes a copy of a file to an open one."""
+
+    def write(out: Any) -> None:
+        with folder.open(name) as file:
+            shutil.copyfileobj(file, out)
+
+    return write

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -318,7 +317,7 @@ class _Purchase:
         # The analyzer drops stop words before anything is released, so they are never among these.
         released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
         if not released:
-            shutil.rmtree(self._folder.words)
+            self._folder.forget_words()
         elif not place.exists():
             words.save(place)
         (self._folder.words / CHECKPOINT).unlink(missing_ok=True)

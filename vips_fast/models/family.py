@@ -55,6 +55,11 @@ class Family(NamedTuple):
     part: str = "report.part:Part"
     adapter: str = ""
 
+    @property
+    def names(self) -> set[str]:
+        """Names of its classes and variants."""
+        return {path.partition(":")[2] for path in (*self.classes, *self.variants)}
+
     def estimator(self) -> Any:
         """Import the family's first class."""
         return resolve(self.classes[0])

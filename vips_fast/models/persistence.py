@@ -10,8 +10,10 @@ as its key is trusted.
 
 import dataclasses
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -21,10 +23,11 @@ from ..checks import missing_package
 from ..engine.ledger import Ledger
 from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
-from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
+from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
 from ..store.npz import write_npz
-from .family import COLUMNS, PURCHASE, READING, SCHEMA, VOCABULARY, family_of
+from ..store.owned import Own, check_apart, check_owned, is_empty, named
+from .family import FAMILIES, PURCHASE, family_of, files_beside
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, privacy_json
 
@@ -48,28 +51,46 @@ class Saved(Protocol):
 E = TypeVar("E", bound=Saved)
 
 ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
+#: Texts that fit writes beside any model.
+PRIVACY, REPORT = "privacy.txt", "report.html"
+#: All that the folder of a model may hold.
+MODEL_FILES = files_beside() | {ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT}
 _CONTEXT = b"vips_fast model 3\0"
 _ARRAY, _STATE, _SETTING, _CLASSES = "array.", "state.", "setting.", "public.classes"
 
 
 def save(result: FitResult, path: str | Path) -> None:
     """Write a result; see `PrivateEstimator.save`."""
-    path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise FileExistsError(f"{path}: expected a folder or a new name")
-    own = {ARRAYS, META, SIGNATURE, PRIVACY_FILE, VOCABULARY, READING, SCHEMA, COLUMNS, PURCHASE}
-    if path.is_dir() and not {p.name for p in path.iterdir()} <= own:
-        raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = new_folder(path)
+    path = Path(os.path.abspath(path))
     try:
+        check_apart(path, ())
+        if os.path.lexists(path) and not is_empty(path):
+            check_owned(path, own_files)
+    except ValueError as error:
+        raise FileExistsError(str(error)) from None
+    with replacing_folder(path, own_files) as folder:
         write_into(result, folder)
-        put_in_place(folder, path)
-    except BaseException:
-        import shutil
 
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+
+def own_files(path: Path) -> Own:
+    """Read which files a saved model's folder may hold, by its ``model.json``.
+
+    These are its inputs, if they are what it was saved with, and what `fit` writes beside it. Raises ValueError or
+    OSError without such a file.
+    """
+    with Folder(path, follow=False) as folder:
+        if not folder.holds(META):
+            raise ValueError(f"{path}: has no {META}, so it holds no model of vips-fast")
+        meta = _meta(folder)
+        with _as_saved(path):
+            inputs = dict(meta["public"].get("inputs") or {})
+            if not inputs.keys() <= MODEL_FILES:
+                raise ValueError("inputs are malformed")
+            changed = [name for name, digest in inputs.items() if sha256(folder.read(name)).hexdigest() != digest]
+    if changed:
+        raise ValueError(f"{path}: {changed[0]!r} is not what the model was saved with")
+    texts = {family.text for family in FAMILIES if meta["model"] in family.names} or {one.text for one in FAMILIES}
+    return named({ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT, *inputs, *texts} - {""})
 
 
 def write_into(result: FitResult, folder: Path) -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .owned import Owner, check_owned, is_empty, remove, remove_part
 from .process import is_dead_tag, tag
 
 _log = logging.getLogger(__name__)
@@ -216,7 +217,7 @@ def sweep(path: Path) -> None:
     """
     with suppress(OSError):
         for part in leftovers(path.parent, path.name):
-            delete(part)
+            remove_part(part)
 
 
 def new_folder(path: Path) -> Path:
@@ -226,25 +227,57 @@ def new_folder(path: Path) -> Path:
     return folder
 
 
-def put_in_place(folder: Path, path: Path) -> None:
-    """Give a finished folder its name, and remove the old one.
+@contextmanager
+def replacing_folder(path: Path, owner: Owner | None = None) -> Iterator[Path]:
+    """Open an empty folder to fill; at the end it is put in place.
 
-    On Linux the two are exchanged in one step, so a whole folder is there at any moment. Elsewhere the old one is
-    renamed first, and a crash between the two renames leaves both under other names.
+    An error before that removes it again. Errors as `put_in_place`.
     """
-    sync_folder(folder)
-    replaces = path.exists()
-    if not replaces:
+    make_folder(path.parent)
+    folder = new_folder(path)
+    made = os.lstat(folder)
+    try:
+        yield folder
+        put_in_place(folder, path, owner)
+    except BaseException:
+        # Once the two are exchanged, the old folder has this name.
+        with suppress(OSError):
+            if os.path.samestat(made, os.lstat(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def put_in_place(folder: Path, path: Path, owner: Owner | None = None) -> None:
+    """Give a finished folder its name, and remove the old one if it is ours (`vips_fast.store.owned`).
+
+    Everything in it reaches the disk first. On Linux the two are exchanged in one step, so a whole folder is there at
+    any moment. Elsewhere the old one is renamed first, and a crash between the two renames leaves both under other
+    names. Without an ``owner`` no folder is replaced, except an empty one.
+
+    Raises ValueError, with both folders as they were, if the old one is not ours or holds anything else.
+    """
+    for place, _, _ in os.walk(folder, topdown=False):
+        sync_folder(Path(place))
+    old = None
+    if owner is None or not os.path.lexists(path) or is_empty(path):
         os.rename(folder, path)
-    elif not _exchange(folder, path):
-        old = part_of(path).with_suffix(".old")
-        os.rename(path, old)
-        os.rename(folder, path)
-        folder = old
+    else:
+        own, old = check_owned(path, owner), folder
+        if not _exchange(folder, path):
+            old = part_of(path).with_suffix(".old")
+            os.rename(path, old)
+            try:
+                os.rename(folder, path)
+            except BaseException:
+                os.rename(old, path)
+                raise
     sync_folder(path.parent)
     _log.info("written: %s", path)
-    if replaces:
-        shutil.rmtree(folder, ignore_errors=True)
+    if old is not None:
+        with suppress(OSError):
+            remove(old, own)
+            if old.exists():  # what came since the look at it stays, where it is seen
+                os.rename(old, path.with_name(f"{path.name}.{secrets.token_hex(4)}.kept"))
     sweep(path)
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from ...engine.interrupts import stoppable
 from ...jobs.log import log_to
 from ..messages import print_object
+from ..output import check_out
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ def record_end(args: Namespace, explained: Callable[[BaseException], tuple[str, 
     with stoppable(), ExitStack() as stack:
         try:
             stack.enter_context(log_to(getattr(args, "log_file", None)))
+            check_out(args)
             code = int(args.command.load()(args))
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
