@@ -200,7 +200,7 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, fi
     Budget.create(files.folder / "b", 3, 1e-3, dataset="ward7")
     if (child := os.fork()) == 0:
         for name in ("b", "model", "other"):
-            (new_folder(files.folder / name) / "file").write_text("part")
+            (new_folder(files.folder / name) / "model.npz").write_text("part")
         os._exit(0)
     os.waitpid(child, 0)
     mine, kept = new_folder(files.folder / "model"), files.names()

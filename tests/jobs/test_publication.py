@@ -102,8 +102,8 @@ def test_a_publication_is_one_page_with_one_statement(parts, whole):
     assert loss["privacy_unit"] == "record" and loss["privacy_parameters"]["delta"] == 1e-05
     assert last.privacy_.epsilon <= loss["privacy_parameters"]["epsilon"] <= last.privacy_.epsilon * 1.001
     assert sorted(path.name for path in whole.iterdir()) == [
-        *("about.toml", "model", "model.sig", "names.txt", "privacy.json", "registry.yaml", "report.html"),
-        *("tables-1", "tables-2"),
+        *("about.toml", "model", "model.sig", "names.txt", "privacy.json", "publication.json", "registry.yaml"),
+        *("report.html", "tables-1", "tables-2"),
     ]
     transcripts = [parts / name for name in ("releases", "wards.releases", "months.releases")]
     assert check_publication(whole, transcripts).ok and check_signature(whole, KEY.public_key()) == []
@@ -111,7 +111,7 @@ def test_a_publication_is_one_page_with_one_statement(parts, whole):
 
 def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
     names = [name for name in folder_digests(copy) if "model." not in name]
-    assert len(names) == 15 and "report.html" in names
+    assert len(names) == 16 and "report.html" in names
     for name in [*names, "added", "tables-1/added"]:
         place = copy / name
         before = place.read_bytes() if place.exists() else None
@@ -120,7 +120,7 @@ def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
         try:
             assert not check_publication(copy).ok, name
         except ValueError as error:  # a part's source cannot be read
-            assert name in ("about.toml", "names.txt", "model/vocab.txt"), error
+            assert name in ("about.toml", "names.txt", "model/vocab.txt", "publication.json"), error
         place.unlink()
         if before is not None:
             assert check_signature(copy, KEY.public_key()) == [(name, "missing")]
@@ -176,16 +176,24 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     assert main(["publish", *folders, "--out", out, *more]) == 0
     assert capsys.readouterr().out.startswith(f"Written to {out}, and signed.")
     assert all(line.startswith("Weather: word") for line in (tmp_path / "out/names.txt").read_text().splitlines())
-    verify = ["verify", out, "--verify-key", str(parts / "key.pub"), "--transcript", str(parts / "releases")]
+    verify = ["verify", out, "--verify-key", str(parts / "key.pub")]
+    verify += [text for name in ("releases", "wards.releases") for text in ("--transcript", str(parts / name))]
     assert main(verify) == 0
     said = capsys.readouterr().out
-    assert "equal   signature\n" in said and said.endswith("Every file follows from releases and public facts.\n")
+    assert "equal   model.sig: of all files, under the given key\n" in said and said.endswith(
+        "Every file follows from releases and public facts.\n"
+    )
     (tmp_path / "out/names.txt").write_text("one\ntwo\nthree\n")
     assert main(verify) == 1
     said = capsys.readouterr().out
-    assert "DIFFERS signature: names.txt is changed" in said and "DIFFERS report.html" in said
+    assert "DIFFERS model.sig: names.txt is changed" in said and "DIFFERS report.html" in said
     assert main(["publish", *folders, "--out", out]) == 2 and "is not empty" in capsys.readouterr().err
-    assert main(["publish", *folders, "--out", out, "--force"]) == 0
+    (tmp_path / "out/names.txt").write_text("".join(f"Weather: {line}\n" for line in "abc"))
+    assert main(["publish", *folders, "--out", out, "--force"]) == 2
+    assert "names.txt' is not what was published" in capsys.readouterr().err
+    shutil.rmtree(out)
+    for more in ([], ["--force"]):
+        assert main(["publish", *folders, "--out", out, *more]) == 0
     assert (
         "no registry.yaml, for the registry of deployments: it takes --about FILE with name, curators"
         in capsys.readouterr().err
@@ -228,7 +236,7 @@ def test_a_tainted_model_and_a_foreign_folder_are_refused(parts, tmp_path):
         publish(tmp_path / "out", tmp_path / "more")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("")
-    with pytest.raises(ValueError, match="holds something else"):
+    with pytest.raises(ValueError, match="has no publication.json.*'thesis' in it would be lost"):
         publish(tmp_path / "mine", parts / "topics", force=True)
     assert not (tmp_path / "out").exists()
 

@@ -82,6 +82,10 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
         assert privacy_file.compare_record(folder, model._fitted()) == (True, "")
 
 
+def written(said):
+    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+
+
 def test_it_is_never_read_as_truth(tmp_path):
     """A loaded model contradicts a smaller statement, and verification names it."""
     model = logistic(epsilon=2.0).fit(X, Y, transcript=tmp_path / "t")
@@ -100,9 +104,20 @@ def test_it_is_never_read_as_truth(tmp_path):
         found = {one.name: one for one in rebuild.verify(tmp_path / "m", tmp_path / "t").checks}
         assert not found["privacy.json"].ok and what in found["privacy.json"].detail
     said["versions"]["vips_fast"] = "0.0.1"
-    path.write_text(json.dumps(said))
+    path.write_text(written(said))
     assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
-    for text, what in (("{", "not a JSON file"), ("[]", "not a JSON object")):
+    versions = (
+        [[]],
+        {},
+        None,
+        "1.0",
+        {"vips_fast": [[]]},
+        {"vips_fast": "all is well"},
+        {"vips_fast": "1", "more": "1"},
+    )
+    wrong = [(written(dict(said, versions=one)), "versions: expected") for one in versions]
+    wrong += [(json.dumps(said), "in another form"), (written(said)[:-3] + ', "private": true\n}\n', "in another form")]
+    for text, what in (("{", "not a JSON file"), ("[]", "not a JSON object"), ("[" * 900 + "]" * 900, "not a"), *wrong):
         path.write_text(text)
         with Folder(tmp_path / "m") as folder:
             same, note = privacy_file.compare_record(folder, model._fitted())

@@ -8,40 +8,118 @@ The folder has
 - ``privacy.json``: the statement of the last part, which is about all of them
 - ``registry.yaml``: an entry for the registry of deployments (`vips_fast.models.registry`), if its facts are given
 - ``about.toml`` and ``names.txt``: public facts about the data, and names of topics or clusters, if given
+- ``publication.json``: the digest of each of these files, the day, the head of the last part's ledger, and whether it
+  was signed. By this file the folder is known for a publication, and may be replaced if it holds nothing else
 - ``model.sig``: the signature of all other files, after `vips_fast.jobs.signing.sign_folder`
 
-Page, statement and entry are functions of the other files, and `check_publication` makes them again.
+Page, statement and entry are functions of the other files, and `check_publication` makes them again. The folder is made
+whole, with its signature, before it takes its place.
 """
 
+import json
 import os
 import re
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..models import rebuild
 from ..models.estimator import PrivateEstimator
-from ..models.persistence import ARRAYS, META
+from ..models.persistence import ARRAYS, META, MODEL_FILES
 from ..models.persistence import SIGNATURE as OWN_SIGNATURE
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
 from ..models.registry import REGISTRY_FILE, About, registry_entry, registry_yaml
 from ..report import Namer, html_report, make_dossier, part_of
 from ..report.whole import chain_models
-from ..store.atomic import PUBLIC, new_folder, put_in_place, write_file
+from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
+from ..store.owned import Own, check_owned, named
 from . import beside
-from .places import MODEL_FILES, kind_in
-from .signing import SIGNATURE
+from .places import check_place, copy_model, copying, kind_in
+from .signing import SIGNATURE, check_key, check_signature, file_digest, folder_digests, sign_folder
 
-MODEL, ABOUT, NAMES = "model", "about.toml", "names.txt"
+MODEL, ABOUT, NAMES, MANIFEST = "model", "about.toml", "names.txt", "publication.json"
 _TABLES = re.compile(r"tables-([1-9]\d{0,2})")
+_KIND = "vips_fast publication 1"
+#: Names that publish gives to files beside the parts.
+PUBLICATION_FILES = frozenset((ABOUT, NAMES, MANIFEST, SIGNATURE, beside.REPORT, PRIVACY_FILE, REGISTRY_FILE))
+_SHA256, _DAY = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def is_publication(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a folder is a publication."""
-    return Path(path, MODEL).is_dir() and Path(path, beside.REPORT).is_file() and not Path(path, META).exists()
+    """Tell whether a folder is to be read as a publication: it has a ``publication.json``."""
+    return os.path.lexists(Path(path, MANIFEST))
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What ``publication.json`` says."""
+
+    #: Day of `publish`, by the clock of its machine.
+    published: str
+    #: Head of the last part's ledger.
+    head: str
+    signed: bool
+    #: Digest of each other file, by name; not of the signature.
+    files: dict[str, str]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "_Manifest":
+        """Read it in a folder; ValueError if it is malformed."""
+        with Folder(path) as folder:
+            said = folder.json(MANIFEST)
+        kinds = {"kind": str, "published": str, "head": str, "signed": bool, "files": dict}
+        if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
+            raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
+        if said.pop("kind") != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
+            raise ValueError(f"{Path(path, MANIFEST)}: not what this version of vips-fast publish writes")
+        for name, digest in said["files"].items():
+            if not _is_own(name) or not isinstance(digest, str):
+                raise ValueError(f"{Path(path, MANIFEST)}: lists {name[:80]!r}, which vips-fast publish never writes")
+        return cls(**said)
+
+    def text(self) -> str:
+        """Write it, for the file."""
+        said = {"kind": _KIND, **vars(self)}
+        return json.dumps(said, indent=1, sort_keys=True) + "\n"
+
+    def differing(self, there: dict[str, str]) -> dict[str, str]:
+        """Compare the files that are there with the list: each differing one, with the reason."""
+        return {
+            name: "not listed" if name not in self.files else "missing" if name not in there else "changed"
+            for name in sorted(self.files.keys() | there.keys())
+            if self.files.get(name) != there.get(name)
+        }
+
+
+def _is_own(name: str) -> bool:
+    """Tell whether publish gives a name to a file, relative to the folder."""
+    part, _, rest = name.partition("/")
+    return rest in MODEL_FILES if rest and (part == MODEL or _TABLES.fullmatch(part)) else name in PUBLICATION_FILES
+
+
+def _listed(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Compute the digest of each file that the manifest lists."""
+    return {name: digest for name, digest in folder_digests(path).items() if name != MANIFEST}
+
+
+def own_files(path: Path) -> Own:
+    """Read which files a publication holds; see `vips_fast.store.owned`.
+
+    Raises ValueError or OSError if it is none, or a file is another than it was published with.
+    """
+    if not is_publication(path):
+        raise ValueError(f"{path}: has no {MANIFEST}, so it holds no publication of vips-fast")
+    files = _Manifest.read(path).files
+    for name, digest in files.items():
+        with suppress(FileNotFoundError), Folder((path / name).parent) as folder:
+            if file_digest(folder, Path(name).name) != digest:
+                raise ValueError(f"{path}: {name!r} is not what was published")
+    return named({*files, MANIFEST, SIGNATURE})
 
 
 def publish(
@@ -51,6 +129,7 @@ def publish(
     about: str = "",
     names: Sequence[str] = (),
     namer: Namer | None = None,
+    key: Any = None,
     force: bool = False,
 ) -> tuple[str, ...]:
     """Publish a saved model and its saved tables in a folder.
@@ -66,8 +145,10 @@ def publish(
     names, namer : sequence of str, callable
         Names of the topics or clusters, or a function that gives them from lists of released words; without both,
         words are joined. No name may come from records.
+    key : private key or None
+        Signs all files, as `vips_fast.jobs.signing.sign_folder`.
     force : bool
-        Whether to replace a publication.
+        Whether to replace a publication. Its folder is replaced only if it holds nothing but what was published.
 
     Returns the facts that the entry for the registry lacks; () if ``registry.yaml`` is written. Raises ValueError
     before anything is written if a part is not private, tables leave out a release, or an argument is unusable. Also
@@ -87,16 +168,14 @@ def publish(
     (True, ('name', 'curators'))
     """
     out = Path(os.path.abspath(out))
-    if out.is_symlink() or (out.exists() and not (out.is_dir() and (not any(out.iterdir()) or is_publication(out)))):
-        raise ValueError(f"out={out}: holds something else; expected a new folder or a publication")
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise ValueError(f"out={out}: is not empty; force=True replaces a publication")
+    check_place(out, force, (model, *tables), owner=own_files, what="a publication")
     facts = _about(about)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    folder = new_folder(out)
-    try:
+    if key is not None:
+        check_key(key, "private")
+    with replacing_folder(out, own_files) as folder:
         for name, path in _named(model, tables):
-            _copy(Path(path), folder / name)
+            (folder / name).mkdir()
+            copy_model(Path(path), folder / name, (beside.REPORT,))
         every = _parts(folder)
         if namer is not None and not names:
             names = part_of(every[0]).names(every[0], namer)
@@ -106,37 +185,114 @@ def publish(
                 _write(folder / name, text)
         for name, text in _write_derived(every, facts, _names(inputs[NAMES])).items():
             _write(folder / name, text)
-        put_in_place(folder, out)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        _seal(folder, _today(), every[-1].ledger_.head, key, out.name)
     return facts.missing
 
 
-def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = ()) -> VerifyReport:
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _seal(folder: Path, published: str, head: str, key: Any, name: str) -> None:
+    """Write the manifest and, with a key, the signature."""
+    _write(folder / MANIFEST, _Manifest(published, head, key is not None, _listed(folder)).text())
+    if key is not None:
+        signature = sign_folder(folder, key, name)
+        write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
+
+
+def sign_publication(path: str | os.PathLike[str], key: Any) -> None:
+    """Put a signed copy of a publication in its place.
+
+    Raises ValueError if the folder holds anything but what was published; TypeError for a key of another kind.
+    """
+    path = Path(os.path.abspath(path))
+    check_key(key, "private")
+    check_owned(path, own_files)
+    manifest = _Manifest.read(path)
+    with replacing_folder(path, own_files) as folder:
+        for name in manifest.files:
+            (folder / name).parent.mkdir(exist_ok=True)
+            with Folder((path / name).parent) as part:
+                write_file(folder / name, copying(part, Path(name).name), PUBLIC)
+        _seal(folder, manifest.published, manifest.head, key, path.name)
+
+
+def check_publication(
+    path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = (), *, key: Any = None
+) -> VerifyReport:
     """Make the files of a publication again, and compare them.
 
     ``transcripts`` are folders of releases, of the model and then of its tables; these parts are made again from them.
-    Checks no signature (`vips_fast.jobs.signing.check_signature`). Raises ValueError or OSError if a part cannot be
-    read, or there are more transcripts than parts.
+    ``key`` is the public key of the signature. What is not given is not checked, and the report says so. Raises
+    ValueError or OSError if a part cannot be read, or there are more transcripts than parts.
     """
     every, known, checks = _parts(path), _part_names(path), list[VerifyCheck]()
     if len(transcripts) > len(known):
         raise ValueError(f"transcripts: {len(transcripts)}; expected at most {len(known)}, for {', '.join(known)}")
-    for name, part, given in zip(known, every, transcripts, strict=False):
-        checks += [_of(name, one) for one in rebuild.compare(part, Path(path, name), Path(given)).checks]
+    manifest = _Manifest.read(path)
+    checks += [_check_seal(path, manifest, key), _check_manifest(path, manifest, every[-1])]
+    given = dict(zip(known, map(Path, transcripts), strict=False))
     for name, part in zip(known, every, strict=True):
-        with Folder(Path(path, name)) as folder:
-            record = VerifyCheck(PRIVACY_FILE, *compare_record(folder, part._fitted()))
-        checks += [_of(name, one) for one in (record, *check_texts(part, Path(path, name)))]
+        place = Path(path, name)
+        found = rebuild.compare(part, place, given[name]) if name in given else rebuild.compare_alone(part, place)
+        checks += [_of(name, one) for one in (*found.checks, *check_texts(part, place))]
     with Folder(path) as folder:
         texts = {name: folder.text(name) if folder.holds(name) else "" for name in (ABOUT, NAMES)}
-        want = _write_derived(every, _about(texts[ABOUT]), _names(texts[NAMES]))
-        checks += [_compare_file(folder, name, want.get(name)) for name in (beside.REPORT, REGISTRY_FILE)]
+        about = _about(texts[ABOUT])
+        want = _write_derived(every, about, _names(texts[NAMES]))
+        checks.append(_compare_file(folder, beside.REPORT, want[beside.REPORT]))
+        if REGISTRY_FILE in want or folder.holds(REGISTRY_FILE):
+            checks.append(_compare_file(folder, REGISTRY_FILE, want.get(REGISTRY_FILE)))
+        else:
+            checks.append(VerifyCheck(REGISTRY_FILE, None, f"there is none; {ABOUT} has no {', '.join(about.missing)}"))
         checks.append(VerifyCheck(PRIVACY_FILE, *compare_record(folder, every[-1]._fitted())))
-        known_names = {*known, *texts, *want, SIGNATURE}
+        stated = {ABOUT: "facts that the publisher states", NAMES: "names that the publisher gave"}
+        checks += [VerifyCheck(name, None, f"{stated[name]}; no release shows them") for name in texts if texts[name]]
+        known_names = {*known, *texts, *want, REGISTRY_FILE, MANIFEST, SIGNATURE}
         checks += [VerifyCheck(n, False, "not a file of a publication") for n in folder.names() if n not in known_names]
-    return VerifyReport(tuple(checks), "Every file {} from releases and public facts.")
+    identity = ("published", f"{manifest.published}, as {MANIFEST} says"), ("ledger head", every[-1].ledger_.head)
+    return VerifyReport(tuple(checks), _claim(known, given), "The publication DOES NOT FOLLOW.", identity)
+
+
+def _claim(known: Sequence[str], given: Collection[str]) -> str:
+    """Say what follows if all comparisons hold: no more than the transcripts show."""
+    if len(given) == len(known):
+        return "Every file follows from releases and public facts."
+    said = "Page, statement and texts follow from the parts."
+    if given:
+        said += f" Made again from releases: {', '.join(given)}."
+    left = ", ".join(name for name in known if name not in given)
+    return f"{said} Not checked, as no transcript was given: whether releases gave {left}."
+
+
+def _check_seal(path: str | os.PathLike[str], manifest: _Manifest, key: Any) -> VerifyCheck:
+    """Check the signature as far as the key allows."""
+    with Folder(path) as folder:
+        there = folder.holds(SIGNATURE)
+    if not there:
+        if manifest.signed or key is not None:
+            return VerifyCheck(SIGNATURE, False, "missing" + f", though {MANIFEST} says signed" * manifest.signed)
+        return VerifyCheck(SIGNATURE, None, "there is none, so nothing shows who published this")
+    try:
+        changed = check_signature(path, key)
+    except ValueError as error:
+        return VerifyCheck(SIGNATURE, False, str(error) if key is not None else f"is no signature: {error}")
+    if changed:
+        return VerifyCheck(SIGNATURE, False, "; ".join(f"{name} is {why}" for name, why in changed[:10]))
+    if key is None:
+        return VerifyCheck(SIGNATURE, None, "a signature is there; no key was given, so anybody can have made it")
+    return VerifyCheck(SIGNATURE, True, "of all files, under the given key")
+
+
+def _check_manifest(path: str | os.PathLike[str], manifest: _Manifest, last: PrivateEstimator) -> VerifyCheck:
+    differing = [f"{name} is {why}" for name, why in manifest.differing(_listed(path)).items()]
+    if manifest.head != last.ledger_.head:
+        differing.append("another ledger's head")
+    with Folder(path) as folder:
+        if folder.read(MANIFEST) != manifest.text().encode():
+            differing.append("not in the form in which it is written")
+    return VerifyCheck(MANIFEST, not differing, "; ".join(differing[:10]))
 
 
 def check_texts(model: Any, path: str | os.PathLike[str]) -> list[VerifyCheck]:
@@ -147,7 +303,16 @@ def check_texts(model: Any, path: str | os.PathLike[str]) -> list[VerifyCheck]:
             if name not in compared:
                 detail = "" if name in MODEL_FILES else "not a file that fit writes"
                 checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
+        if folder.holds(OWN_SIGNATURE):
+            checks.append(_check_own_signature(folder))
     return checks
+
+
+def _check_own_signature(folder: Folder) -> VerifyCheck:
+    """Look at the signature of one model, without its key."""
+    if len(folder.read(OWN_SIGNATURE)) != 64:
+        return VerifyCheck(OWN_SIGNATURE, False, "is no signature of a model")
+    return VerifyCheck(OWN_SIGNATURE, None, "a signature is there; no key was given, so anybody can have made it")
 
 
 def _of(part: str, check: VerifyCheck) -> VerifyCheck:
@@ -176,25 +341,6 @@ def _write_derived(every: Sequence[PrivateEstimator], about: About, names: Seque
 
 def _named(model: Any, tables: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(MODEL, model), *((f"tables-{k}", path) for k, path in enumerate(tables, 1))]
-
-
-def _copy(path: Path, place: Path) -> None:
-    """Copy the files of a saved model, without its own page."""
-    place.mkdir()
-    with Folder(path) as folder:
-        for name in folder.names():
-            if name not in MODEL_FILES:
-                raise ValueError(f"{path / name}: not a file that fit writes; expected the folder as fit wrote it")
-            if name != beside.REPORT:
-                write_file(place / name, _from(folder, name), PUBLIC)
-
-
-def _from(folder: Folder, name: str) -> Callable[[Any], Any]:
-    def write(out: Any) -> None:
-        with folder.open(name) as file:
-            shutil.copyfileobj(file, out)
-
-    return write
 
 
 def _write(path: Path, text: str) -> None:

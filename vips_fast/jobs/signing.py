@@ -39,32 +39,37 @@ def folder_digests(path: str | os.PathLike[str]) -> dict[str, str]:
                 if (Path(path) / place / name).is_dir() and not (Path(path) / place / name).is_symlink():
                     places.append(place / name)
                 elif (place / name) != PurePosixPath(SIGNATURE):
-                    with folder.open(name) as file:
-                        digest = hashlib.sha256()
-                        while chunk := file.read(_CHUNK):
-                            digest.update(chunk)
-                    found[str(place / name)] = digest.hexdigest()
+                    found[str(place / name)] = file_digest(folder, name)
     return {name: found[name] for name in sorted(found, key=PurePosixPath)}
 
 
-def sign_folder(path: str | os.PathLike[str], key: Any) -> bytes:
+def file_digest(folder: Folder, name: str) -> str:
+    """Compute the digest of a file; errors as `Folder.open`."""
+    with folder.open(name) as file:
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sign_folder(path: str | os.PathLike[str], key: Any, name: str | None = None) -> bytes:
     """Sign every file of a folder; returns the text of ``model.sig``.
 
-    ``key`` is a private key of `cryptography` on P-256, P-384 or P-521. Raises TypeError for another key, and the
-    errors of `folder_digests`.
+    ``key`` is a private key of `cryptography` on P-256, P-384 or P-521. ``name`` is the folder's name in the signature,
+    by default its own. Raises TypeError for another key, and the errors of `folder_digests`.
     """
+    curve, algorithm = _curve(key, "private")
     digests = folder_digests(path)
     root = hashlib.sha256(b"".join(map(bytes.fromhex, digests.values()))).hexdigest()
     serialization = {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": [SIGNATURE]}
     resources = [{"name": name, "algorithm": "sha256", "digest": digest} for name, digest in digests.items()]
     statement = {
         "_type": _STATEMENT,
-        "subject": [{"name": Path(os.path.abspath(path)).name, "digest": {"sha256": root}}],
+        "subject": [{"name": name or Path(os.path.abspath(path)).name, "digest": {"sha256": root}}],
         "predicateType": _PREDICATE,
         "predicate": {"serialization": serialization, "resources": resources},
     }
     payload = json.dumps(statement, sort_keys=True).encode()
-    curve, algorithm = _curve(key, "private")
     signature = key.sign(_to_sign(payload), curve.ECDSA(algorithm))
     bundle = {
         "mediaType": _BUNDLE,
@@ -78,16 +83,20 @@ def sign_folder(path: str | os.PathLike[str], key: Any) -> bytes:
     return json.dumps(bundle).encode()
 
 
+def check_key(key: Any, which: str) -> None:
+    """Raise TypeError unless a "private" or "public" key is one of the format."""
+    _curve(key, which)
+
+
 def check_signature(path: str | os.PathLike[str], key: Any) -> list[tuple[str, str]]:
     """Compare a folder with its signature.
 
     Returns the differing files, each with a reason. The list is empty if exactly the signed files are there, unchanged.
-    ``key`` is the public key. Raises ValueError if there is no signature, or it does not hold under the key; TypeError
-    for a key of another kind.
+    ``key`` is the public key; None compares the files with the signature's list, which anybody can have written. Raises
+    ValueError if there is no signature, or it does not hold under the key; TypeError for a key of another kind.
     """
-    from cryptography.exceptions import InvalidSignature
-
-    curve, algorithm = _curve(key, "public")
+    if key is not None:
+        check_key(key, "public")
     with Folder(path) as folder:
         if not folder.holds(SIGNATURE):
             raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which vips-fast sign writes")
@@ -98,15 +107,15 @@ def check_signature(path: str | os.PathLike[str], key: Any) -> list[tuple[str, s
         payload, signature = (base64.b64decode(text, validate=True) for text in (envelope["payload"], one["sig"]))
         if bundle["mediaType"] != _BUNDLE or envelope["payloadType"] != _PAYLOAD:
             raise ValueError("not a bundle of OpenSSF model signing")
-        key.verify(signature, _to_sign(payload), curve.ECDSA(algorithm))
+        if key is not None and not _holds(key, signature, payload):
+            raise ValueError("its signature does not hold under the given key")
         statement = parse_json(payload)
         if statement["_type"] != _STATEMENT or statement["predicateType"] != _PREDICATE:
             raise ValueError("a statement about something else than a model")
-        signed = {
-            one["name"]: one["digest"] for one in statement["predicate"]["resources"] if one["algorithm"] == "sha256"
-        }
-    except InvalidSignature:
-        raise ValueError(f"{path}: its signature does not hold under the given key") from None
+        listed = [one for one in statement["predicate"]["resources"] if one["algorithm"] == "sha256"]
+        signed = {one["name"]: one["digest"] for one in listed}
+        if not all(isinstance(text, str) for pair in signed.items() for text in pair):
+            raise ValueError("its list of files is malformed")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
         raise ValueError(f"{path}/{SIGNATURE}: {reason}") from None
@@ -116,6 +125,17 @@ def check_signature(path: str | os.PathLike[str], key: Any) -> list[tuple[str, s
         for name in sorted(signed.keys() | there.keys())
         if signed.get(name) != there.get(name)
     ]
+
+
+def _holds(key: Any, signature: bytes, payload: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    curve, algorithm = _curve(key, "public")
+    try:
+        key.verify(signature, _to_sign(payload), curve.ECDSA(algorithm))
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _to_sign(payload: bytes) -> bytes:

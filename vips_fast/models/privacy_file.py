@@ -8,6 +8,7 @@ it, and ``verify`` computes it again and compares.
 
 import json
 import math
+import re
 from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PRIVACY_FILE, FORMAT = "privacy.json", 3
 #: Shares of right guesses of a secret without the model: an attribute, one of a hundred persons.
 _GUESSES = (0.5, 0.1, 0.01)
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,40}")
 
 
 def schema() -> dict[str, Any]:
@@ -146,25 +148,37 @@ def _terms(result: FitResult) -> dict[str, dict[str, str]]:
     }
 
 
-def privacy_json(result: FitResult) -> str:
-    """Return `privacy_record` as the text of the file."""
-    return json.dumps(privacy_record(result), indent=1, sort_keys=True, allow_nan=False) + "\n"
+def privacy_json(result: FitResult, versions: dict[str, str] | None = None) -> str:
+    """Return `privacy_record` as the text of the file; ``versions`` are by default those of this package."""
+    record = privacy_record(result)
+    if versions is not None:
+        record["versions"] = versions
+    return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def compare_record(folder: Folder, result: FitResult) -> tuple[bool, str]:
-    """Compare a folder's ``privacy.json`` with its result, except for versions.
+    """Compare a folder's ``privacy.json`` with its result.
 
-    Returns whether they agree, and a note about it.
+    Only the number of the package's version may be another. Returns whether they agree, and a note about it.
     """
     if not folder.holds(PRIVACY_FILE):
         return False, "missing"
     try:
-        said = folder.json(PRIVACY_FILE)
+        data, said = folder.read(PRIVACY_FILE), folder.json(PRIVACY_FILE)
     except ValueError as error:
         return False, str(error)
-    want = parse_json(privacy_json(result))
     if not isinstance(said, dict):
         return False, "not a JSON object"
-    keys = said.keys() | want.keys()
-    other = sorted(key for key in keys if key != "versions" and said.get(key) != want.get(key))
-    return not other, f"{', '.join(other)}: not what the ledger gives" if other else ""
+    want, versions = parse_json(privacy_json(result)), said.get("versions")
+    try:
+        other = sorted(key for key in said.keys() | want.keys() if key != "versions" and said.get(key) != want.get(key))
+    except RecursionError:
+        return False, "nested too deeply"
+    if other:
+        return False, f"{', '.join(other)}: not what the ledger gives"
+    if not (isinstance(versions, dict) and versions.keys() == want["versions"].keys()):
+        return False, f"versions: expected that of {', '.join(want['versions'])}"
+    if not all(isinstance(number, str) and _VERSION.fullmatch(number) for number in versions.values()):
+        return False, "versions: expected numbers such as 1.2.3"
+    same = data == privacy_json(result, versions).encode()
+    return same, "" if same else "the values in another form than it is written"

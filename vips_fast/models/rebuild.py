@@ -31,10 +31,13 @@ from .vocabulary.published import check_purchase
 
 @dataclass(frozen=True)
 class VerifyCheck:
-    """One comparison: name, result, and place of the first difference."""
+    """One comparison: name, result, and place of the first difference.
+
+    ``ok`` is None for what was not checked; the detail then says why.
+    """
 
     name: str
-    ok: bool
+    ok: bool | None
     detail: str = ""
 
 
@@ -43,21 +46,36 @@ class VerifyReport:
     """All comparisons of one verification."""
 
     checks: tuple[VerifyCheck, ...]
-    #: The last line of `text`, about things that follow or do not.
-    closing: str = "The model {} from its releases."
+    #: What the comparisons show if they hold, and if not. Nothing that was not checked is in it.
+    claim: str = "The model follows from its releases."
+    otherwise: str = "The model DOES NOT FOLLOW from its releases."
+    #: Which one this is: facts by which a reader can tell an older one, such as the head of the ledger.
+    about: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every comparison holds, and there was one."""
-        return bool(self.checks) and all(check.ok for check in self.checks)
+        """Whether every comparison that was made holds, and there was one."""
+        made = [check.ok for check in self.checks if check.ok is not None]
+        return bool(made) and all(made)
+
+    @property
+    def closing(self) -> str:
+        """The last line of `text`."""
+        return self.claim if self.ok else self.otherwise
 
     def text(self) -> str:
         """Return lines for a terminal."""
-        lines = [f"{'equal  ' if c.ok else 'DIFFERS'} {c.name}: {c.detail}".removesuffix(": ") for c in self.checks]
-        lines.append(self.closing.format("follows" if self.ok else "DOES NOT FOLLOW"))
-        return "\n".join(lines)
+        words = {True: "equal  ", False: "DIFFERS", None: "not checked"}
+        lines = [f"{name}: {value}" for name, value in self.about]
+        lines += [f"{words[c.ok]} {_one_line(c.name)}: {_one_line(c.detail)}".removesuffix(": ") for c in self.checks]
+        return "\n".join([*lines, self.closing])
 
     __str__ = text
+
+
+def _one_line(text: str) -> str:
+    """Keep a stranger's name of a file or a key from looking like a line of its own."""
+    return " ".join(text.split())[:500]
 
 
 def class_given(name: str) -> type[PrivateEstimator]:
@@ -138,6 +156,22 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
         VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
     )
     return VerifyReport((*checks, *_files(path, want)))
+
+
+def compare_alone(published: PrivateEstimator, path: str | Path) -> VerifyReport:
+    """Compare a loaded model and its folder without a transcript.
+
+    Statement and purchased words are computed again. Arrays, settings and inputs come from the folder itself, so
+    nothing shows whether they follow from releases.
+    """
+    have = published._fitted()
+    words = check_purchase(published, column_names(have.public), _statement)
+    checks = [_statement(published), *(VerifyCheck(*one) for one in words)]
+    for check in _files(path, have):
+        if check.ok and check.name != PRIVACY_FILE:
+            check = VerifyCheck(check.name, None, "no transcript was given, so nothing shows what it follows from")
+        checks.append(check)
+    return VerifyReport(tuple(checks))
 
 
 def _same_shape(run: Run, have: FitResult) -> bool:

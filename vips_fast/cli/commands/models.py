@@ -19,9 +19,9 @@ from ...engine.checkpoint import ledger_in, lock_folder
 from ...jobs import beside
 from ...jobs.folder import MODEL, belongs, is_run, put, remove, run_folder, spent, state
 from ...jobs.places import kind_in
-from ...jobs.publication import check_publication, check_texts, is_publication
+from ...jobs.publication import check_publication, check_texts, is_publication, sign_publication
 from ...jobs.publication import publish as publish_parts
-from ...jobs.signing import SIGNATURE, check_signature, sign_folder
+from ...jobs.signing import SIGNATURE
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
 from ...models.lda import DriftingTopics
@@ -29,8 +29,9 @@ from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
-from ...store.atomic import delete, leftovers
+from ...store.atomic import leftovers
 from ...store.limits import parse_json, read_bytes
+from ...store.owned import remove_part
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import Exit, ExitWith, print_object, say, width
 from ..output import output_file, write_table
@@ -109,7 +110,8 @@ def verify(args: Namespace) -> int:
     report = _of_publication(args) if is_publication(args.model) else _of_model(args)
     code = 0 if report.ok else 1
     if args.json:
-        print_object({"model": args.model, "ok": report.ok, "checks": [asdict(one) for one in report.checks]}, code)
+        said = {"model": args.model, "ok": report.ok, "claim": report.closing, "about": dict(report.about)}
+        print_object({**said, "checks": [asdict(one) for one in report.checks]}, code)
     else:
         print(report.text())
     return code
@@ -121,27 +123,31 @@ def _of_model(args: Namespace) -> rebuild.VerifyReport:
         raise ValueError(f"--transcript: {len(args.transcript)} folders; expected the one that fit --transcript wrote")
     model, folder = _load_model(args), Path(args.model)
     report = rebuild.compare(model, folder, args.transcript[0])
-    return rebuild.VerifyReport((*report.checks, *check_texts(model, folder)))
+    texts = check_texts(model, folder)
+    if args.verify_key is not None:  # the model was not loaded without it
+        held = rebuild.VerifyCheck(SIGNATURE, True, "of arrays, settings, inputs and ledger, under the given key")
+        texts = [held if one.name == SIGNATURE else one for one in texts]
+    elif not any(one.name == SIGNATURE for one in texts):
+        texts.append(rebuild.VerifyCheck(SIGNATURE, None, "there is none, so nothing shows who published this"))
+    return replace(report, checks=(*report.checks, *texts), about=(("ledger head", model.ledger_.head),))
 
 
 def _of_publication(args: Namespace) -> rebuild.VerifyReport:
     """Compare a publication with its releases and its signature."""
-    report = check_publication(args.model, args.transcript)
-    if args.verify_key is None:
-        return report
-    changed = check_signature(args.model, read_key("--verify-key", args.verify_key, whole=True))
-    said = "; ".join(f"{name} is {why}" for name, why in changed[:10])
-    return replace(report, checks=(rebuild.VerifyCheck("signature", not changed, said), *report.checks))
+    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key, whole=True)
+    return check_publication(args.model, args.transcript, key=key)
 
 
 def sign(args: Namespace) -> int:
     """Sign a model, or a whole publication."""
     whole = is_publication(args.model)
-    key = read_key("--key", args.key, whole=whole)
-    text = sign_folder(args.model, key) if whole else load_model(args.model, kind_in(args.model), "fit").sign(key)
-    signature = Path(args.model) / SIGNATURE
-    with output_file(signature) as file:
-        file.write(text)
+    key, signature = read_key("--key", args.key, whole=whole), Path(args.model) / SIGNATURE
+    if whole:
+        sign_publication(args.model, key)
+    else:
+        text = load_model(args.model, kind_in(args.model), "fit").sign(key)
+        with output_file(signature) as file:
+            file.write(text)
     print(f"Written to {signature}.")
     return 0
 
@@ -156,11 +162,8 @@ def publish(args: Namespace) -> int:
     if names and namer:
         raise ValueError("--categories: leave it out, or --names; one of them names the topics")
     environment()  # refused now if the page cannot be made
-    missing = publish_parts(args.out, model, *tables, about=about, names=names, namer=namer, force=args.force)
-    if key is not None:
-        text = sign_folder(args.out, key)
-        with output_file(Path(args.out) / SIGNATURE) as file:
-            file.write(text)
+    known: dict[str, Any] = {"about": about, "names": names, "namer": namer, "key": key}
+    missing = publish_parts(args.out, model, *tables, **known, force=args.force)
     if missing:
         say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
@@ -200,11 +203,13 @@ def clean(args: Namespace) -> int:
             charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
             print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
             remove(run)
+            if run.exists():
+                print(f"{run}: stays, as it holds {next(run.iterdir()).name!r}, which is not ours.")
     elif not parts:
         print(f"{path}: nothing was left.")
     for part in parts:
-        print(f"{part}: removed.")
-        delete(part)
+        stays = remove_part(part)
+        print(f"{part}: {f'left, as it holds {stays!r}, which is not ours' if stays else 'removed'}.")
     return 0
 
 

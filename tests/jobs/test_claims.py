@@ -1,0 +1,455 @@
+"""What `verify` says of a publication: no more than it checked.
+
+Publications that are damaged, forged or older than another, and kills while one is published.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization as s
+from cryptography.hazmat.primitives.asymmetric import ec
+from disk import each_fault
+from drill import Counting
+from fuzz import at_once
+
+from vips_fast import LatentDirichletAllocation, TopicTables
+from vips_fast.cli import main
+from vips_fast.engine.result import FitResult
+from vips_fast.jobs import check_publication, publish
+from vips_fast.jobs import publication as publications
+from vips_fast.jobs.folder import write_model
+from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
+from vips_fast.models import persistence
+from vips_fast.store.atomic import leftovers
+
+WORDS = [f"word{k}" for k in range(6)]
+KEY, OTHER = (ec.derive_private_key(number, ec.SECP256R1()) for number in (1234567, 77))
+PUBLIC = KEY.public_key()
+ABOUT = """
+name = "Wards"
+curators = ["An institute"]
+intended_use = "To see."
+region = "Nowhere"
+published = 2026-08-01
+"""
+ALL = "Every file follows from releases and public facts."
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Two models with tables and transcripts, and a signed publication of each."""
+    root, rng = tmp_path_factory.mktemp("root"), np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(6, 0.3), 2)
+    counts = np.stack([rng.multinomial(12, topics[i % 2]) for i in range(2000)])
+    values = {"ward": np.array(["north", "south"])[np.arange(2000) % 2]}
+    for which in ("a", "b"):
+        model = LatentDirichletAllocation(2, epsilon=4.0, delta=1e-5, doc_length=12, n_steps=2)
+        listed = {"vocab.txt": "".join(f"{word}\n" for word in WORDS)}
+        model.fit(counts, inputs=listed, transcript=root / f"{which}.releases")
+        write_model(model, root / f"{which}.topics")
+        tables = TopicTables({"ward": ["north", "south"]}, epsilon=5.0, delta=1e-5)
+        tables.fit(model.transform(counts), values, after=model, transcript=root / f"{which}.more")
+        write_model(tables, root / f"{which}.tables")
+        parts = (root / f"{which}.topics", root / f"{which}.tables")
+        publish(root / which, *parts, about=ABOUT, names=["colds", f"rents {which}"], key=KEY)
+    (root / "key.pub").write_bytes(PUBLIC.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
+    (root / "key").write_bytes(KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    return root
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    return Path(shutil.copytree(root / "a", tmp_path / "copy"))
+
+
+def transcripts(root, which="a", n=2):
+    return [root / f"{which}.{name}" for name in ("releases", "more")[:n]]
+
+
+def line_of(report, name):
+    (found,) = (check for check in report.checks if check.name == name)
+    return found
+
+
+# --------------------------------------------------------------- what was checked, and what not
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+@pytest.mark.parametrize("key", [None, PUBLIC])
+def test_a_report_claims_what_was_given(root, copy, n, key):
+    report = check_publication(copy, transcripts(root, n=n), key=key)
+    assert report.ok and (report.closing == ALL) == (n == 2)
+    assert line_of(report, "model.sig").ok is (True if key else None)
+    left = {0: "whether releases gave model, tables-1.", 1: "whether releases gave tables-1.", 2: ALL}[n]
+    assert report.closing.endswith(left)
+    for k, part in enumerate(("model", "tables-1")):
+        for name in ("model.npz", "model.json"):
+            check = line_of(report, f"{part}: {name}")
+            assert check.ok is (True if k < n else None) and bool(check.ok) != ("no transcript" in check.detail)
+    for name in ("about.toml", "names.txt"):  # no release shows them
+        assert line_of(report, name).ok is None
+    text = report.text().splitlines()
+    assert len([line for line in text if line.startswith("not checked")]) == sum(c.ok is None for c in report.checks)
+    assert text[1] == f"ledger head: {TopicTables.load(copy / 'tables-1').ledger_.head}"
+
+
+def test_the_shell_says_the_same_as_an_object(root, copy, capsys):
+    assert main(["verify", str(copy), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"] and ALL != said["claim"] == check_publication(copy).closing
+    assert {one["ok"] for one in said["checks"]} == {True, None}
+    assert all(one["detail"] for one in said["checks"] if one["ok"] is None)
+    assert said["about"]["ledger head"] == TopicTables.load(copy / "tables-1").ledger_.head
+    more = [word for path in transcripts(root) for word in ("--transcript", str(path))]
+    assert main(["verify", str(copy), "--json", *more]) == 0
+    assert json.loads(capsys.readouterr().out)["claim"] == ALL
+    (copy / "names.txt").write_text("one\ntwo\n")
+    assert main(["verify", str(copy), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert not said["ok"] and said["claim"] == "The publication DOES NOT FOLLOW."
+
+
+def test_no_entry_for_the_registry_is_not_called_equal(root, tmp_path):
+    publish(tmp_path / "out", root / "a.topics")
+    report = check_publication(tmp_path / "out", transcripts(root, n=1))
+    found = line_of(report, "registry.yaml")
+    assert report.closing == ALL and found.ok is None and "there is none; about.toml has no name" in found.detail
+    assert "equal   registry.yaml" not in report.text()
+
+
+def test_an_older_publication_says_which_it_is(root, copy, tmp_path, monkeypatch):
+    newer = tmp_path / "newer"
+    monkeypatch.setattr(publications, "_today", lambda: "2031-01-02")
+    publish(newer, root / "b.topics", root / "b.tables", about=ABOUT, names=["x", "y"], key=KEY)
+    said = [dict(check_publication(path, key=PUBLIC).about) for path in (copy, newer)]
+    assert said[1]["published"].startswith("2031-01-02") and said[0]["published"] < said[1]["published"]
+    assert said[0]["ledger head"] != said[1]["ledger head"]
+    # The day and the head are under the signature.
+    text = (newer / "publication.json").read_text()
+    (newer / "publication.json").write_text(text.replace("2031-01-02", "2032-01-02"))
+    assert not check_publication(newer, key=PUBLIC).ok
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda path: path.unlink(), "missing, though publication.json says signed"),
+        (lambda path: path.write_text("signed, trust me"), "is no signature"),
+        (lambda path: path.write_bytes(b"\xff\x00"), "is no signature"),
+        (lambda path: path.write_text("{}"), "is no signature"),
+        (lambda path: path.write_text(""), "is no signature"),
+        (lambda path: path.write_text(path.read_text()[:200]), "is no signature"),
+        (lambda path: shutil.copy(path.parents[1] / "other.sig", path), "is changed"),
+    ],
+)
+def test_a_bad_signature_is_said_without_a_key(root, copy, change, said):
+    shutil.copy(root / "b" / "model.sig", copy.parent / "other.sig")
+    change(copy / "model.sig")
+    for key in (None, PUBLIC):
+        report = check_publication(copy, transcripts(root), key=key)
+        assert not report.ok and line_of(report, "model.sig").ok is False
+    assert said in line_of(check_publication(copy), "model.sig").detail
+
+
+def test_a_signature_of_another_key_holds_without_a_key_only(root, copy):
+    (copy / "model.sig").write_bytes(sign_folder(copy, OTHER))
+    found = line_of(check_publication(copy, transcripts(root)), "model.sig")
+    assert found.ok is None and "anybody can have made it" in found.detail
+    assert not check_publication(copy, transcripts(root), key=PUBLIC).ok
+
+
+def test_the_signature_of_a_part_is_not_taken_for_checked(root, copy):
+    (copy / "model" / "model.sig").write_bytes(bytes(64))
+    report = check_publication(copy)
+    assert line_of(report, "model: model.sig").ok is None and not report.ok  # not listed, nor signed
+    (copy / "model" / "model.sig").write_bytes(bytes(63))
+    assert line_of(check_publication(copy), "model: model.sig").ok is False
+
+
+@pytest.mark.parametrize("given", ["garbage", "none", "whole"])
+def test_a_model_by_itself_says_whether_its_signature_was_checked(root, tmp_path, given, capsys):
+    model = Path(shutil.copytree(root / "a.topics", tmp_path / "m"))
+    if given != "none":
+        (model / "model.sig").write_bytes(bytes(64) if given == "whole" else b"garbage")
+    code = main(["verify", str(model), "--transcript", str(root / "a.releases")])
+    said = capsys.readouterr().out
+    assert code == (given == "garbage")
+    assert ("DIFFERS model.sig: is no signature" if given == "garbage" else "not checked model.sig: ") in said
+
+
+# --------------------------------------------------------------------------- forgers
+
+
+def forged(copy, root):
+    """A publication with reversed word weights, and every hash of it anew."""
+    have = LatentDirichletAllocation.load(copy / "model")._fitted()
+    ledger = have.ledger.copy()
+    ledger._frozen = False
+    del ledger.records[-1], ledger.heads[-1]
+
+    def reversed_words(arrays):
+        return {key: np.ascontiguousarray(a[:, ::-1]) if a.shape[1:] == (6,) else a for key, a in arrays.items()}
+
+    arrays, state = reversed_words(have.arrays), reversed_words(have.state)
+    made = FitResult.make(have.kind, have.settings, have.public, have.n_steps, arrays, state, ledger)
+    persistence.save(made, copy.parent / "model")
+    publish(copy.parent / "forged", copy.parent / "model", about=ABOUT)
+    return copy.parent / "forged"
+
+
+def test_a_forger_is_not_believed_and_found_with_the_transcript(root, copy):
+    folder = forged(copy, root)
+    alone = check_publication(folder)
+    assert alone.ok and "Not checked, as no transcript was given: whether releases gave model." in alone.closing
+    assert line_of(alone, "model: model.npz").ok is None
+    report = check_publication(folder, transcripts(root, n=1))
+    assert not report.ok and report.closing != ALL
+
+
+def test_a_name_cannot_write_a_line_of_its_own(copy):
+    said = json.loads((copy / "privacy.json").read_text())
+    said["x\nequal   model.sig: of all files"] = 1
+    (copy / "privacy.json").write_text(json.dumps(said))
+    (copy / "x\nequal   model.sig").write_text("")
+    lines = check_publication(copy).text().splitlines()
+    assert not [line for line in lines if line.startswith("equal   model.sig")]
+
+
+# ------------------------------------------------------------------------ any damage
+
+VALUES = [[], {}, [[]], None, True, -1, 1e308, 10**40, "x", "\x1b[2J", ["x"], {"x": []}, "9" * 5000]
+
+
+def places(value, at=()):
+    """Give every place in a JSON value."""
+    yield at
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(one, (*at, key))
+
+
+def put(value, at, new):
+    """Return a JSON value with another one in a place."""
+    if not at:
+        return new
+    value = json.loads(json.dumps(value))
+    inner = value
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = new
+    return value
+
+
+def damages(name, data, other, chosen):
+    """Give a file's damages: None for a file that is removed."""
+    yield from (None, b"", data[: len(data) // 2], data + b"\n", b"\xff\xfe\x00", b"[" * 100_000, other)
+    for _ in range(4):
+        changed = bytearray(data)
+        changed[chosen.randrange(len(data))] ^= chosen.randrange(1, 256)
+        yield bytes(changed)
+    if name.endswith((".json", ".sig", ".yaml")):
+        value = json.loads(data)
+        inside = list(places(value))
+        for at in {*inside[:8], *chosen.sample(inside, min(12, len(inside)))}:
+            yield json.dumps(put(value, at, chosen.choice(VALUES)), indent=1, sort_keys=True).encode()
+    if name.endswith(".toml"):
+        for value in ("[[]]", "1979-05-27", "{x = 1}", "inf", "[1]", "true", "''"):
+            yield f"name = {value}".encode()
+        yield from (b"x = 1", b"[name]", b"[[name]]", b"curators = [[]]", b"published = [2026-08-01]")
+
+
+def verified(folder, *more):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["verify", str(folder), *more])
+    return code, out.getvalue(), err.getvalue()
+
+
+OWN = ("about.toml", "names.txt", "registry.yaml", "report.html", "privacy.json", "publication.json", "model.sig")
+SAVED = ("model.json", "model.npz", "privacy.json", "privacy.txt")
+FILES = [*OWN, *(f"model/{one}" for one in (*SAVED, "topics.txt", "vocab.txt"))]
+FILES += [f"tables-1/{one}" for one in (*SAVED, "tables.csv")]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+def test_any_damage_is_seen_or_claims_nothing(root, copy, name, seed):
+    """Damage one file in many ways: one line of refusal, or a line that differs; never a traceback.
+
+    A damage that passes has changed nothing but the version in a privacy.json, which is in no claim.
+    """
+    assert set(FILES) == {*folder_digests(copy), "model.sig"}
+    whole, other = (copy / name).read_bytes(), (root / "b" / name).read_bytes()
+    for data in damages(name, whole, other, random.Random(seed)):
+        (copy / name).unlink()
+        if data is not None:
+            (copy / name).write_bytes(data)
+        with at_once(60):
+            code, out, err = verified(copy)
+        assert "Traceback" not in err and "internal error" not in err, (data or b"")[:500]
+        assert code in (0, 1, 2) and (code != 2 or (len(err.splitlines()) == 1 and not out)), err
+        if name == "model.sig" and code == 0:  # without a key nobody says that it holds
+            assert "not checked model.sig: a signature is there" in out
+        else:
+            assert code == (0 if data == whole else code or 3), (data or b"")[:500]
+        if code == 1:
+            assert "DIFFERS" in out and out.endswith("DOES NOT FOLLOW.\n") and err == ""
+        (copy / name).write_bytes(whole)
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+@pytest.mark.parametrize(
+    "name", ["publication.json", "model.sig", "names.txt", "model", "tables-1", "model/privacy.json"]
+)
+def test_an_entry_of_another_kind_is_refused(copy, name, kind):
+    os.rename(copy / name, copy.parent / "old")
+    if kind == "link":
+        (copy / name).symlink_to(copy.parent / "old")
+    elif kind == "folder":
+        (copy / name).mkdir()
+    else:
+        os.mkfifo(copy / name)
+    with at_once(60):
+        code, out, err = verified(copy)
+    assert code in (1, 2) and len(err.splitlines()) == (code == 2) and "internal error" not in err, (out, err)
+
+
+# --------------------------------------------------------------------- stops while one is published
+
+
+def state(out, root, before):
+    """Tell whether a folder is the old one or the new one, each whole."""
+    if folder_digests(out) == before:
+        return "old"
+    assert check_signature(out, PUBLIC) == [] and check_publication(out, key=PUBLIC).ok
+    assert (
+        LatentDirichletAllocation.load(out / "model").ledger_.head
+        == LatentDirichletAllocation.load(root / "b.topics").ledger_.head
+    )
+    return "new"
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The page is drawn once, as what is tested is the order of the files."""
+    page, seen = publications.html_report, {}
+
+    def drawn(model, **known):
+        key = model.ledger_.head, len(known["tables"])
+        return seen[key] if key in seen else seen.setdefault(key, page(model, **known))
+
+    monkeypatch.setattr(publications, "html_report", drawn)
+
+
+EACH = [pytest.param(there, 1, marks=pytest.mark.slow) for there in (True, False)]
+
+
+@pytest.mark.parametrize(("there", "every"), [(True, 4), (False, 9), *EACH])
+def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path, quick, there, every):
+    """A kill before each call on files below the folder, or a part of the calls."""
+
+    def place(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        if there:
+            shutil.copytree(root / "a", folder / "out")
+        return folder
+
+    def child(folder, target):
+        if (pid := os.fork()) == 0:
+            calls = Counting(folder, target, signal.SIGKILL)
+            publish(folder / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY, force=True)
+            (tmp_path / "calls").write_text(str(calls.count))
+            os._exit(0)
+        return os.waitpid(pid, 0)[1]
+
+    publish(tmp_path / "warm", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    assert child(place("whole"), 0) == 0
+    n_calls, before = int((tmp_path / "calls").read_text()), folder_digests(root / "a") | {}
+    signature, found = (root / "a" / "model.sig").read_bytes(), set()
+    for target in range(1 + os.getpid() % every, n_calls + 1, every):
+        folder = place(f"{target}")
+        assert child(folder, target) == signal.SIGKILL
+        out = folder / "out"
+        if out.exists():
+            found.add(state(out, root, before))
+            assert folder_digests(out) != before or (out / "model.sig").read_bytes() == signature
+        else:
+            assert not there
+            found.add("none")
+        left = leftovers(folder)
+        assert len(left) <= 1 and {path.name for path in folder.iterdir()} <= {"out", *(path.name for path in left)}
+        assert main(["clean", str(out if out.exists() else folder)]) == 0 and leftovers(folder) == []
+        shutil.rmtree(folder)
+    assert found == ({"old", "new"} if there else {"none", "new"})
+
+
+@pytest.mark.parametrize("fault", ["ENOSPC", "EINTR"])
+def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path, monkeypatch, quick, fault):
+    before, found = folder_digests(root / "a"), set()
+
+    def work(out):
+        publish(out, root / "b.topics", root / "b.tables", about=ABOUT, key=KEY, force=True)
+
+    def prepare(folder):
+        return Path(shutil.copytree(root / "a", folder / "out"))
+
+    for folder, out, failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, work):
+        what = state(out, root, before)
+        found.add(what)
+        # Once the folders are exchanged, only the parent is opened and synced; then the old one is left as a part.
+        assert error is None or what == "old" or failed in ("open", "fsync"), failed
+        beside = {path.name for path in folder.iterdir()} - {"out"}
+        assert not beside or failed in ("rmdir", "unlink") or what == "new", failed
+        shutil.rmtree(folder)
+    assert found == {"old", "new"}
+
+
+def test_a_signature_that_comes_after_its_folder_is_seen(root, tmp_path, monkeypatch, quick):
+    """What a stop leaves if the folder is signed in its place: `state` sees it."""
+    seal = publications._seal
+    monkeypatch.setattr(publications, "_seal", lambda folder, day, head, key, name: seal(folder, day, head, None, name))
+    publish(tmp_path / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    with pytest.raises(ValueError, match="holds no signature"):
+        state(tmp_path / "out", root, {})
+
+
+def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, monkeypatch):
+    synced, sync, exchanged = set(), os.fsync, []
+
+    def seen(descriptor):
+        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        sync(descriptor)
+
+    rename = os.rename
+
+    def renames(source, target, *more, **options):
+        if Path(target) == tmp_path / "out":
+            every = {path for path in Path(source).rglob("*")} | {Path(source)}
+            exchanged.append(every - synced)
+        rename(source, target, *more, **options)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    monkeypatch.setattr(os, "rename", renames)
+    publish(tmp_path / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    assert exchanged == [set()] and tmp_path in synced
+
+
+def test_a_signature_is_put_with_a_whole_copy(root, tmp_path, capsys):
+    publish(tmp_path / "out", root / "a.topics", about=ABOUT)
+    assert line_of(check_publication(tmp_path / "out"), "model.sig").ok is None
+    (tmp_path / "out" / "notes.csv").write_text("mine")
+    assert main(["sign", str(tmp_path / "out"), "--key", str(root / "key")]) == 2
+    assert "'notes.csv'" in capsys.readouterr().err and (tmp_path / "out" / "notes.csv").read_text() == "mine"
+    (tmp_path / "out" / "notes.csv").unlink()
+    assert main(["sign", str(tmp_path / "out"), "--key", str(root / "key")]) == 0
+    assert check_publication(tmp_path / "out", transcripts(root, n=1), key=PUBLIC).ok
+    (tmp_path / "out" / "model.sig").unlink()
+    assert not check_publication(tmp_path / "out").ok
