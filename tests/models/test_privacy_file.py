@@ -116,7 +116,10 @@ def test_it_is_never_read_as_truth(tmp_path):
         {"vips_fast": "1", "more": "1"},
     )
     wrong = [(written(dict(said, versions=one)), "versions: expected") for one in versions]
-    wrong += [(json.dumps(said), "in another form"), (written(said)[:-3] + ', "private": true\n}\n', "in another form")]
+    wrong += [
+        (json.dumps(said), "in another form"),
+        (written(said)[:-3] + ', "private": true\n}\n', "a key stands twice"),
+    ]
     for text, what in (("{", "not a JSON file"), ("[]", "not a JSON object"), ("[" * 900 + "]" * 900, "not a"), *wrong):
         path.write_text(text)
         with Folder(tmp_path / "m") as folder:

@@ -24,7 +24,7 @@ def killed(work):
 
 def folder(path):
     made = new_folder(path)
-    (made / "file").write_text("part")
+    (made / "model.npz").write_text("part")
     return made
 
 

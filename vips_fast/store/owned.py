@@ -57,8 +57,8 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "about.toml checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log model "
-    "model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json registry.yaml report.html "
+    "about.toml checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
+    "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json registry.yaml report.html "
     "reserve run.json schema.toml shards.json tables.csv text.json topics.txt vocab.txt words words.json".split()
 )
 _FOLDERS = re.compile(r"model|words|spool|tables-[1-9]\d{0,2}|\d{6}|\..+\.part")
@@ -74,7 +74,10 @@ def _made(name: str) -> bool:
 
 
 def remove_part(part: Path) -> str:
-    """Remove what a killed process left in the making; return the name of something in it that stays, "" without one."""
+    """Remove what a killed process left in the making.
+
+    Returns the name of something in it that is not ours and stays, "" without one.
+    """
     if part.is_symlink() or not (part.is_file() or part.is_dir()):
         return part.name
     if part.is_file():
