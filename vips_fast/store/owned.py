@@ -59,7 +59,8 @@ def remove(path: Path, own: Own) -> None:
 MADE = frozenset(
     "about.toml checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
     "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json registry.yaml "
-    "report.html reserve run.json schema.toml shards.json tables.csv text.json topics.txt vocab.txt words words.json".split()
+    "report.html reserve run.json schema.toml shards.json tables.csv text.json topics.txt "
+    "vocab.txt words words.json".split()
 )
 _FOLDERS = re.compile(r"model|words|spool|tables-[1-9]\d{0,2}|\d{6}|\..+\.part")
 _FILES = re.compile(r"\..+\.part|\d{6}/[a-z]+\.npy")
